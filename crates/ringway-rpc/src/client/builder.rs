@@ -7,6 +7,7 @@ use std::time::Duration;
 use ringway_net::ClientTls;
 use ringway_wire::{http2, native};
 
+use super::compression::ClientCompression;
 use super::config::ClientConfig;
 use super::handle::Client;
 use super::hosts::{Connector, Host};
@@ -43,6 +44,7 @@ pub struct ClientBuilder {
     connections_max: usize,
     native: native::Config,
     http2: http2::Http2Config,
+    compression: Option<ClientCompression>,
     options: CallOptions,
     interceptors: Vec<MakeClientInterceptor>,
 }
@@ -77,6 +79,7 @@ impl ClientBuilder {
             connections_max: limits::CONNECTIONS_MAX,
             native,
             http2: http2::Http2Config::client(),
+            compression: None,
             options: CallOptions::new(),
             interceptors: Vec::new(),
         }
@@ -168,6 +171,14 @@ impl ClientBuilder {
         self
     }
 
+    /// Has compressed replies of gRPC servers accepted, and requests to them compressed if `compression` says
+    /// so. There is none if not set, nor in the native protocol. It needs the feature `compression`, and
+    /// `message_bytes_max` holds for what a reply becomes.
+    pub fn compression(mut self, compression: ClientCompression) -> Self {
+        self.compression = Some(compression);
+        self
+    }
+
     /// Sets the default options of calls.
     pub fn options(mut self, options: CallOptions) -> Self {
         self.options = options;
@@ -228,6 +239,7 @@ impl ClientBuilder {
             connections_max: self.connections_max.max(self.connections_min),
             native: self.native,
             http2: self.http2,
+            compression: self.compression.map(ClientCompression::of_connection),
             interceptors: self.interceptors,
             metrics: Metrics::new(),
         };
@@ -236,6 +248,9 @@ impl ClientBuilder {
 
     /// Checks that servers would accept the settings and that a core can keep so many connections.
     fn check(&self) -> Result<(), Status> {
+        if self.compression.is_some() {
+            ClientCompression::check()?;
+        }
         let (connections, message) =
             (limits::CONNECTIONS_SETTABLE, limits::MESSAGE_BYTES_MAX as usize);
         for (name, value, most) in [

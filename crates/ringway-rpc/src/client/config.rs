@@ -19,6 +19,7 @@ pub(super) struct ClientConfig {
     pub(super) connections_max: usize,
     pub(super) native: native::Config,
     pub(super) http2: http2::Http2Config,
+    pub(super) compression: Option<grpc::ClientCompression>,
     /// The interceptors, outermost first.
     pub(super) interceptors: Vec<MakeClientInterceptor>,
     /// The metrics of all cores.
@@ -36,6 +37,7 @@ impl ClientConfig {
             connections_max: 2,
             native: native::Config::default(),
             http2: http2::Http2Config::client(),
+            compression: None,
             interceptors: Vec::new(),
             metrics: Metrics::new(),
         }
@@ -49,6 +51,7 @@ impl ClientConfig {
                 let config = grpc::ClientConfig {
                     http2: self.http2.clone(),
                     is_secure: server.is_secure(),
+                    compression: self.compression,
                     max_message: self.native.settings.max_message,
                     ..grpc::ClientConfig::new(server.authority())
                 };

@@ -27,6 +27,7 @@ mod background;
 mod builder;
 mod call;
 mod call_metrics;
+mod compression;
 mod config;
 mod connect;
 mod connection;
@@ -69,6 +70,7 @@ mod waiting_calls;
 
 pub use builder::ClientBuilder;
 pub use call::{Call, FullCall, Response};
+pub use compression::ClientCompression;
 pub use handle::Client;
 pub use hosts::Host;
 pub use interceptor::{IncomingReply, NextCall, OutgoingCall};

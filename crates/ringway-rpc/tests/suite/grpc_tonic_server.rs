@@ -7,8 +7,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use ringway_rpc::{Client, Codec, Kind, Method};
+use ringway_rpc::{Client, ClientBuilder, ClientCompression, Codec, Kind, Method};
 use tonic::body::Body;
+use tonic::codec::CompressionEncoding;
 use tonic::codegen::{Service, http, tokio_stream};
 use tonic::metadata::MetadataValue;
 use tonic::server::Grpc;
@@ -54,6 +55,9 @@ impl Service<http::Request<Body>> for Echo {
 impl Echo {
     async fn answer(self, request: http::Request<Body>) -> http::Response<Body> {
         let mut grpc = Grpc::new(Raw).max_decoding_message_size(8 << 20);
+        for by in [CompressionEncoding::Gzip, CompressionEncoding::Zstd] {
+            grpc = grpc.accept_compressed(by).send_compressed(by);
+        }
         match request.uri().path() {
             "/echo.Echo/Say" => grpc.unary(Handler(say), request).await,
             "/echo.Echo/Fail" => grpc.unary(Handler(fail), request).await,
@@ -109,6 +113,11 @@ async fn say(request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
             break;
         }
     }
+    for (name, seen) in [("grpc-encoding", "by"), ("grpc-accept-encoding", "takes")] {
+        if let Some(value) = metadata.get(name) {
+            response.metadata_mut().insert(seen, value.clone());
+        }
+    }
     if let Some(value) = metadata.get_bin("key-bin") {
         response.metadata_mut().insert_bin("seen-bin", value.clone());
     }
@@ -153,6 +162,13 @@ impl Drop for CountDrop {
 
 /// Runs a test as a task of tokio, beside the server.
 fn run(test: impl AsyncFnOnce(Client, Echo)) {
+    run_with(|client| client, test);
+}
+
+fn run_with(
+    set: impl FnOnce(ClientBuilder) -> ClientBuilder,
+    test: impl AsyncFnOnce(Client, Echo),
+) {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build();
     tokio.expect("a runtime").block_on(async {
         let incoming = TcpIncoming::bind("127.0.0.1:0".parse().expect("an address"));
@@ -161,7 +177,8 @@ fn run(test: impl AsyncFnOnce(Client, Echo)) {
         let echo = Echo::default();
         let serving = Server::builder().serve_with_incoming(echo.clone(), incoming);
         let serving = tokio::spawn(serving);
-        let client = Client::connect(format!("grpc://{address}")).expect("an address");
+        let client = set(Client::builder().address(format!("grpc://{address}")));
+        let client = client.build().expect("an address");
         tokio::time::timeout(LIMIT, test(client, echo)).await.expect("no hang");
         serving.abort();
     });
@@ -240,6 +257,36 @@ fn metadata_goes_both_ways() {
         let agent = response.metadata.get("seen").expect("it is said");
         assert!(agent.starts_with("ringway/"), "{agent}");
     });
+}
+
+#[test]
+fn messages_are_compressed_both_ways_where_both_want_it() {
+    let replies = ClientCompression::of_replies;
+    for (compression, by) in [
+        (None, None),
+        (Some(replies()), None),
+        (Some(replies().gzip_requests()), Some("gzip")),
+        (Some(replies().zstd_requests().request_bytes_min(0)), Some("zstd")),
+    ] {
+        let set = |client| compression.into_iter().fold(client, ClientBuilder::compression);
+        run_with(set, async |client, _| {
+            for len in [0, 1_000, 20_000, 3_000_000] {
+                let message = Bytes::from(vec![7; len]);
+                let call = client.unary(&SAY, RAW, RAW, message.clone());
+                let response = call.full().await.expect("echoed");
+                assert!(response.message == message, "{len} bytes, {by:?}");
+                assert_eq!(response.metadata.get("by"), by);
+                let takes = compression.map(|_| "identity,zstd,gzip");
+                assert_eq!(response.metadata.get("takes"), takes);
+            }
+            let (mut sink, mut replies) = client.bidi(&CHAT, RAW, RAW);
+            for len in [30_000, 0, 70_000] {
+                let message = Bytes::from(vec![3; len]);
+                sink.send(message.clone()).await.expect("it goes on");
+                assert!(replies.next().await.expect("it goes on") == Some(message));
+            }
+        });
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ pub(super) struct Call {
     /// The compression of replies that are marked as compressed.
     pub(super) compression: Compression,
     /// The window cost of each message that the reader has not taken.
-    costs: VecDeque<u32>,
+    costs: VecDeque<Cost>,
     /// The window cost of the message that is arriving, while others are unread. Without unread
     /// ones the reader waits for it, so its credit is returned at once.
     held: u32,
@@ -35,16 +35,29 @@ impl Call {
     /// Records a complete message for the reader, whose last part has `len` bytes.
     pub(super) fn note_message(&mut self, len: usize) {
         let held = std::mem::take(&mut self.held);
-        self.costs.push_back(held + len as u32);
+        self.costs.push_back(Cost { window: held + len as u32, inflated: 0 });
     }
 
-    /// Records that the reader has taken messages, and returns how much credit to return.
-    pub(super) fn take(&mut self, messages: usize) -> usize {
-        let taken = self.costs.drain(..messages.min(self.costs.len()));
-        let sum: usize = taken.map(|cost| cost as usize).sum();
+    /// Records that the reader has taken messages, and returns how much credit to return, and the
+    /// bytes of them that were decompressed.
+    fn take(&mut self, messages: usize) -> (usize, usize) {
+        let (mut window, mut inflated) = (0, 0);
+        for cost in self.costs.drain(..messages.min(self.costs.len())) {
+            window += cost.window as usize;
+            inflated += cost.inflated as usize;
+        }
         let held = if self.costs.is_empty() { std::mem::take(&mut self.held) } else { 0 };
-        sum + held as usize
+        (window + held as usize, inflated)
     }
+}
+
+/// What an unread message takes up.
+#[derive(Debug, Clone, Copy)]
+struct Cost {
+    /// Bytes of the window.
+    window: u32,
+    /// Bytes of memory, if it was decompressed.
+    inflated: u32,
 }
 
 /// A slot, whose buffers are reused.
@@ -59,6 +72,8 @@ struct CallSlot {
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     slots: Vec<CallSlot>,
+    /// Bytes of unread messages that were decompressed.
+    inflated: usize,
 }
 
 impl Calls {
@@ -105,9 +120,31 @@ impl Calls {
         is_open.then(|| StreamId::new(stream.slot() as u32, slot.generation))
     }
 
+    /// Bytes of unread messages that were decompressed.
+    pub(super) fn inflated(&self) -> usize {
+        self.inflated
+    }
+
+    /// Records that the latest message was decompressed to so many bytes.
+    pub(super) fn note_inflated(&mut self, id: StreamId, len: usize) {
+        if let Some(cost) = self.get(id).and_then(|call| call.costs.back_mut()) {
+            cost.inflated = len as u32;
+            self.inflated += len;
+        }
+    }
+
+    /// Records that the reader has taken messages, and returns the stream and how much credit to
+    /// return on it.
+    pub(super) fn take(&mut self, id: StreamId, messages: usize) -> Option<(StreamHandle, usize)> {
+        let call = self.get(id)?;
+        let (stream, (window, inflated)) = (call.stream, call.take(messages));
+        self.inflated -= inflated;
+        Some((stream, window))
+    }
+
     /// Ends a call, and returns its stream.
     pub(super) fn end(&mut self, id: StreamId) -> Option<StreamHandle> {
-        let stream = self.stream(id)?;
+        let (stream, _) = self.take(id, usize::MAX)?;
         let slot = &mut self.slots[id.slot() as usize];
         slot.is_open = false;
         slot.call.messages.clear();

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use super::call_names::ResponseNames;
 use super::calls::Calls;
 use super::client_config::ClientConfig;
+use super::compression::{ClientCompression, accepted_names, pack};
 use super::lines;
 use super::message::{PREFIX_LEN, prefix};
 use super::meta_fields::FieldTexts;
@@ -39,6 +40,8 @@ pub struct GrpcClient {
     /// Buffer in which a call's `:path` is assembled.
     path: Vec<u8>,
     texts: FieldTexts,
+    /// The value of `grpc-accept-encoding`, if it is sent.
+    accepted: Option<Vec<u8>>,
     /// Buffer in which the metadata of replies is assembled.
     pub(super) scratch: Vec<u8>,
 }
@@ -49,9 +52,9 @@ const JSON: u8 = 2;
 /// Number of methods whose paths may be added to the server's table.
 const METHODS_MAX: u32 = 1 << 15;
 
-/// Upper bound for the fields that every call has, without path and authority: eight names and
+/// Upper bound for the fields that every call has, without path and authority: ten names and
 /// values, with 32 bytes added for each.
-const FIXED_FIELDS: usize = 512;
+const FIXED_FIELDS: usize = 640;
 
 impl GrpcClient {
     /// Creates the client side of an established connection, with preface and settings ready to
@@ -67,6 +70,7 @@ impl GrpcClient {
     pub fn with(config: ClientConfig, vocabulary: Arc<Vocabulary>, now: Duration) -> Self {
         Self {
             http2: Http2Client::new(config.http2.clone(), vocabulary, now),
+            accepted: config.compression.map(|_| accepted_names(true)),
             config,
             calls: Calls::default(),
             pending: VecDeque::new(),
@@ -124,7 +128,10 @@ impl GrpcClient {
             JSON => ContentType::Json,
             _ => ContentType::Plain,
         };
-        let own = [
+        let by = self.config.compression.and_then(ClientCompression::of_requests);
+        let encoding = by.map(|by| lines::encoding(by.name()));
+        let accepted = self.accepted.as_deref().map(lines::accept_encoding);
+        let mut own = [
             lines::POST,
             if self.config.is_secure { lines::HTTPS } else { lines::HTTP },
             path,
@@ -132,9 +139,17 @@ impl GrpcClient {
             lines::TE,
             lines::content_type(content_type),
             lines::user_agent(self.config.user_agent.as_bytes()),
-            timeout.unwrap_or(lines::POST),
+            // Places of those that only some calls have.
+            lines::POST,
+            lines::POST,
+            lines::POST,
         ];
-        let own = &own[..own.len() - usize::from(call.timeout.is_none())];
+        let mut len = own.len() - 3;
+        for line in [timeout, encoding, accepted].into_iter().flatten() {
+            own[len] = line;
+            len += 1;
+        }
+        let own = &own[..len];
         let head: Vec<Line<'_>>;
         let head = match texts.is_empty() {
             true => own,
@@ -143,9 +158,16 @@ impl GrpcClient {
                 &head
             }
         };
-        let before = call.message.as_ref().map(|message| prefix(message.len() as u32, false));
+        let (before, body) = match call.message {
+            // Where there is no stream for it, the same message comes again.
+            Some(message) if self.http2.capacity() > 0 => {
+                let (prefix, body) = packed(self.config.compression, message);
+                (Some(prefix), Some(body))
+            }
+            message => (None, message),
+        };
         let prefix = before.as_ref().map_or(&[][..], |prefix| &prefix[..]);
-        let request = NewRequest { head, prefix, body: call.message, end: call.end };
+        let request = NewRequest { head, prefix, body, end: call.end };
         let stream = self.http2.open(request).map_err(|none| self.open_error(none))?;
         Ok(self.calls.begin(stream, self.config.max_message))
     }
@@ -168,7 +190,7 @@ impl GrpcClient {
     /// Returns [`Gone`] when the call has ended or the last message was already sent.
     pub fn send(&mut self, stream: StreamId, message: Body<'_>, end: bool) -> Result<bool, Gone> {
         let handle = self.calls.stream(stream).ok_or(Gone)?;
-        let prefix: [u8; PREFIX_LEN] = prefix(message.len() as u32, false);
+        let (prefix, message) = packed(self.config.compression, message);
         self.http2.send(handle, &prefix, message, end)
     }
 
@@ -200,8 +222,7 @@ impl GrpcClient {
     /// Reports that the reader took `messages` from its queue, so that credit for them is returned.
     /// Report each [`ClientEvent::Message`] exactly once.
     pub fn taken(&mut self, stream: StreamId, messages: usize) {
-        if let Some(call) = self.calls.get(stream) {
-            let (handle, bytes) = (call.stream, call.take(messages));
+        if let Some((handle, bytes)) = self.calls.take(stream, messages) {
             self.http2.taken(handle, bytes);
         }
     }
@@ -316,6 +337,18 @@ impl GrpcClient {
     /// [`receive`](Self::receive).
     pub fn handle_timeout(&mut self, now: Duration) -> Result<(), Violation> {
         self.http2.handle_timeout(now)
+    }
+}
+
+/// A message with its prefix, compressed if that is wanted.
+#[inline]
+fn packed(
+    compression: Option<ClientCompression>,
+    message: Body<'_>,
+) -> ([u8; PREFIX_LEN], Body<'_>) {
+    match compression {
+        Some(ClientCompression { requests, request_min }) => pack(requests, request_min, message),
+        None => (prefix(message.len() as u32, false), message),
     }
 }
 

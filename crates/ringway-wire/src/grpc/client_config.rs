@@ -1,5 +1,6 @@
 //! Configuration of a client's connection.
 
+use super::compression::ClientCompression;
 use crate::http2::Http2Config;
 
 /// Configuration of a client's connection, with the fields that all its calls share.
@@ -15,6 +16,8 @@ pub struct ClientConfig {
     pub is_secure: bool,
     /// Largest message that is accepted, in bytes on the wire.
     pub max_message: u32,
+    /// The compression of its calls; `None` means none, in either direction.
+    pub compression: Option<ClientCompression>,
 }
 
 impl ClientConfig {
@@ -27,6 +30,7 @@ impl ClientConfig {
             user_agent: concat!("ringway/", env!("CARGO_PKG_VERSION")).to_owned(),
             is_secure: false,
             max_message: 4 << 20,
+            compression: None,
         }
     }
 }

@@ -6,12 +6,15 @@ use bytes::Bytes;
 
 use super::call_names::ReplyHead;
 use super::client::GrpcClient;
+use super::compress::decompress;
+use super::compression::ClientCompression;
+use super::inflate_error::InflateError;
 use super::message::MessageError;
 use super::meta_fields::put_meta;
 use super::names::Compression;
 use super::status::{code, status_of_reset};
 use crate::http2::{ErrorCode, Event, Key, StreamHandle, Violation};
-use crate::limits::NATIVE_ASSEMBLY_MAX;
+use crate::limits::{GRPC_INFLATED_MAX, NATIVE_ASSEMBLY_MAX};
 use crate::native::{ClientEvent, GoAwayCode, MetaWriter, Piece, StreamId};
 
 /// The input before an event, and the rest after it.
@@ -154,7 +157,8 @@ impl GrpcClient {
         match next {
             Ok(Some(message)) if message.is_compressed => {
                 let compression = call.compression;
-                Some(self.compressed(id, compression))
+                call.note_message(len - data.len());
+                Some(self.compressed(id, &message.bytes, compression))
             }
             Ok(Some(message)) => {
                 call.note_message(len - data.len());
@@ -187,20 +191,28 @@ impl GrpcClient {
         self.pending.push_back(ended);
     }
 
-    /// Ends a call whose message is compressed, because no compression was offered.
+    /// Decompresses a message, or ends the call if it may not be compressed so.
     #[cold]
-    fn compressed(&mut self, id: StreamId, compression: Compression) -> ClientEvent<'static> {
-        match compression {
-            Compression::Identity => self.fail(
-                id,
-                code::INTERNAL,
-                "a message is compressed, and grpc-encoding does not say how",
-            ),
-            _ => self.fail(
-                id,
-                code::UNIMPLEMENTED,
-                "a message is compressed, but the client did not offer that",
-            ),
+    fn compressed(&mut self, id: StreamId, bytes: &[u8], by: Compression) -> ClientEvent<'static> {
+        if by == Compression::Identity {
+            let text = "a message is compressed, and grpc-encoding does not say how";
+            return self.fail(id, code::INTERNAL, text);
+        }
+        if self.config.compression.is_none() || !ClientCompression::takes(by) {
+            let text = "a message uses a compression that the client does not accept";
+            return self.fail(id, code::UNIMPLEMENTED, text);
+        }
+        // Few bytes may become many, for which the server needs no credit.
+        if self.calls.inflated() > GRPC_INFLATED_MAX {
+            let text = "too many bytes of decompressed messages are unread";
+            return self.fail(id, code::RESOURCE_EXHAUSTED, text);
+        }
+        match decompress(by, bytes, self.config.max_message as usize) {
+            Ok(message) => {
+                self.calls.note_inflated(id, message.len());
+                ClientEvent::Message { stream: id, message: Piece::Owned(message) }
+            }
+            Err(error) => self.fail(id, status_of_inflate(error), &error.to_string()),
         }
     }
 
@@ -253,6 +265,15 @@ impl GrpcClient {
             MetaWriter::new(&mut self.scratch).pushback_ms(ms);
         }
         Piece::Owned(Bytes::copy_from_slice(&self.scratch))
+    }
+}
+
+/// The status of a call whose message cannot be decompressed.
+pub(super) fn status_of_inflate(error: InflateError) -> u8 {
+    match error {
+        InflateError::TooLong => code::RESOURCE_EXHAUSTED,
+        InflateError::Broken => code::INTERNAL,
+        InflateError::Unknown => code::UNIMPLEMENTED,
     }
 }
 

@@ -1,8 +1,10 @@
 //! Configuration of which calls of a server are compressed.
 
 use super::call_names::CallHead;
-use super::compress::KNOWN;
+use super::compress::{KNOWN, compress};
+use super::message::{PREFIX_LEN, prefix};
 use super::names::Compression;
+use crate::native::Body;
 
 /// The calls of a server whose messages may be compressed, and the replies that are.
 ///
@@ -75,6 +77,52 @@ impl CallCompression {
         replies: Compression::Identity,
         reply_min: 0,
     };
+}
+
+/// Compression of a client's calls. Replies may be compressed in any known way.
+///
+/// Without the feature `compression` no message is compressed, whatever this says.
+#[derive(Debug, Clone, Copy)]
+pub struct ClientCompression {
+    /// The compression of requests.
+    pub requests: Compression,
+    /// Shortest request message that is compressed, in bytes.
+    pub request_min: usize,
+}
+
+impl ClientCompression {
+    /// Whether replies may be compressed so.
+    pub(super) fn takes(compression: Compression) -> bool {
+        KNOWN.contains(&compression)
+    }
+
+    /// The compression of requests, if there is one.
+    pub(super) fn of_requests(self) -> Option<Compression> {
+        KNOWN.contains(&self.requests).then_some(self.requests)
+    }
+}
+
+/// Prepares a message of `least` bytes or more for sending: compresses it if it becomes shorter.
+#[inline]
+pub(super) fn pack(
+    by: Compression,
+    least: usize,
+    message: Body<'_>,
+) -> ([u8; PREFIX_LEN], Body<'_>) {
+    if by != Compression::Identity
+        && message.len() >= least
+        && let Some(shorter) = compress(by, bytes_of(&message))
+    {
+        return (prefix(shorter.len() as u32, true), Body::Shared(shorter.into()));
+    }
+    (prefix(message.len() as u32, false), message)
+}
+
+fn bytes_of<'b>(message: &'b Body<'_>) -> &'b [u8] {
+    match message {
+        Body::Copy(bytes) => bytes,
+        Body::Shared(bytes) => bytes,
+    }
 }
 
 /// The value of `grpc-accept-encoding`, with all available compressions if `is_on` is set.

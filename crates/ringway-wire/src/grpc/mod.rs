@@ -39,7 +39,7 @@ pub use call_names::{CallHead, NoCall, ReplyHead, RequestNames, ResponseNames};
 pub use client::GrpcClient;
 pub use client_config::ClientConfig;
 pub use compress::{compress, decompress};
-pub use compression::{ServerCompression, accepted_names};
+pub use compression::{ClientCompression, ServerCompression, accepted_names};
 pub use inflate_error::InflateError;
 pub use message::{Message, MessageError, Messages, PREFIX_LEN, prefix};
 pub use metadata::{

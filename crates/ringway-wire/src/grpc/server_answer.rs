@@ -1,9 +1,8 @@
 //! Replies of handlers and of the machine itself.
 
-use super::compress::compress;
-use super::compression::CallCompression;
+use super::compression::{CallCompression, pack};
 use super::lines::{self, HTTP_OK, OK};
-use super::message::{PREFIX_LEN, prefix};
+use super::message::prefix;
 use super::names::Compression;
 use super::server::{GrpcServer, code};
 use super::server_calls::ServedCall;
@@ -97,7 +96,8 @@ impl GrpcServer {
             None => self.http.finish(stream, &trailers(&[])),
             Some(body) => {
                 let (head, len) = head_of(call);
-                let (prefix, body) = packed(call, body);
+                let (prefix, body) =
+                    pack(call.compression.replies, call.compression.reply_min, body);
                 let trailers = trailers(&[]);
                 match has_head {
                     false => self.http.respond(stream, &head[..len], &prefix, body, &trailers),
@@ -180,7 +180,9 @@ impl GrpcServer {
             return Err(self
                 .refuse_to_send(stream, "a message is longer than 4 GiB, the limit of a message"));
         }
-        let (prefix, message) = packed(self.calls.of(stream).ok_or(Gone)?, message);
+        let CallCompression { replies, reply_min, .. } =
+            self.calls.of(stream).ok_or(Gone)?.compression;
+        let (prefix, message) = pack(replies, reply_min, message);
         self.http.send(stream, &prefix, message, false)
     }
 
@@ -233,24 +235,4 @@ fn head_of(call: &ServedCall) -> ([Line<'static>; 3], usize) {
     let content_type = lines::content_type(call.content_type);
     let len = if compression == Compression::Identity { 2 } else { 3 };
     ([HTTP_OK, content_type, lines::encoding(compression.name())], len)
-}
-
-/// Prepares a message for sending: compresses it if the client accepts that and it becomes shorter.
-#[inline]
-fn packed<'a>(call: &ServedCall, message: Body<'a>) -> ([u8; PREFIX_LEN], Body<'a>) {
-    let CallCompression { replies, reply_min, .. } = call.compression;
-    if replies != Compression::Identity
-        && message.len() >= reply_min
-        && let Some(shorter) = compress(replies, bytes_of(&message))
-    {
-        return (prefix(shorter.len() as u32, true), Body::Shared(shorter.into()));
-    }
-    (prefix(message.len() as u32, false), message)
-}
-
-fn bytes_of<'b>(message: &'b Body<'_>) -> &'b [u8] {
-    match message {
-        Body::Copy(bytes) => bytes,
-        Body::Shared(bytes) => bytes,
-    }
 }

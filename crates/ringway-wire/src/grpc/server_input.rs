@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::call_names::{CallHead, NoCall};
-use super::client_input::Input;
+use super::client_input::{Input, status_of_inflate};
 use super::compress::decompress;
 use super::compression::CallCompression;
 use super::inflate_error::InflateError;
@@ -331,12 +331,7 @@ impl Unfit {
 impl From<InflateError> for Unfit {
     #[cold]
     fn from(error: InflateError) -> Self {
-        let status = match error {
-            InflateError::TooLong => code::RESOURCE_EXHAUSTED,
-            InflateError::Broken => code::INTERNAL,
-            InflateError::Unknown => code::UNIMPLEMENTED,
-        };
-        Self { status, text: error.to_string() }
+        Self { status: status_of_inflate(error), text: error.to_string() }
     }
 }
 

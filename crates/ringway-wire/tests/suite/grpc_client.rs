@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringway_wire::grpc::{
-    CallHead, ClientConfig, GrpcClient, Messages, RequestNames, lines, prefix,
+    CallHead, ClientCompression, ClientConfig, Compression, GrpcClient, Messages, RequestNames,
+    compress, decompress, lines, prefix,
 };
 use ringway_wire::http2::{Event, Http2Config, Http2Server, StreamHandle, Violation, Vocabulary};
 use ringway_wire::native::{
@@ -489,6 +490,100 @@ fn what_the_reader_does_not_take_stops_the_server_and_one_long_message_does_not(
     pair.client.taken(call, 1);
     assert_eq!(run(&mut pair), 2);
     assert_eq!(pair.client.incomplete_len(), 0);
+}
+
+/// A client whose requests of a hundred bytes and more are compressed so.
+fn compressing(requests: Compression) -> GrpcClient {
+    let mut config = ClientConfig::new("example.org:50051");
+    config.compression = Some(ClientCompression { requests, request_min: 100 });
+    config.max_message = 1 << 20;
+    let mut client = GrpcClient::new(config, NOW);
+    hear(&mut client, &frame(SETTINGS, 0, 0, &[]));
+    client
+}
+
+#[test]
+fn requests_are_compressed_if_that_makes_them_shorter() {
+    for by in [Compression::Gzip, Compression::Zstd, Compression::Identity] {
+        let mut client = compressing(by);
+        let stream = client.open(streaming()).expect("room");
+        sent(&mut client);
+        for (len, is_long) in [(99, false), (100, true), (50_000, true)] {
+            let text = vec![7; len];
+            client.send(stream, Body::Copy(&text), false).expect("open");
+            let data = frames(&sent(&mut client)).into_iter().filter(|(kind, ..)| *kind == DATA);
+            let content: Vec<u8> = data.flat_map(|(.., bytes)| bytes).collect();
+            let used = if is_long { by } else { Compression::Identity };
+            let is_compressed = used != Compression::Identity;
+            assert_eq!(content[0], u8::from(is_compressed), "{by:?} {len}");
+            assert!(content.len() < 1_000 || !is_compressed, "{by:?} {len}");
+            assert_eq!(decompress(used, &content[5..], len).as_deref(), Ok(&text[..]));
+        }
+    }
+}
+
+/// A reply with a message that is compressed.
+fn packed_reply(by: &str, content: &[u8]) -> Vec<u8> {
+    let head = head(0, &[(":status", "200"), GRPC, ("grpc-encoding", by)]);
+    let message = [&prefix(content.len() as u32, true)[..], content].concat();
+    let parts = message.chunks(16_000).flat_map(data).collect();
+    [head, parts, trailers(&[("grpc-status", "0")])].concat()
+}
+
+#[test]
+fn compressed_replies_are_read_and_bombs_are_not() {
+    let ask = |mut client: GrpcClient, wire: &[u8]| {
+        client.open(unary()).expect("room");
+        hear(&mut client, wire)
+    };
+    for (name, by) in [("gzip", Compression::Gzip), ("zstd", Compression::Zstd)] {
+        let text = compress(by, &[b'7'; 300]).expect("shorter");
+        let bomb = compress(by, &vec![0; 8 << 20]).expect("shorter");
+        let taking = || compressing(Compression::Identity);
+        let told = ask(taking(), &packed_reply(name, &text));
+        assert_eq!(told, [&format!("message 0 {}", "7".repeat(300)), "response 0 0 []"]);
+        for (content, name, status) in [
+            (&bomb[..], name, "response 0 8 "),
+            (&text[..text.len() - 1], name, "response 0 13 "),
+            (&text[..], "br", "response 0 12 "),
+            (&text[..], "identity", "response 0 13 "),
+        ] {
+            let told = ask(taking(), &packed_reply(name, content));
+            assert!(told.len() == 1 && told[0].starts_with(status), "{name}: {told:?}");
+        }
+        // Nothing was offered.
+        let greeted = [frame(SETTINGS, 0, 0, &[]), packed_reply(name, &text)].concat();
+        let told = ask(new_client(), &greeted);
+        assert!(told[0].starts_with("response 0 12 "), "{told:?}");
+    }
+}
+
+#[test]
+fn a_server_may_not_fill_the_memory_with_few_bytes() {
+    let mib = compress(Compression::Gzip, &vec![0; 1 << 20]).expect("shorter");
+    let message = data(&[&prefix(mib.len() as u32, true)[..], &mib].concat());
+    // What comes of the next message: whether it is one, or why it is none.
+    let next = |client: &mut GrpcClient| {
+        let event = client.receive(&mut &message[..], NOW).expect("well-formed");
+        told(&event.expect("a message is whole"))
+    };
+    let mut client = compressing(Compression::Identity);
+    let stream = client.open(streaming()).expect("room");
+    hear(&mut client, &head(0, &[(":status", "200"), GRPC, ("grpc-encoding", "gzip")]));
+    for _ in 0..100 {
+        assert!(next(&mut client).starts_with("message"), "what is read makes room for more");
+        client.taken(stream, 1);
+    }
+    let unread = (0..100).take_while(|_| next(&mut client).starts_with("message")).count();
+    assert!((60..70).contains(&unread), "{unread} MiB");
+    // Its end has made room again.
+    let stream = client.open(streaming()).expect("room");
+    let head = block(&[(":status", "200"), GRPC, ("grpc-encoding", "gzip")]);
+    hear(&mut client, &frame(HEADERS, END_HEADERS, 3, &head));
+    let other = [&message[..8], &[3][..], &message[9..]].concat();
+    let event = client.receive(&mut &other[..], NOW).expect("well-formed").expect("a message");
+    assert!(told(&event).starts_with("message"), "{}", told(&event));
+    client.taken(stream, 1);
 }
 
 #[test]
