@@ -165,6 +165,7 @@ impl<M: Machine> ServerConnection<M> {
         if self.core.has_time() {
             self.begin_deferred();
         }
+        self.settle();
         taken
     }
 

@@ -235,7 +235,7 @@ fn limits_are_those_of_every_protocol() {
     eventually("both run", || echo.seen.running.load(Ordering::SeqCst) == 2);
     let refused = caller.call("echo.Echo/Limited", b"1");
     let (code, text) = refused.status();
-    assert!(code == 8 && text.contains("its concurrency"), "{code} {text}");
+    assert!(code == 8 && text.contains("(concurrency)"), "{code} {text}");
     assert!(native.call("echo.Echo/Limited", b"1").refused);
     eventually("both are counted", || handle.stats().refused == 2);
     for stream in runs {
