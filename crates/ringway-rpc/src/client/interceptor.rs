@@ -68,7 +68,7 @@ impl OutgoingCall {
     /// ```
     /// use ringway_rpc::{IncomingReply, NextCall, OutgoingCall, Status, TraceContext};
     ///
-    /// Starts a trace for calls without one, and records one trace in a hundred.
+    /// // Starts a trace for calls without one, and records one trace in a hundred.
     /// async fn begin_trace(mut call: OutgoingCall, next: NextCall) -> Result<IncomingReply, Status> {
     ///     if call.trace().is_none() {
     ///         let span = TraceContext::root(false);
