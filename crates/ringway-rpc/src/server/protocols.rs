@@ -27,7 +27,8 @@ pub(super) fn serve_with(
                 return driver::serve(core, connection, machine, first).await;
             }
             FirstBytes::Speaks(Detected::Http1, first) if may_speak(&connection, ALPN_HTTP1) => {
-                return http::serve(core, connection, first).await;
+                // In a box: hyper's state would make the task of every connection larger by KiBs.
+                return Box::pin(http::serve(core, connection, first)).await;
             }
             FirstBytes::Speaks(detected, _) => {
                 core.share().count_unknown_protocol();
