@@ -11,7 +11,8 @@ use super::log::log;
 use super::shared::ServerShared;
 use super::{driver, http};
 
-/// Serves each connection by the protocol that it speaks.
+/// Serves each connection by the protocol that it speaks. What a protocol needs is in a box, so that a
+/// connection that has said nothing yet does not hold the memory of the largest.
 pub(super) fn serve_with(
     shared: Arc<ServerShared>,
 ) -> impl AsyncFn(Connection) -> Result + Clone + Send + 'static {
@@ -20,14 +21,13 @@ pub(super) fn serve_with(
         match first_bytes(&mut connection).await? {
             FirstBytes::Speaks(Detected::Native, first) if may_speak(&connection, ALPN_NATIVE) => {
                 let machine = core.native_machine();
-                return driver::serve(core, connection, machine, first).await;
+                return Box::pin(driver::serve(core, connection, machine, first)).await;
             }
             FirstBytes::Speaks(Detected::Http2, first) if may_speak(&connection, ALPN_HTTP2) => {
                 let machine = core.grpc_machine();
-                return driver::serve(core, connection, machine, first).await;
+                return Box::pin(driver::serve(core, connection, machine, first)).await;
             }
             FirstBytes::Speaks(Detected::Http1, first) if may_speak(&connection, ALPN_HTTP1) => {
-                // In a box: hyper's state would make the task of every connection larger by KiBs.
                 return Box::pin(http::serve(core, connection, first)).await;
             }
             FirstBytes::Speaks(detected, _) => {
