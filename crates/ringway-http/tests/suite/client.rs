@@ -104,7 +104,7 @@ fn failure(outcome: Result<http::Response<ringway_http::ClientBody>>) -> Error {
 fn what_cannot_be_asked_says_why() {
     let server =
         Running::start(Router::new().get("/never", async |_| pending::<Result<Response>>().await));
-    let (slow, free) = (server.url("/never"), TcpListener::bind("127.0.0.1:0").expect("a port"));
+    let (slow, free) = (server.url("/never"), TcpListener::bind("127.77.0.3:0").expect("a port"));
     let refused = format!("http://{}/", free.local_addr().expect("an address"));
     drop(free);
     block_on(async move {

@@ -17,7 +17,7 @@ use ringway_runtime::{
 };
 
 use crate::support::held::Held;
-use crate::support::{Stay, alone, any_port, block_on, listen, poll_once};
+use crate::support::{Stay, alone, any_port, block_on, listen, listen_apart, poll_once};
 
 on_every_kernel_driver!(
     a_runtime_that_ends_among_spawns_answers_each,
@@ -485,7 +485,7 @@ fn an_address_is_free_when_its_core_has_ended() {
     let _stay = Stay::begin();
     for backend in [Backend::Uring, Backend::Epoll].repeat(20) {
         let bound = block_on(backend, async {
-            let listener = listen();
+            let listener = listen_apart();
             let bound = listener.local_addr().as_socket().expect("inet");
             drop(spawn(async move { listener.accept().await.map(drop) }));
             yield_now().await;

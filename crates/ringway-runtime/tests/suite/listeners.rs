@@ -16,7 +16,7 @@ use socket2::SockAddr;
 
 use crate::support;
 use crate::support::{Driver, alone, any_port, block_on, connected_to, echo, exchange, listen};
-use crate::support::{exchange_once, held::open_descriptors, pair, poll_once};
+use crate::support::{exchange_once, held::open_descriptors, listen_apart, pair, poll_once};
 
 on_every_driver!(
     connections_are_accepted_in_order,
@@ -54,7 +54,7 @@ async fn some_turns() {
 }
 
 async fn a_dropped_listener_refuses_and_frees_its_port(_: Driver) {
-    let listener = listen();
+    let listener = listen_apart();
     let address = listener.local_addr().clone();
     let (client, server) = connected_to(&listener, StreamLimits::default()).await;
     drop(spawn(echo(server)));
@@ -97,7 +97,7 @@ async fn a_taken_address_is_an_error(_: Driver) {
 }
 
 async fn a_connect_to_nobody_is_refused(_: Driver) {
-    let address = listen().local_addr().clone();
+    let address = listen_apart().local_addr().clone();
     some_turns().await;
     let error = Stream::connect(&address).await.expect_err("nobody listens");
     assert_eq!(error.kind(), ErrorKind::ConnectionRefused);

@@ -13,7 +13,7 @@ use crate::support::hand_server::{HandConnection, HandServer};
 fn nobody_there_fails_fast_or_is_waited_for() {
     run(async {
         let address = {
-            let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+            let listener = std::net::TcpListener::bind("127.77.0.5:0")?;
             listener.local_addr()?
         };
         let client = Client::connect(format!("tcp://{address}").as_str())?;

@@ -94,7 +94,7 @@ fn one_refuses_and_one_comes() -> Result<(HandServer, Listener, Client), Status>
         connection.respond(request.stream, Reply { status, meta: &meta, message: None });
     };
     let overloaded = HandServer::start(Config::default(), Rc::new(refuse));
-    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let any = SocketAddr::from(([127, 77, 0, 8], 0));
     let listener = Listener::bind(&any.into(), ListenOptions::default())?;
     let other = format!("tcp://{}", listener.local_addr().as_socket().expect("TCP"));
     let client = Client::builder().address(&*overloaded.url()).address(&*other).build()?;

@@ -13,6 +13,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -92,6 +93,15 @@ pub(crate) fn any_port() -> SockAddr {
 
 pub(crate) fn listen() -> Listener {
     Listener::bind(&any_port(), ListenOptions::default()).expect("loopback has a free port")
+}
+
+/// A listener on an address of its own: once it is dropped, no other test can get its port, so a
+/// connect is refused.
+pub(crate) fn listen_apart() -> Listener {
+    static LISTENERS: AtomicU16 = AtomicU16::new(0);
+    let [third, fourth] = LISTENERS.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+    let apart = SocketAddr::from(([127, 78, third, fourth], 0));
+    Listener::bind(&apart.into(), ListenOptions::default()).expect("loopback has a free port")
 }
 
 /// Two ends of one connection: the connecting one, and the accepted one with `limits`.
