@@ -171,7 +171,7 @@ impl BlockingPool {
         }
         let handles = std::mem::take(&mut self.shared.lock().handles);
         for handle in handles {
-            // // The thread has left the pool, so this is short; panics of jobs were already
+            // The thread has left the pool, so this is short; panics of jobs were already
             // caught.
             let _ = handle.join();
         }
@@ -188,7 +188,7 @@ impl BlockingPool {
         let builder = thread::Builder::new().name("ringway-blocking".to_owned());
         match builder.spawn(move || shared.run_thread()) {
             Ok(handle) => state.handles.push(handle),
-            // // The existing threads will take the job.
+            // The existing threads will take the job.
             Err(_) if state.threads > 0 => return Ok(()),
             Err(error) => return Err(SubmitError::NoThread(error)),
         }

@@ -33,7 +33,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-// // A waker is a number stored in a pointer: core, generation and index of a task.
+// A waker is a number stored in a pointer: core, generation and index of a task.
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("ringway-runtime needs a target with pointers of 64 bits");
 

@@ -25,7 +25,7 @@ impl NameId {
             seen.push((name, id));
             id
         });
-        // // A thread that is ending has no cache.
+        // A thread that is ending has no cache.
         seen.unwrap_or_else(|_destroyed| Self::intern(name))
     }
 

@@ -167,7 +167,7 @@ impl Tasks {
     /// Polls a task once, with its waker; the task ends or returns to its slot.
     pub(crate) fn poll(&self, mut runnable: Runnable, waker: &Waker) {
         let mut cx = Context::from_waker(waker);
-        // // The future contains panics of the task itself; this contains those of wakers told of
+        // The future contains panics of the task itself; this contains those of wakers told of
         // its end.
         let polled = contain("a waker", || runnable.future.as_mut().poll(&mut cx));
         let ended = polled.is_none_or(|poll| poll.is_ready());

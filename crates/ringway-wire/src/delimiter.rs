@@ -61,7 +61,7 @@ impl Codec for Delimiter {
     #[inline]
     fn decode<'a>(&mut self, input: &'a [u8]) -> Result<Decoded<&'a [u8]>, Error> {
         let window = &input[..input.len().min(self.frame_len_max())];
-        // // The input may be shorter than the one searched before.
+        // The input may be shorter than the one searched before.
         let from = self.searched.min(self.positions(window.len()));
         if let Some(found) = self.finder.find(&window[from..]) {
             self.searched = 0;
@@ -93,7 +93,7 @@ impl Codec for Delimiter {
         out.reserve(payload.len() + self.delimiter_len());
         out.extend_from_slice(payload);
         out.extend_from_slice(self.finder.needle());
-        // // Searched with the delimiter in place: the end of the payload and the start of the
+        // Searched with the delimiter in place: the end of the payload and the start of the
         // delimiter may form a delimiter together.
         match self.finder.find(&out[start..]) {
             Some(at) if at < payload.len() => {
@@ -174,7 +174,7 @@ mod tests {
             assert_eq!(Delimiter::new(b"aab", 8).encode(payload, &mut out), expected);
             assert_eq!(out.len() > 6, expected.is_ok());
         }
-        // // "x", "aa", "aa": the first delimiter would start one byte early.
+        // "x", "aa", "aa": the first delimiter would start one byte early.
         let mut out = Vec::new();
         let error = Delimiter::new(b"aa", 8).encode(b"xa", &mut out);
         assert_eq!((error, out.len()), (Err(Error::DelimiterInPayload { at: 1 }), 0));

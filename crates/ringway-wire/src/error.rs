@@ -39,14 +39,14 @@ pub enum Error {
     /// The peer sent a reply that no request was waiting for.
     UnexpectedReply,
 
-    // // A limit was reached: try later, or raise the limit.
+    // A limit was reached: try later, or raise the limit.
     /// The limit of requests in flight is reached.
     TooManyInFlight {
         /// The largest number of requests in flight.
         max: usize,
     },
 
-    // // Misuse: change the calling program.
+    // Misuse: change the calling program.
     /// The payload does not fit into one frame.
     PayloadTooLarge {
         /// Length of the payload in bytes.

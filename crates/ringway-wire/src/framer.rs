@@ -231,7 +231,7 @@ impl<C: Codec> Framer<C> {
                     continue;
                 }
                 Decoded::Frame { item, consumed } => {
-                    // // The buffered bytes alone were no frame, so the frame must end in the new
+                    // The buffered bytes alone were no frame, so the frame must end in the new
                     // ones.
                     if consumed <= held || consumed > self.tail.len() {
                         return Err(FRAME_OUT_OF_INPUT);
@@ -251,7 +251,7 @@ impl<C: Codec> Framer<C> {
     /// searches asks for one byte at a time. Returns the number of bytes copied.
     fn append(&mut self, input: &[u8]) -> usize {
         let held = self.tail.len();
-        // // More is buffered than needed only if `on_frame` panicked on the straddling frame
+        // More is buffered than needed only if `on_frame` panicked on the straddling frame
         // before.
         let needed = self.need.saturating_sub(held);
         let wanted = needed.max(held.clamp(READ_AHEAD_MIN, READ_AHEAD_MAX));

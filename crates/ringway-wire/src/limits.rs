@@ -42,7 +42,7 @@ pub(crate) const ID_TABLE_MIN: usize = 16;
 /// before they are removed. Spreads the cost of removal over at least as many requests.
 pub(crate) const STALE_DEADLINES: usize = 32;
 
-// // The native protocol: limits that the specification fixes.
+// The native protocol: limits that the specification fixes.
 
 /// Longest reason of a GOAWAY or RST, in bytes: a sentence for a log line, too short for a peer to
 /// store data with us.
@@ -78,7 +78,7 @@ pub(crate) const NATIVE_PAYLOAD_DEFAULT: u32 = 64 << 10;
 /// of its connection for a millisecond even at 2 Gbit/s.
 pub(crate) const NATIVE_PAYLOAD_MAX: u32 = 256 << 10;
 
-// // The native protocol: limits that our ends choose.
+// The native protocol: limits that our ends choose.
 
 /// Default number of streams that a peer may have open: 1,024 calls in flight keep any connection
 /// busy, and their table takes 32 KiB. Each call with more than one frame in a direction takes half
@@ -252,7 +252,7 @@ pub(crate) const NATIVE_IDLE_RATE: Rate = Rate { burst: 16 << 10, per_second: 16
 /// is half of the smallest window.
 pub(crate) const NATIVE_CREDIT_WORTH: u32 = 4 << 10;
 
-// // HTTP/2: limits that our ends choose. They equal those of the native protocol where both have
+// HTTP/2: limits that our ends choose. They equal those of the native protocol where both have
 // the same question.
 
 /// Default number of streams that a client may have open.

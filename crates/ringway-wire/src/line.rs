@@ -59,7 +59,7 @@ impl Codec for Line {
     #[inline]
     fn decode<'a>(&mut self, input: &'a [u8]) -> Result<Decoded<&'a [u8]>, Error> {
         let window = &input[..input.len().min(self.frame_len_max())];
-        // // The input may be shorter than the one searched before.
+        // The input may be shorter than the one searched before.
         let from = self.searched.min(window.len());
         let Some(found) = memchr(b'\n', &window[from..]) else {
             self.searched = window.len();

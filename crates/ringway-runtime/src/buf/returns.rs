@@ -46,7 +46,7 @@ impl Returns {
         if !self.any.load(Ordering::Relaxed) {
             return Vec::new();
         }
-        // // Cleared before the list is taken: a later return sets the flag again.
+        // Cleared before the list is taken: a later return sets the flag again.
         self.any.store(false, Ordering::Relaxed);
         std::mem::take(&mut *self.ids.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -55,7 +55,7 @@ impl Core {
                 state.callback = callback.take();
             }
             if next.is_none() {
-                // // A partial answer must not look like a complete one.
+                // A partial answer must not look like a complete one.
                 self.end_stream(key, state, End::Errno(libc::ECONNABORTED));
             }
         });

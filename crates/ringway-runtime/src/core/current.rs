@@ -67,7 +67,7 @@ pub(crate) fn ensure_vacant() -> io::Result<()> {
 pub(crate) fn enter(core: &Rc<Core>) -> io::Result<Entered> {
     ensure_vacant()?;
     let running = (!core.driver.borrow().is_simulated()).then(Running::begin);
-    // // `ensure_vacant` has refused ending threads.
+    // `ensure_vacant` has refused ending threads.
     let _entered = CURRENT.try_with(|current| current.replace(Some(Rc::clone(core))));
     Ok(Entered { _running: running })
 }

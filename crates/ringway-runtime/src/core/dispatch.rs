@@ -23,7 +23,7 @@ impl Core {
         loop {
             let mut dirty = std::mem::take(&mut *self.dirty.borrow_mut());
             self.for_each_contained(&mut dirty, |&key| key, |key| self.serve(key));
-            // // A callback told of its stream's end may drop it, and may give others bytes to
+            // A callback told of its stream's end may drop it, and may give others bytes to
             // send.
             let mut later = self.dirty.borrow_mut();
             dirty.append(&mut later);
@@ -64,7 +64,7 @@ impl Core {
             Event::Received { key, data } => self.on_received(key, data),
             Event::Progress { key, bytes } => self.on_progress(key, bytes),
             Event::Sent { key, bytes, errno, segments } => {
-                // // First, so that a waker that panics does not leave destructors to its
+                // First, so that a waker that panics does not leave destructors to its
                 // unwinding.
                 self.retire(segments);
                 self.on_sent(key, bytes, errno);
@@ -133,7 +133,7 @@ impl Core {
         let mut sockets = self.sockets.borrow_mut();
         match sockets.at(key) {
             Some(Socket::Stream(state)) => {
-                // // A batch that did not wait was accepted when it was handed over, whenever its
+                // A batch that did not wait was accepted when it was handed over, whenever its
                 // event comes.
                 let waited = state.outbox.sent(bytes);
                 if waited && bytes > 0 && state.phase != Phase::Closing {

@@ -107,7 +107,7 @@ pub(crate) fn shutdown_write(fd: RawFd) -> io::Result<()> {
 /// Makes the next close of a TCP socket reset the connection: unsent bytes are dropped, the peer sees an error.
 pub(crate) fn reset_on_close(fd: RawFd) {
     let borrowed = borrow(fd);
-    // // A Unix socket accepts the option and ignores it.
+    // A Unix socket accepts the option and ignores it.
     let _gone_already = SockRef::from(&borrowed).set_linger(Some(Duration::ZERO));
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn reset_on_close(fd: RawFd) {
 pub(crate) fn end_waits(fd: RawFd) {
     let borrowed = borrow(fd);
     let resets = matches!(SockRef::from(&borrowed).linger(), Ok(Some(Duration::ZERO)));
-    // // If it resets, no end may be sent before: the peer must not take a part for the whole.
+    // If it resets, no end may be sent before: the peer must not take a part for the whole.
     if !resets || connect_unspec(borrowed).is_err() {
         let _gone_already = shutdown(borrowed, Shutdown::Both);
     }

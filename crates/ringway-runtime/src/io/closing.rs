@@ -101,7 +101,7 @@ impl Core {
             self.serve_idle(key, state);
         }
         if state.phase == Phase::Sending && state.wants_recv(&self.held) {
-            // // A peer that waits until its own bytes are read would never read ours.
+            // A peer that waits until its own bytes are read would never read ours.
             self.start_recv(key, state);
         }
         None
@@ -142,7 +142,7 @@ impl Core {
         self.draining.set(self.draining.get() + 1);
         state.clocks.note_sent(self.now());
         if state.recv != RecvState::Armed {
-            // // How much has arrived meanwhile is not known yet.
+            // How much has arrived meanwhile is not known yet.
             state.clocks.note_received(self.now());
         }
         if state.wants_recv(&self.held) {
@@ -157,7 +157,7 @@ impl Core {
             return self.close_stream(key, state, false);
         }
         state.fail(end);
-        // // Serving a broken stream informs everyone who waits for it.
+        // Serving a broken stream informs everyone who waits for it.
         self.mark_stream(key, state);
     }
 

@@ -111,7 +111,7 @@ impl DatagramSocket {
     /// each.
     pub fn send_to(&self, segment: impl Into<Segment>, to: &SockAddr) -> Pressure {
         let mut datagram = Some((segment.into(), Box::new(to.clone())));
-        // // A refused segment is dropped here, outside the borrow.
+        // A refused segment is dropped here, outside the borrow.
         self.with(|state| {
             if state.phase != Phase::Open {
                 return Pressure::Closed;
@@ -259,7 +259,7 @@ impl Core {
             state.in_flight += 1;
             let mut segments = self.send_memory.take_list();
             segments.push(segment);
-            // // Those who wait for room, and the datagrams queued here, wait for its answer.
+            // Those who wait for room, and the datagrams queued here, wait for its answer.
             let urgent = !state.waiting.is_empty()
                 || !state.writers.is_empty()
                 || state.phase == Phase::Sending;

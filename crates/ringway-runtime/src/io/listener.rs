@@ -324,7 +324,7 @@ impl Drop for Accepted {
         if !self.made_by.simulated {
             return sockets::close(fd);
         }
-        // // On another core its number means something else.
+        // On another core its number means something else.
         let close = |core: &Rc<Core>| {
             if core.origin() == self.made_by {
                 core.driver.borrow_mut().close_unregistered(fd);

@@ -121,7 +121,7 @@ impl Outbox {
             let mut chunk = memory.take_chunk();
             let taken = chunk.append(bytes);
             bytes = &bytes[taken..];
-            // // The chunk may be filled up later, so it counts as a whole; the padding is added
+            // The chunk may be filled up later, so it counts as a whole; the padding is added
             // when it is sealed.
             let segment = Segment::from_chunk(chunk);
             self.append(memory, segment, ENTRY_BYTES, limits::SEND_CHUNK_BYTES);

@@ -133,7 +133,7 @@ impl Stream {
     /// would have to wait are copied if they would keep buffers from other streams.
     pub fn send(&self, segment: impl Into<Segment>) -> Pressure {
         let mut segment = Some(segment.into());
-        // // A refused segment is dropped here, outside the borrow.
+        // A refused segment is dropped here, outside the borrow.
         self.queue(|state, core| match segment.take() {
             Some(given) if given.as_slice().is_empty() => {
                 segment = Some(given);
@@ -156,7 +156,7 @@ impl Stream {
                 return Pressure::Closed;
             }
             let filled = put(state, &self.core);
-            // // Bytes in memory that is counted already cost nothing, and the stream is marked.
+            // Bytes in memory that is counted already cost nothing, and the stream is marked.
             if filled == Filled::Counted && !state.is_long() {
                 return Pressure::Low;
             }

@@ -294,7 +294,7 @@ impl StreamState {
         Some(Relief {
             writers: self.writers.take(),
             readers: if goes_on { self.readers.take() } else { Waiters::default() },
-            // // A dropped queue was not drained: the failure follows.
+            // A dropped queue was not drained: the failure follows.
             to_callback: was_congested && self.callback.is_some() && !self.is_broken(),
         })
     }

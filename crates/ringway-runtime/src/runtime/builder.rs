@@ -196,7 +196,7 @@ impl Builder {
         core::ensure_vacant()?;
         note_the_process();
         let pins = self.pins()?;
-        // // A borrowed thread gets its former affinity back, however this ends.
+        // A borrowed thread gets its former affinity back, however this ends.
         let _pinned = match *pins {
             [Some(core)] => Some(Pinned::to(core)?),
             _ => None,

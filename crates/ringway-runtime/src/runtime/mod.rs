@@ -78,7 +78,7 @@ impl Runtime {
             ));
         }
         for thread in threads {
-            // // What a core did, even a panic, is in its fate.
+            // What a core did, even a panic, is in its fate.
             let _ended = thread.join();
         }
         self.fate.failure().map_or(Ok(()), |failure| Err(io::Error::other(failure)))

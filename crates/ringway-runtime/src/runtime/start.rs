@@ -80,7 +80,7 @@ impl CoreThread {
         let its = Arc::clone(fate);
         let body = move || {
             its.adopt_thread();
-            // // Foreign code is contained further inside; this is for panics that should not
+            // Foreign code is contained further inside; this is for panics that should not
             // happen.
             let run = || run_core(config, number, &tell, &its);
             if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
@@ -191,7 +191,7 @@ pub(super) fn make_core(config: CoreConfig) -> io::Result<Rc<Core>> {
     let shared = CoreShared::register(eventfd.clone()).ok_or_else(|| {
         io::Error::other(format!("more than {} cores in one process", limits::LIVE_CORES_MAX))
     })?;
-    // // Each driver has buffers of its own: those lent to an unused ring do not come back.
+    // Each driver has buffers of its own: those lent to an unused ring do not come back.
     let pools = || Pools::new(BufferCounts::USUAL, &Arc::downgrade(&eventfd));
     let uring = || {
         let pools = pools()?;

@@ -71,7 +71,7 @@ pub struct Receiving<'a, T> {
     key: Option<WaiterKey>,
 }
 
-// // No field is pinned: the message is only moved.
+// No field is pinned: the message is only moved.
 impl<T> Unpin for Sending<'_, T> {}
 
 impl<T> Sender<T> {

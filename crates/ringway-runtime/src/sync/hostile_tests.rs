@@ -69,7 +69,7 @@ fn check<F: Future + Unpin>(
 fn a_hostile_waker_keeps_a_cancellation_from_nobody() {
     let token = CancellationToken::new();
     let (tokens, own) = (token.clone(), token.clone());
-    // // A future with a token of its own, since those of `cancelled` borrow theirs.
+    // A future with a token of its own, since those of `cancelled` borrow theirs.
     let wait = move || {
         let token = tokens.clone();
         Box::pin(async move { token.cancelled().await })
@@ -170,7 +170,7 @@ fn a_waker_that_panics_when_it_is_dropped_does_no_harm_to_an_unwinding() {
     check_unwinding(std::future::poll_fn(move |cx| sender.poll_closed(cx)));
     let (_completer, completion) = completion::<()>();
     check_unwinding(completion);
-    // // A value and a waker are dropped together.
+    // A value and a waker are dropped together.
     let (sender, mut receiver) = oneshot::channel();
     let waker = Waker::from(Arc::new(PanicsWhenDropped));
     assert!(Pin::new(&mut receiver).poll(&mut Context::from_waker(&waker)).is_pending());

@@ -34,7 +34,7 @@ pub struct Mutex<T: ?Sized> {
 /// Access to the value of a [`Mutex`]; dropping it passes the lock to the task that has waited
 /// longest.
 pub struct MutexGuard<'a, T: ?Sized> {
-    // // Declared first, so that the borrow ends before the next owner is woken.
+    // Declared first, so that the borrow ends before the next owner is woken.
     value: RefMut<'a, T>,
     _unlock: Unlock<'a>,
 }

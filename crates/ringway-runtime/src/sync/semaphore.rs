@@ -190,7 +190,7 @@ impl Drop for Acquiring<'_> {
     fn drop(&mut self) {
         let Some(key) = self.key.take() else { return };
         let (granted, stale) = self.semaphore.state.borrow_mut().line.leave(key);
-        // // Even an unserved waiter unblocks others by leaving: a smaller request behind it may
+        // Even an unserved waiter unblocks others by leaving: a smaller request behind it may
         // fit.
         self.semaphore.give_back(if granted { self.units } else { 0 });
         drop_waker(stale);

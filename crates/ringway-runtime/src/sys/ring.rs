@@ -112,7 +112,7 @@ impl Ring {
             if self.fits(&entry) {
                 return;
             }
-            // // The queue is full: submit it now. An error occurs again in the turn, which can
+            // The queue is full: submit it now. An error occurs again in the turn, which can
             // report it.
             let _reported_by_turn = self.enter_once(0, None);
         }
@@ -170,7 +170,7 @@ impl Ring {
     /// Returns the kernel's error, except `ETIME` and `EINTR`, which are normal ends of a wait.
     pub(crate) fn enter(&mut self, want: u32, timeout: Option<Duration>) -> io::Result<()> {
         self.refill();
-        // // Nothing may sleep on operations that the kernel has not seen.
+        // Nothing may sleep on operations that the kernel has not seen.
         let want = if self.backlog.is_empty() { want } else { 0 };
         self.enter_once(want, timeout)
     }

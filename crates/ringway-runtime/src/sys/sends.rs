@@ -79,7 +79,7 @@ impl SendTable {
             slot.done += slot.asked;
             let unfinished = slot.done < slot.total;
             if unfinished && slot.key.is_some_and(&wants) {
-                // // Not before the list is empty: if an enter was not settled, it may contain a
+                // Not before the list is empty: if an enter was not settled, it may contain a
                 // slot twice.
                 self.unfinished.push(index);
                 continue;

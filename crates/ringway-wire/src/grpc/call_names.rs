@@ -46,7 +46,7 @@ impl Resolver for RequestNames {
     fn value(&self, key: Key, value: &[u8]) -> Known {
         if key == Key::PATH {
             let number = self.methods.get(value).copied();
-            // // The answer to an unknown path quotes it.
+            // The answer to an unknown path quotes it.
             return Known { value: number.map_or(NONE, u64::from), keep: number.is_none() };
         }
         Known { value: meaning(key, value), keep: false }

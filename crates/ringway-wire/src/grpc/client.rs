@@ -175,7 +175,7 @@ impl GrpcClient {
     fn open_error(&self, none: NoStream) -> OpenError {
         match none {
             NoStream::Full => OpenError::Full,
-            // // A failed connection has no deadlines.
+            // A failed connection has no deadlines.
             NoStream::Leaving if self.http2.poll_timeout().is_none() => OpenError::Closed,
             NoStream::Leaving => OpenError::Draining,
         }
@@ -197,7 +197,7 @@ impl GrpcClient {
     /// Half-closes an open call: no more messages follow. Does nothing if that was already said.
     pub fn finish(&mut self, stream: StreamId) {
         if let Some(handle) = self.calls.stream(stream) {
-            // // Fails only if this side of the stream has ended already.
+            // Fails only if this side of the stream has ended already.
             let _ = self.http2.finish(handle, &[]);
         }
     }

@@ -70,7 +70,7 @@ impl GrpcClient {
             Event::Failed { stream, code } => {
                 let id = self.calls.of(stream)?;
                 Some(match code {
-                    // // The machine cancels a stream whose peer has accepted no data for too long.
+                    // The machine cancels a stream whose peer has accepted no data for too long.
                     ErrorCode::CANCEL => self.fail(
                         id,
                         code::UNAVAILABLE,
@@ -139,7 +139,7 @@ impl GrpcClient {
         let event = self.next_message(id, &mut data);
         let goes_on = matches!(event, Some(ClientEvent::Message { .. }) | None);
         if end && goes_on {
-            // // The stream may have ended, so the rest cannot be put back.
+            // The stream may have ended, so the rest cannot be put back.
             self.drain_content(id, data);
         } else if goes_on && !data.is_empty() {
             self.http2.put_back(stream, data.len(), false, input.before, input.rest);

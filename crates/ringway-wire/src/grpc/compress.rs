@@ -20,7 +20,7 @@ use crate::limits::{GRPC_INFLATE_CHUNK, GRPC_ZSTD_LEVEL};
 pub(super) const KNOWN: &[Compression] = &[Compression::Zstd, Compression::Gzip];
 
 thread_local! {
-    // // Each has some hundred KiB of tables, which are reused.
+    // Each has some hundred KiB of tables, which are reused.
     static DEFLATE: RefCell<Option<Compress>> = const { RefCell::new(None) };
     static ZSTD: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
     static UNZSTD: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
@@ -123,7 +123,7 @@ fn gzip(bytes: &[u8]) -> Option<Vec<u8>> {
             let rest = bytes.get(deflate.total_in() as usize..)?;
             match deflate.compress_vec(rest, &mut out, FlushCompress::Finish).ok()? {
                 Status::StreamEnd => break,
-                // // A result that is not shorter is useless.
+                // A result that is not shorter is useless.
                 _ if out.len() > bytes.len() => return None,
                 _ => out.reserve(bytes.len() / 2 + 64),
             }
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn bombs_end_at_the_limit() {
-        // // 16 MiB of zeros, which take 16 KiB as gzip and less than 1 KiB as zstd.
+        // 16 MiB of zeros, which take 16 KiB as gzip and less than 1 KiB as zstd.
         let zeros = std::io::repeat(0).take(16 << 20);
         let mut gzip = Vec::new();
         let mut encoder = flate2::read::GzEncoder::new(zeros, flate2::Compression::fast());

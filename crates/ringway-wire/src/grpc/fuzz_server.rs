@@ -23,7 +23,7 @@ pub fn fuzz(data: &[u8]) {
         let pieces = Session::run(*form, &wire, step);
         let has_reset = whole.has_reset || pieces.has_reset;
         if has_reset && (whole.error.is_some() || pieces.error.is_some()) {
-            // // Where the input is cut decides whether a stream had ended or was reset when its
+            // Where the input is cut decides whether a stream had ended or was reset when its
             // end arrived, and only then are late frames an error.
             let len = whole.told.len().min(pieces.told.len());
             assert_eq!(pieces.told[..len], whole.told[..len], "in pieces of {step}");
@@ -124,7 +124,7 @@ impl Session {
             && *method != IGNORED
         {
             messages.push(message.to_vec());
-            // // The call ends if its client accepts no metadata.
+            // The call ends if its client accepts no metadata.
             let _gone = self.server.send(stream, &[], Body::Copy(message));
             self.server.taken(stream, 1);
         }

@@ -205,7 +205,7 @@ mod tests {
         let start = data.as_ptr();
         let first = messages.next(&mut data).expect("well-formed").expect("whole");
         assert_eq!(first.bytes.as_ptr(), start.wrapping_add(PREFIX_LEN));
-        // // The same if the prefix arrived alone.
+        // The same if the prefix arrived alone.
         assert_eq!(messages.next(&mut data.split_to(PREFIX_LEN)), Ok(None));
         let start = data.as_ptr();
         let second = messages.next(&mut data).expect("well-formed").expect("whole");

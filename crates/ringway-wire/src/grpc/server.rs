@@ -155,7 +155,7 @@ impl GrpcServer {
             }
             Event::Failed { stream, code } => {
                 let (stream, is_known) = self.on_gone(stream)?;
-                // // The machine cancels a stream whose client has accepted no data for too long.
+                // The machine cancels a stream whose client has accepted no data for too long.
                 let code = match code {
                     ErrorCode::CANCEL => code::RESOURCE_EXHAUSTED,
                     _ => code::INTERNAL,

@@ -57,7 +57,7 @@ impl GrpcServer {
         if fields.size() <= room {
             return self.end_with(stream, status, &fields, message);
         }
-        // // Without its trailers, a success could be mistaken for a complete one.
+        // Without its trailers, a success could be mistaken for a complete one.
         if status == 0 {
             let text = ReplyFields::of_message(
                 "the metadata of the reply is longer than the client accepts",

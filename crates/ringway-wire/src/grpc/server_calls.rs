@@ -82,7 +82,7 @@ impl Untaken {
 impl ServedCall {
     fn free(slot: u32, message_max: u32) -> Self {
         Self {
-            // // The next call gets the first generation.
+            // The next call gets the first generation.
             id: StreamId::new(slot, 0xfff),
             http: None,
             content_type: ContentType::Plain,
@@ -224,7 +224,7 @@ impl ServedCalls {
             call.untaken_cost = 0;
             call.messages = Messages::new(self.message_max);
         }
-        // // A failed message leaves its counts behind.
+        // A failed message leaves its counts behind.
         let call = &mut self.slots[stream.slot()];
         (call.came, call.credited) = (0, 0);
         call.shrink_untaken(GRPC_SPARE_COSTS);

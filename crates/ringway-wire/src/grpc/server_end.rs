@@ -26,7 +26,7 @@ impl GrpcServer {
     ///
     /// HTTP/2 has other codes and no field for the duration, so neither is sent.
     pub fn go_away(&mut self, _code: GoAwayCode, drain: Duration, _reason: &str) {
-        // // The HTTP/2 machine must not end the drain itself, since it does not know which calls
+        // The HTTP/2 machine must not end the drain itself, since it does not know which calls
         // have run.
         self.http.drain(Duration::MAX);
         let known = Duration::MAX;
@@ -97,7 +97,7 @@ impl GrpcServer {
                 self.calls.end(stream);
             }
         }
-        // // Drops replies that their clients do not read.
+        // Drops replies that their clients do not read.
         self.http.reset_unsent(ErrorCode::CANCEL);
     }
 
@@ -153,7 +153,7 @@ impl GrpcServer {
                 let text = "the server is short of memory and ended the call that held the most";
                 self.fail(stream, code::RESOURCE_EXHAUSTED, text);
             }
-            // // Trailers would wait behind data that the client does not read.
+            // Trailers would wait behind data that the client does not read.
             Side::Unsent => {
                 self.http.reset(stream, ErrorCode::ENHANCE_YOUR_CALM);
                 self.calls.end(stream);

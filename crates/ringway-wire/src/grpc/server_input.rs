@@ -144,7 +144,7 @@ impl GrpcServer {
         if !compression.takes {
             return Err(Unfit::compressed(compression.requests));
         }
-        // // A few compressed bytes may become many, for which the client needs no credit.
+        // A few compressed bytes may become many, for which the client needs no credit.
         if self.calls.kept() > GRPC_INFLATED_MAX {
             let text = "the server holds too many unread bytes of decompressed messages";
             return Err(Unfit { status: code::RESOURCE_EXHAUSTED, text: text.into() });
@@ -245,7 +245,7 @@ impl GrpcServer {
         message: Option<&[u8]>,
     ) {
         let Some(stream) = self.calls.find(id) else { return };
-        // // The message was counted as one for a reader.
+        // The message was counted as one for a reader.
         let credit = self.calls.taken(stream, usize::from(message.is_some()));
         self.http.taken(stream, credit);
         let meta = Bytes::copy_from_slice(meta);

@@ -136,7 +136,7 @@ impl ReplyFields {
 
     /// Makes fields of the status message alone, shortened to `size_max` bytes of fields.
     pub(super) fn shortened(&self, size_max: usize) -> Self {
-        // // Percent-encoding makes at most three bytes of one.
+        // Percent-encoding makes at most three bytes of one.
         let len = size_max.saturating_sub(FIELD_OVERHEAD + b"grpc-message".len()) / 3;
         Self::of_message(&self.message[..self.message.floor_char_boundary(len)])
     }

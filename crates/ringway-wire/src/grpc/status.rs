@@ -67,7 +67,7 @@ pub fn put_status_message(message: &str, out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let last = message.len().saturating_sub(1);
     for (at, &byte) in message.as_bytes().iter().enumerate() {
-        // // A field must not start or end with a blank (RFC 9113, section 8.2.1).
+        // A field must not start or end with a blank (RFC 9113, section 8.2.1).
         let is_outer_blank = byte == b' ' && (at == 0 || at == last);
         if matches!(byte, b' '..=b'~') && byte != b'%' && !is_outer_blank {
             out.push(byte);

@@ -53,7 +53,7 @@ pub(super) fn parse_nanos(value: &[u8]) -> Option<u64> {
 #[inline]
 fn number(digits: u64) -> Option<u64> {
     const EACH: u64 = 0x0101_0101_0101_0101;
-    // // Adding 6 moves bytes above '9' into the next group of sixteen.
+    // Adding 6 moves bytes above '9' into the next group of sixteen.
     let high = digits & (EACH * 0xf0);
     let high_after = digits.wrapping_add(EACH * 6) & (EACH * 0xf0);
     if high != EACH * 0x30 || high_after != EACH * 0x30 {

@@ -77,7 +77,7 @@ impl Connection<Calling> {
             self.note_local_end(stream, request.end);
         } else {
             let body = request.body.unwrap_or(Body::Copy(&[]));
-            // // It was opened just now, so this cannot fail.
+            // It was opened just now, so this cannot fail.
             let _ = self.send(stream, request.prefix, body, request.end);
         }
         Ok(stream)

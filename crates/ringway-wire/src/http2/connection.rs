@@ -298,7 +298,7 @@ impl<R: Role> Connection<R> {
             self.partial = Vec::new();
             self.block = OpenBlock::default();
             match violation {
-                // // No GOAWAY for a peer that speaks another protocol.
+                // No GOAWAY for a peer that speaks another protocol.
                 Violation::NotHttp2 => {
                     self.outbox.drop_written(&mut self.streams.discarded);
                 }

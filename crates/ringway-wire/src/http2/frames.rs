@@ -48,7 +48,7 @@ impl FrameHeader {
     pub(super) fn decode(bytes: &[u8; HEADER_LEN]) -> Self {
         let [a, b, c, kind, flags, stream @ ..] = *bytes;
         let len = u32::from_be_bytes([0, a, b, c]);
-        // // The reserved bit is ignored.
+        // The reserved bit is ignored.
         Self { len, kind, flags, stream: u32::from_be_bytes(stream) & MAX_31 }
     }
 

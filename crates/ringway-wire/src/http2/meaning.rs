@@ -122,7 +122,7 @@ impl Meaning {
     fn new(value: u64, key: Key, flags: u8) -> Self {
         let bit = 1 << key.0;
         let (sets, forbids) = match flags {
-            // // A repeated content-length must have the same value.
+            // A repeated content-length must have the same value.
             KEYED if key == Key::CONTENT_LENGTH => (bit | REGULAR, bit),
             KEYED => (bit | REGULAR, 0),
             _ if flags == KEYED | PSEUDO => (bit, bit | REGULAR),

@@ -172,7 +172,7 @@ impl<R: Role> Connection<R> {
         s.content_left = length.unwrap_or(ANY_LENGTH);
         self.budgets.progress += 1;
         if end {
-            // // The content-length may describe content that a HEAD request did not ask for.
+            // The content-length may describe content that a HEAD request did not ask for.
             self.end_remote(stream);
         }
         Ok(Some(Event::Head { stream, data: Piece::EMPTY, end }))

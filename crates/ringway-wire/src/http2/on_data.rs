@@ -40,7 +40,7 @@ impl<R: Role> Connection<R> {
             None if self.is_idle(header.stream) => return Err(Violation::IdleStream),
             None => match self.streams.closed.past(header.stream) {
                 Past::Reset => {
-                    // // Data in flight at the reset is normal; short frames that arrive late cost
+                    // Data in flight at the reset is normal; short frames that arrive late cost
                     // us work for nothing.
                     if header.len < HTTP2_UPDATE_WORTH {
                         self.budgets.bear_idle(self.now)?;
@@ -140,7 +140,7 @@ impl<R: Role> Connection<R> {
             return Ok(Step::Again);
         };
         let Some(s) = self.streams.get(stream) else {
-            // // The stream was reset since the frame began.
+            // The stream was reset since the frame began.
             return Ok(Step::Again);
         };
         if s.content_left != ANY_LENGTH {
@@ -178,7 +178,7 @@ impl<R: Role> Connection<R> {
         if s.content_left != ANY_LENGTH {
             s.content_left += len as u64;
         }
-        // // Data is the last thing that was taken off the input.
+        // Data is the last thing that was taken off the input.
         *input = &before[before.len() - input.len() - len..];
         let stream = Some(stream);
         if !self.arriving.is_active {
@@ -214,12 +214,12 @@ impl<R: Role> Connection<R> {
             ANY_LENGTH => Some(ANY_LENGTH),
             left => left.checked_sub(header.len.into()).filter(|&left| !end || left == 0),
         };
-        // // A frame that does not fit is handled on the general path.
+        // A frame that does not fit is handled on the general path.
         let Some(content_left) = content_left.filter(|_| s.window.spend(header.len)) else {
             return alone;
         };
         s.content_left = content_left;
-        // // Cannot fail: the window was checked above.
+        // Cannot fail: the window was checked above.
         let _ = self.spend_window(header.len);
         *input = rest;
         self.budgets.progress += 1;

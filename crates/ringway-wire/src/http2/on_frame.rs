@@ -72,7 +72,7 @@ impl<R: Role> Connection<R> {
             }
             return self.budgets.bear_idle(self.now).map(|()| None);
         };
-        // // A stream that is older counted among the open ones, and its handler ends.
+        // A stream that is older counted among the open ones, and its handler ends.
         if R::IS_SERVER && self.streams.at(stream.slot).came == moment(self.now) {
             self.budgets.bear_reset(self.now)?;
         }
@@ -90,7 +90,7 @@ impl<R: Role> Connection<R> {
             self.stage = Handshake::Open;
             self.keepalive.note_handshake();
             if !R::IS_SERVER {
-                // // A limit that the server does not set is unlimited (section 6.5.2).
+                // A limit that the server does not set is unlimited (section 6.5.2).
                 self.peer.max_streams = u32::MAX;
             }
         }

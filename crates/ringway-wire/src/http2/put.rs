@@ -57,7 +57,7 @@ pub(super) fn put_short_headers(
     let mut frame = [0; HEADER_LEN + SHORT_MAX];
     frame[..HEADER_LEN].copy_from_slice(&header.encode());
     frame[HEADER_LEN..].copy_from_slice(&block);
-    // // Appending all and truncating is cheaper than a copy of variable length.
+    // Appending all and truncating is cheaper than a copy of variable length.
     let end = out.len() + HEADER_LEN + len;
     out.extend_from_slice(&frame);
     out.truncate(end);

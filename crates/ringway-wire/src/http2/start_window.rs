@@ -73,7 +73,7 @@ impl<R: Role> Connection<R> {
         let mut due: Vec<StreamHandle> = Vec::new();
         for (stream, s) in self.streams.open_streams_mut() {
             s.window.lower(by);
-            // // The peer may be waiting for credit that was too little to return before.
+            // The peer may be waiting for credit that was too little to return before.
             if s.window.is_due() && !s.remote_ended {
                 due.push(stream);
             }

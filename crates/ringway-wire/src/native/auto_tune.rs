@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn if_a_window_is_large_enough_pings_are_ten_seconds_apart() {
         let window = Window::new(1 << 20);
-        // // 1 MiB in 976 µs is 1 GiB in a second.
+        // 1 MiB in 976 µs is 1 GiB in a second.
         for (trip, pause) in [(976, 10_000), (977, 0), (2_000, 0)] {
             let trip = Duration::from_micros(trip);
             let mut auto_tune = auto_tune();

@@ -104,7 +104,7 @@ impl Client {
     /// send.
     #[must_use]
     pub fn new(mut config: Config, now: Duration) -> Self {
-        // // A server opens no calls, so the limits on them are not announced.
+        // A server opens no calls, so the limits on them are not announced.
         config.settings.max_streams = Settings::default().max_streams;
         config.settings.callbacks = false;
         let mut connection = NativeConnection::new(config, now);
@@ -263,7 +263,7 @@ impl Client {
         if connection.failed.is_some() {
             return;
         }
-        // // A server tolerates only a limited number of RSTs that arrive together with their
+        // A server tolerates only a limited number of RSTs that arrive together with their
         // REQUESTs.
         let is_sudden = slot.number >= self.left;
         if is_sudden && !self.sudden.take(connection.now, connection.requests) {

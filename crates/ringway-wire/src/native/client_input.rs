@@ -123,7 +123,7 @@ impl Client {
                 let stream_index = slot.stream;
                 self.connection.streams.at(stream_index).receive.is_assembling()
             } {
-                // // A handler may fail in the middle of a message; the fragments received so far
+                // A handler may fail in the middle of a message; the fragments received so far
                 // are dropped.
                 self.release(index);
                 let status = status(header.aux);
@@ -163,7 +163,7 @@ impl Client {
         let slot = self.connection.slots.at(index);
         let (had_none, window) = (slot.stream == NO_STREAM, slot.reply_credit);
         let stream_index = self.connection.stream_at(index, 0, window);
-        // // A call sent without a stream was sent completely.
+        // A call sent without a stream was sent completely.
         self.connection.streams.at(stream_index).send.has_ended |= had_none;
         stream_index
     }
@@ -190,7 +190,7 @@ impl Client {
                 let Some(index) = find_sent(&mut self.connection, &frame.header)? else {
                     return Ok(None);
                 };
-                // // A call without a stream has nothing left to send.
+                // A call without a stream has nothing left to send.
                 match self.connection.slots.at(index).stream {
                     NO_STREAM => self.connection.bear(kind).map(|()| None),
                     stream_index => {
@@ -253,7 +253,7 @@ impl Client {
             if has_unknown(&meta) {
                 return Ok(Some(self.give_up(stream, UNIMPLEMENTED, META_UNKNOWN)));
             }
-            // // The message in the same frame becomes the next event.
+            // The message in the same frame becomes the next event.
             self.connection.frame_decoder.put_back(frame, before, input);
             return Ok(Some(ClientEvent::Initial { stream, meta }));
         }

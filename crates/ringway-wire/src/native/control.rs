@@ -139,7 +139,7 @@ impl NativeConnection {
     fn on_ping(&mut self, header: &Header) -> Result<(), Violation> {
         let kind = FrameKind::Ping;
         if header.flags.contains(Flags::ACK) {
-            // // Any input already proved that the peer is alive; this only ends a measurement.
+            // Any input already proved that the peer is alive; this only ends a measurement.
             self.on_pong(header.aux);
             return self.bear(kind);
         }

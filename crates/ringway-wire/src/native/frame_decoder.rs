@@ -168,7 +168,7 @@ impl FrameDecoder {
             return;
         }
         let spare = if needed * 2 >= NATIVE_SPARE_BYTES { spare::take(wanted) } else { None };
-        // // `reserve` could double the capacity although the frame needs less.
+        // `reserve` could double the capacity although the frame needs less.
         let mut larger = spare.unwrap_or_else(|| BytesMut::with_capacity(wanted));
         larger.extend_from_slice(&self.partial);
         self.partial = larger;
@@ -181,7 +181,7 @@ fn checked<'i>(
     mut body: Piece<'i>,
     head: &[u8; HEADER_LEN],
 ) -> Result<Frame<'i>, Violation> {
-    // // The length in a decoded header includes the checksum.
+    // The length in a decoded header includes the checksum.
     let content = body.split_to(header.len as usize - CHECKSUM_LEN);
     let computed = checksum(&[head, &content]);
     let mut sent = [0; CHECKSUM_LEN];

@@ -84,7 +84,7 @@ fn serve<'i>(form: u8, pieces: impl Iterator<Item = &'i [u8]>) -> Outcome {
     }
     server.transmit(usize::MAX, &mut |out| append(&mut outcome.sent, &out));
     assert!(outcome.error.is_none() || !server.has_output());
-    // // A server that received no preface sends nothing but its lease.
+    // A server that received no preface sends nothing but its lease.
     check_frames(&outcome.sent);
     outcome
 }

@@ -69,7 +69,7 @@ impl Header {
     /// Returns [`UnknownFrame`](Violation::UnknownFrame),
     /// [`UnexpectedFlags`](Violation::UnexpectedFlags), [`WrongStream`](Violation::WrongStream) or
     /// [`WrongLength`](Violation::WrongLength).
-    // // Every received frame is decoded here. Inlined, the header stays in registers.
+    // Every received frame is decoded here. Inlined, the header stays in registers.
     #[inline(always)]
     pub fn decode(bytes: &[u8; HEADER_LEN]) -> Result<Self, Violation> {
         let whole = u128::from_le_bytes(*bytes);
@@ -84,7 +84,7 @@ impl Header {
         };
         let kind = if code & SKIPPABLE == 0 { rule.kind } else { FrameKind::Unknown(code) };
         let header = Self::from_words(kind, low, high);
-        // // Combined with `&` so that the compiler needs one branch.
+        // Combined with `&` so that the compiler needs one branch.
         let is_right = rule.flags_fit(header.flags)
             & rule.stream_fits(header.stream)
             & rule.len_fits(header.len, header.meta_len, header.flags);
@@ -156,7 +156,7 @@ impl Rule {
     #[inline]
     const fn flags_fit(&self, flags: Flags) -> bool {
         let bits = flags.bits();
-        // // A message to be continued can be neither the last one nor absent.
+        // A message to be continued can be neither the last one nor absent.
         let contradicts = (bits & Flags::MORE.bits() != 0) & (bits & MORE_EXCLUDES.bits() != 0);
         ((bits ^ self.required.bits()) & !self.optional.bits() == 0)
             & (!contradicts | (self.optional.bits() == ALL.bits()))
@@ -171,7 +171,7 @@ impl Rule {
     fn len_fits(&self, len: u32, meta_len: u16, flags: Flags) -> bool {
         let payload_max = if flags.intersects(self.empty_with) { 0 } else { self.payload_max };
         let other = u32::from(self.head_len) + u32::from(meta_len) + crc_len(flags);
-        // // Wraps to a value above any limit if the parts are longer than the body.
+        // Wraps to a value above any limit if the parts are longer than the body.
         let payload = u64::from(len).wrapping_sub(u64::from(other));
         (payload <= u64::from(payload_max)) & (meta_len & self.meta_len_zero == 0)
     }
@@ -297,7 +297,7 @@ mod tests {
         use FrameKind::{
             Credit, Data, GoAway, Lease, Ping, Request, Response, Rst, Settings, Unknown,
         };
-        // // kind, allowed flags, required flags
+        // kind, allowed flags, required flags
         let rules = [
             (Settings, 0x84, 0),
             (Ping, 0x84, 0),

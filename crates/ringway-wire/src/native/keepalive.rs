@@ -82,7 +82,7 @@ impl Keepalive {
             Some(probed) => probed.saturating_add(self.ping_timeout),
             None => self.heard.saturating_add(self.ping_after),
         };
-        // // A period starts when the current time is next known.
+        // A period starts when the current time is next known.
         let resets = self.has_resets().then(|| self.period_end.unwrap_or(now));
         [self.preface_until, resets].into_iter().flatten().fold(ping, Duration::min)
     }

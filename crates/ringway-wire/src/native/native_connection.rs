@@ -257,7 +257,7 @@ impl NativeConnection {
     pub(super) fn note_time(&mut self, stream_index: u32, timeout_us: u32) {
         let stream = self.streams.at(stream_index);
         stream.touched = self.now;
-        // // A longer timeout is in the metadata; the field then has its largest value.
+        // A longer timeout is in the metadata; the field then has its largest value.
         stream.until = match timeout_us {
             0 | u32::MAX => Duration::MAX,
             timeout_us => self.now.saturating_add(Duration::from_micros(timeout_us.into())),
@@ -283,7 +283,7 @@ impl NativeConnection {
         payload: Piece<'i>,
     ) -> Result<Assembled<'i>, Violation> {
         let settings = &self.config.settings;
-        // // Compression and attachments are never announced, so no peer may use them.
+        // Compression and attachments are never announced, so no peer may use them.
         if header.flags.intersects(Flags::COMPRESSED | Flags::RAW) {
             let (kind, flags) = (header.kind, header.flags);
             return Err(Violation::UnexpectedFlags { kind, flags });

@@ -171,7 +171,7 @@ impl Outbox {
             is_marked = true;
         }
         if is_marked {
-            // // Not before earlier frames of the same stream, whose order would change.
+            // Not before earlier frames of the same stream, whose order would change.
             let first = self.large.front().copied();
             if let Some(index) = first.filter(|&index| streams.is_in_order(index, here)) {
                 self.large.pop_front();

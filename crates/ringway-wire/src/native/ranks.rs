@@ -129,7 +129,7 @@ mod tests {
             let is_near = largest * 5 >= most * 4;
             assert!(is_near && (largest > 0) == (most > 0), "{largest} bytes of {most}");
         }
-        // // Entries that hold nothing any more are found out.
+        // Entries that hold nothing any more are found out.
         assert_eq!(ranks.largest(|_| 0), None);
         assert!(ranks.heads.iter().all(|&head| head == NONE));
     }

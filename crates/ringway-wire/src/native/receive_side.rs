@@ -241,7 +241,7 @@ impl ReceiveSide {
         let unreturned = assembly.unreturned;
         let bytes = Bytes::from(std::mem::take(&mut assembly.bytes));
         self.assembly = None;
-        // // The message in front has returned its credit, so only the cost of this one counts.
+        // The message in front has returned its credit, so only the cost of this one counts.
         self.deliver(if self.untaken > 0 { unreturned } else { self::cost(bytes.len()) });
         Ok(Assembled::Message(Piece::Owned(bytes)))
     }
@@ -263,7 +263,7 @@ impl ReceiveSide {
     pub(super) fn taken(&mut self, messages: usize) -> u32 {
         let messages = messages.min(self.untaken);
         self.untaken -= messages;
-        // // The last message that returns its credit is now in front, unless all are gone.
+        // The last message that returns its credit is now in front, unless all are gone.
         let (front, returned) = match messages {
             0 => return 0,
             1 => self.costs.pop_front().map_or((0, 0), |next| (next, next)),
@@ -317,7 +317,7 @@ impl Assembly {
     fn append(&mut self, piece: &[u8]) {
         let needed = self.bytes.len() + piece.len();
         if needed > self.bytes.capacity() {
-            // // `reserve` could double the capacity although the message needs less.
+            // `reserve` could double the capacity although the message needs less.
             self.bytes.reserve_exact(capacity(needed, self.announced) - self.bytes.len());
         }
         self.bytes.extend_from_slice(piece);

@@ -188,7 +188,7 @@ impl SendSide {
                 (cost <= self.credit).then_some(Lane::Small)
             }
             Item::Long { message, .. } => {
-                // // A few bytes of credit are not worth a header; the peer returns half a window
+                // A few bytes of credit are not worth a header; the peer returns half a window
                 // at a time.
                 let least = message.body.len().min(NATIVE_FRAGMENT_MIN);
                 (cost(least) <= self.credit).then_some(Lane::Large)

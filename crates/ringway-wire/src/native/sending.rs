@@ -32,7 +32,7 @@ impl NativeConnection {
     #[inline]
     pub(super) fn send(&mut self, index: u32, frame: OutgoingFrame<'_>, body: Body<'_>) -> Sent {
         let is_direct = self.is_direct(&body) && frame.meta.len() <= NATIVE_SMALL_MAX;
-        // // A call can send many messages, so they must not pile up in the output, which nothing
+        // A call can send many messages, so they must not pile up in the output, which nothing
         // limits.
         let has_room =
             frame.kind != FrameKind::Data || self.outbox.backlog() <= NATIVE_WRITTEN_MARK;

@@ -181,7 +181,7 @@ fn substitute(peer: &Settings, reply: &Reply<'_>) -> Option<(u8, Vec<u8>)> {
     let max = peer.max_meta as usize;
     match reply.meta.len() > max {
         false => None,
-        // // Without its trailers, a success could be mistaken for a complete one.
+        // Without its trailers, a success could be mistaken for a complete one.
         true if reply.status == 0 => too_much(TRAILERS_TOO_LONG),
         true => Some((reply.status, shortened_meta(reply.meta, max))),
     }
@@ -204,7 +204,7 @@ fn shortened_meta(meta: &[u8], max: usize) -> Vec<u8> {
     }
     let message = pieces().find(|(tag, _)| *tag == Tag::StatusMessage);
     let text = message.map_or_else(Default::default, |(_, text)| String::from_utf8_lossy(text));
-    // // The tag, and a length in three bytes, since metadata has at most 65,535 bytes.
+    // The tag, and a length in three bytes, since metadata has at most 65,535 bytes.
     let room = max.saturating_sub(kept.len() + 4);
     let text = &text[..text.floor_char_boundary(room)];
     if !text.is_empty() {

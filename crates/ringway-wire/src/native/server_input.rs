@@ -131,7 +131,7 @@ impl Server {
         payload: Piece<'i>,
     ) -> Result<Option<ServerEvent<'i>>, Violation> {
         let (stream, flags) = (header.stream, header.flags);
-        // // Whatever happens to the call, its client will not send the name again.
+        // Whatever happens to the call, its client will not send the name again.
         let named = (flags.contains(Flags::NAMED) && head.method != 0)
             .then(|| ServerEvent::Named { method: head.method, meta: meta.clone() });
         if self.is_paying()? || self.connection.slots.live() > self.permits {
@@ -154,7 +154,7 @@ impl Server {
                 self.end_by_limit(index, &what.text("server"), false).map(|()| named)
             }
             Assembled::Partial => {
-                // // A copy, so that nothing else of the frame stays alive.
+                // A copy, so that nothing else of the frame stays alive.
                 let meta = Bytes::copy_from_slice(&meta);
                 let request = Unready { head, meta, message: None, is_single: false };
                 self.keep_request(index, stream_index, request);
@@ -226,7 +226,7 @@ impl Server {
         if slot.phase == Phase::Closing || stream_index == NO_STREAM {
             return Ok(None);
         }
-        // // The client's metadata arrived with its REQUEST.
+        // The client's metadata arrived with its REQUEST.
         drop(body.split_to(usize::from(header.meta_len)));
         let end = header.flags.contains(Flags::END);
         if header.flags.contains(Flags::NOMSG) {

@@ -35,7 +35,7 @@ impl Server {
         }
         let meta = Bytes::copy_from_slice(meta);
         let message = message.map(Bytes::copy_from_slice);
-        // // From now on it is counted by the memory it takes up.
+        // From now on it is counted by the memory it takes up.
         self.connection.streams.hand_over(slot.stream);
         let request = Unready { head, meta, message, is_single: true };
         self.keep_request(index, slot.stream, request);
@@ -68,7 +68,7 @@ impl Server {
             return Ok(None);
         }
         if end {
-            // // The reader of a complete request does not report messages as taken.
+            // The reader of a complete request does not report messages as taken.
             self.connection.streams.hand_over(stream_index);
         }
         let message = message.or_else(|| request.message.map(Piece::Owned));

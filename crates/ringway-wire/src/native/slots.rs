@@ -143,7 +143,7 @@ impl Slots {
             if index < slots_max {
                 return Some(index);
             }
-            // // Only a server that has lowered its limit makes slots unusable.
+            // Only a server that has lowered its limit makes slots unusable.
             self.beyond.push(index);
         }
         let index = self.table.len() as u32;

@@ -29,7 +29,7 @@ pub(super) fn take(len: usize) -> Option<BytesMut> {
 pub(super) fn freeze(bytes: &mut BytesMut) -> Bytes {
     match bytes.capacity() {
         NATIVE_SPARE_BYTES => Bytes::from_owner(Lent(std::mem::take(bytes))),
-        // // Small memory is reused once nobody reads it. Large memory is not kept here.
+        // Small memory is reused once nobody reads it. Large memory is not kept here.
         ..=NATIVE_REUSED_MAX => bytes.split().freeze(),
         _ => std::mem::take(bytes).freeze(),
     }
@@ -66,7 +66,7 @@ impl Drop for Lent {
     fn drop(&mut self) {
         let mut memory = std::mem::take(&mut self.0);
         memory.clear();
-        // // When the thread has ended, the allocator gets the memory.
+        // When the thread has ended, the allocator gets the memory.
         let _kept = SPARES.try_with(|spares| {
             let mut spares = spares.borrow_mut();
             if spares.len() < NATIVE_SPARES_MAX {

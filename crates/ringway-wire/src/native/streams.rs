@@ -159,7 +159,7 @@ impl Streams {
             untaken: stream.receive.untaken(),
             queued: stream.send.waiting(),
         };
-        // // The count of most streams stays at zero.
+        // The count of most streams stays at zero.
         if now != stream.kept {
             let before = std::mem::replace(&mut stream.kept, now);
             self.exchange(index, before, now);
@@ -170,7 +170,7 @@ impl Streams {
         self.kept.exchange(before, now);
         match now.unready {
             0 => self.unread.note(index, ranked(now.unread())),
-            // // However small, because an attacker spreads such memory over many streams.
+            // However small, because an attacker spreads such memory over many streams.
             _ => self.unread.note(index, now.unread()),
         }
         self.unsent.note(index, ranked(now.queued));
@@ -217,7 +217,7 @@ impl Streams {
         let stream = self.entries[index as usize].as_mut().expect(HAS_STREAM);
         let is_taken = stream.receive.whole(cost);
         if is_taken {
-            // // Nothing else of the stream's count has changed on this path.
+            // Nothing else of the stream's count has changed on this path.
             let before = stream.kept.untaken;
             let now = before + cost as usize;
             stream.kept.untaken = now;
@@ -328,7 +328,7 @@ impl Streams {
         let kept =
             |index: u32| entries[index as usize].as_ref().map_or(0, |stream| stream.kept.of(side));
         let largest = ranks.largest(kept).or_else(|| {
-            // // All hold very little, or are not ranked yet. Ranking them now makes the next
+            // All hold very little, or are not ranked yet. Ranking them now makes the next
             // search fast.
             for index in 0..entries.len() as u32 {
                 ranks.note(index, kept(index));

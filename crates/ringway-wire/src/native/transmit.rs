@@ -93,7 +93,7 @@ impl NativeConnection {
         budget: usize,
         out: &mut dyn FnMut(Outgoing<'_>),
     ) -> (usize, Served) {
-        // // Only a stream that makes no other wait may send long fragments.
+        // Only a stream that makes no other wait may send long fragments.
         let max_payload = self.peer.max_payload as usize;
         let is_alone = self.outbox.is_alone();
         let max =
@@ -102,7 +102,7 @@ impl NativeConnection {
         let (credit, with_crc) = (self.peer.initial_credit, self.outbox.with_crc);
         let stream = self.streams.at(index);
         if stream.send.opens_next() {
-            // // The peer's initial credit for a new stream applies from its REQUEST on.
+            // The peer's initial credit for a new stream applies from its REQUEST on.
             stream.send.credit = credit;
         }
         let len_max = budget.max(NATIVE_FRAGMENT_MIN).min(max);
@@ -133,7 +133,7 @@ impl NativeConnection {
     }
 
     fn note_writable(&mut self, index: u32) {
-        // // A stream without queued messages is not held up by others.
+        // A stream without queued messages is not held up by others.
         let is_much = self.streams.queued() > NATIVE_QUEUED_MARK;
         let waiting_max = if is_much { 0 } else { UNSENT_MARK / 2 };
         let stream = self.streams.at(index);

@@ -9,7 +9,7 @@ use super::{Flags, FrameKind, GoAwayCode, StreamId, Tag};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Violation {
-    // // Another protocol or version.
+    // Another protocol or version.
     /// The peer's first bytes are not the magic of this protocol.
     NotNative,
     /// The peer speaks another major version.
@@ -18,7 +18,7 @@ pub enum Violation {
         major: u8,
     },
 
-    // // Frames that are malformed.
+    // Frames that are malformed.
     /// The frame has an unknown kind that may not be skipped.
     UnknownFrame {
         /// The number of the kind.
@@ -85,7 +85,7 @@ pub enum Violation {
         tag: Tag,
     },
 
-    // // Frames that are not allowed in the current state.
+    // Frames that are not allowed in the current state.
     /// The first frame is not SETTINGS.
     SettingsExpected {
         /// The kind of the first frame.
@@ -152,7 +152,7 @@ pub enum Violation {
         max: u32,
     },
 
-    // // Limits that are exceeded.
+    // Limits that are exceeded.
     /// The peer sent bytes beyond the stream's credit.
     CreditExceeded {
         /// The stream.
@@ -171,7 +171,7 @@ pub enum Violation {
         kind: FrameKind,
     },
 
-    // // The peer's own end.
+    // The peer's own end.
     /// The peer sent a GOAWAY that ends the connection at once.
     PeerLeft {
         /// The GOAWAY code; see [`GoAwayCode`].
@@ -180,7 +180,7 @@ pub enum Violation {
         reason: String,
     },
 
-    // // Timeouts.
+    // Timeouts.
     /// The peer did not answer in time.
     Unanswered {
         /// The kind of frame that was not answered.

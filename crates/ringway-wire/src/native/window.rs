@@ -71,7 +71,7 @@ impl Window {
         self.excess -= kept;
         self.grant(back - kept);
         self.returned = self.returned.wrapping_add(back);
-        // // Bytes that arrive within one turn of the caller have arrived since the turn before.
+        // Bytes that arrive within one turn of the caller have arrived since the turn before.
         let since = now.saturating_sub(self.returned_at);
         self.pace = match since.is_zero() {
             true => (self.pace.0.saturating_add(back), self.pace.1),

@@ -162,7 +162,7 @@ impl Epoll {
             epoll_wait_ms(&self.epoll, &mut self.fetched, whole_ms(timeout))
                 .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
         } else {
-            // // A timeout too large for the kernel's type is treated as none.
+            // A timeout too large for the kernel's type is treated as none.
             let timespec = timeout.and_then(|limit| Timespec::try_from(limit).ok());
             let into = spare_capacity(&mut self.fetched);
             epoll::wait(&self.epoll, into, timespec.as_ref()).map(drop)
@@ -329,7 +329,7 @@ impl Driver for Epoll {
         handle.receiving = true;
         handle.class = class;
         if handle.readable {
-            // // The edge has passed, so nothing else would report what is there.
+            // The edge has passed, so nothing else would report what is there.
             return self.requeue(key);
         }
         if let Err(error) = self.watch(key, handle::READ) {

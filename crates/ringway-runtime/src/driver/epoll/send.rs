@@ -139,7 +139,7 @@ impl Outgoing {
                 Ok((send(sockets::borrow(fd), rest, SendFlags::NOSIGNAL)?, rest.len()))
             }
             (segments, to) if segments.len() > GATHERED && (to.is_some() || is_datagram(fd)) => {
-                // // A datagram is sent whole, however many segments it has.
+                // A datagram is sent whole, however many segments it has.
                 let slices: Vec<_> = self.rest().map(IoSlice::new).collect();
                 send_slices(fd, &slices, to)
             }

@@ -61,7 +61,7 @@ impl Sim {
 
     /// Closes a descriptor and informs the other side.
     pub(super) fn close_descriptor(&mut self, fd: RawFd, abort: bool) {
-        // // Before the socket is removed: the time by which everything it sent will have arrived.
+        // Before the socket is removed: the time by which everything it sent will have arrived.
         let ordered = self.arrival(fd);
         let Some(socket) = self.network.remove(fd) else {
             return;

@@ -122,7 +122,7 @@ impl Sim {
         for sender in std::mem::take(&mut socket.waiting) {
             self.schedule.after(Duration::ZERO, Action::Send(sender));
         }
-        // // A longer datagram than the buffer is cut off, as the kernel does.
+        // A longer datagram than the buffer is cut off, as the kernel does.
         let count = datagram.bytes.len().min(buffer.as_mut_slice().len());
         buffer.as_mut_slice()[..count].copy_from_slice(&datagram.bytes[..count]);
         let data = View::filled(buffer, count);

@@ -5,7 +5,7 @@ use crate::driver::{Driver, Event, Key, sockets};
 
 impl Uring {
     pub(super) fn on_send(&mut self, completion: Completion, events: &mut Vec<Event>) {
-        // // A cancelled send may have been sent in part; its rest must not be sent.
+        // A cancelled send may have been sent in part; its rest must not be sent.
         let wants = |key: Key| {
             let handle = &mut self.handles[key.index()];
             if !std::mem::replace(&mut handle.is_bounded, true) {
@@ -113,7 +113,7 @@ impl Uring {
     /// told of again, read or not.
     pub(super) fn on_eventfd(&mut self, completion: Completion) {
         if !completion.more() {
-            // // A signal that came meanwhile is reported at once, since the count is above zero.
+            // A signal that came meanwhile is reported at once, since the count is above zero.
             self.arm_eventfd();
         }
     }

@@ -189,7 +189,7 @@ impl Driver for Uring {
         let Some(handle) = self.live(key) else { return };
         let fd = handle.fd;
         if addr.is_unix() {
-            // // As an operation of the ring it would occupy a thread of the kernel while a backlog
+            // As an operation of the ring it would occupy a thread of the kernel while a backlog
             // is full.
             let told = self.knocking.connect(key, fd, addr, &mut self.counters);
             return self.early.extend(told);
@@ -271,13 +271,13 @@ impl Driver for Uring {
             sockets::reset_on_close(fd);
         }
         if recv == ArmState::Parked {
-            // // Arming it again would keep the key from closing.
+            // Arming it again would keep the key from closing.
             self.unpark(key);
         }
         self.knocking.cancel(key, &mut self.early);
         let handle = &mut self.handles[key.index()];
         if handle.in_flight > 0 {
-            // // The cancel names the descriptor, so it counts: nobody else may get that number
+            // The cancel names the descriptor, so it counts: nobody else may get that number
             // before it has run.
             handle.in_flight += 1;
             self.ring.cancel_fd(fd, tag(kind::CANCEL_ALL, key.bits()));
@@ -363,7 +363,7 @@ impl Drop for Uring {
                 break;
             }
         }
-        // // On a broken ring nothing was cancelled and nothing queued will be submitted, so the
+        // On a broken ring nothing was cancelled and nothing queued will be submitted, so the
         // descriptors are not in use. Closing the ring ends what the kernel still does.
         let left = self.handles.iter().filter(|handle| handle.key != Key::NONE);
         left.for_each(|handle| sockets::close(handle.fd));

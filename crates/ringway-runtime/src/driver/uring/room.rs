@@ -32,7 +32,7 @@ impl Uring {
                 return self.close_if_idle(key, events);
             }
             if handle.full.is_some() {
-                // // A change meanwhile is reported at once.
+                // A change meanwhile is reported at once.
                 self.counters.rearms += 1;
                 self.arm_room(key);
             }

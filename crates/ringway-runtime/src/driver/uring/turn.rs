@@ -51,7 +51,7 @@ impl Uring {
         self.urgent = false;
         self.counters.syscalls += 1;
         self.ring.enter(want, limit)?;
-        // // Checked before completions are handled: they may queue the rest of a partial send,
+        // Checked before completions are handled: they may queue the rest of a partial send,
         // which says nothing about the sends before it.
         self.refused = self.ring.queued() > 0;
         let mut found = self.reap(events);
@@ -64,7 +64,7 @@ impl Uring {
             self.ring.enter(0, None)?;
             found = self.reap(events);
         }
-        // // Before sends are settled: a lost completion may be that of a failed send.
+        // Before sends are settled: a lost completion may be that of a failed send.
         if self.ring.has_dropped() {
             self.fault = Some(LOST);
         }

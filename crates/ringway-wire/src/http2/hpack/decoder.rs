@@ -122,7 +122,7 @@ impl Decoder {
             let entry = vocabulary.static_entry(index);
             return fields.note(&entry.meaning, entry.size);
         }
-        // // 0x7f is the prefix of a longer index, and larger values mean that there is no index.
+        // 0x7f is the prefix of a longer index, and larger values mean that there is no index.
         if index >= 0x7e {
             return false;
         }

@@ -39,7 +39,7 @@ impl Encoder {
         }
         let least = self.said_least.map_or(limit, |least| least.min(limit));
         if limit < self.size {
-            // // Which entries the peer keeps is not worth tracking.
+            // Which entries the peer keeps is not worth tracking.
             self.added_at.clear();
             (self.entries, self.size) = (0, 0);
             self.said_least = Some(0);
@@ -147,7 +147,7 @@ fn put_literal(form: u8, mask: u8, name: &[u8], value: &[u8], out: &mut Vec<u8>)
     if index.is_none() {
         put_string(name, out);
     }
-    // // An inserted value is decoded once, so it is made as short as possible.
+    // An inserted value is decoded once, so it is made as short as possible.
     match form == 0x40 && huffman::encoded_len(value) < value.len() {
         true => put_huffman(value, out),
         false => put_string(value, out),

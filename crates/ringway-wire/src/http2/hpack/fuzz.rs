@@ -61,7 +61,7 @@ impl Path {
         let mut block = Vec::new();
         self.encoder.begin(&mut block);
         for (at, (name, value)) in texts.iter().enumerate() {
-            // // An id must always have the same name and value.
+            // An id must always have the same name and value.
             let id = 0;
             let line = match at % 4 {
                 0 if name == b"x" && value == b"y" => Line::Fixed { id, name, value },

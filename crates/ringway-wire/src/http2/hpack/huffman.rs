@@ -80,7 +80,7 @@ fn decode_long(front: u64) -> Result<(u8, u8), Violation> {
     }
     let code = (front >> (32 - len)) as i64;
     match SORTED[(code + LONG[len].1) as usize] {
-        // // The code is longer than the remaining bits, which are then checked as padding.
+        // The code is longer than the remaining bits, which are then checked as padding.
         EOS => Ok((0, u8::MAX)),
         symbol => Ok((symbol as u8, len as u8)),
     }
@@ -153,7 +153,7 @@ mod tests {
         for eos in [&[0xff; 4][..], &[0xff; 9], &[0b0001_1111, 0xff, 0xff, 0xff, 0xff]] {
             assert_eq!(decoded(eos), Err(Violation::HuffmanEos), "{eos:?}");
         }
-        // // The start of a long code.
+        // The start of a long code.
         assert_eq!(decoded(&[0xff, 0xc0]), Err(Violation::HuffmanPadding));
     }
 }

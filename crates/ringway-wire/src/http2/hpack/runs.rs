@@ -26,7 +26,7 @@ impl IndexRun {
             None => block.iter().rev().fold(0, |bytes, &byte| bytes << 8 | u64::from(byte)),
         };
         let others = !front & HIGH;
-        // // The bits below the first byte that is no index, or all bits.
+        // The bits below the first byte that is no index, or all bits.
         let below = ((others & others.wrapping_neg()) >> 7).wrapping_sub(1);
         Self(front & below)
     }
