@@ -350,8 +350,14 @@ pub(crate) const HTTP2_IDLE_RATE: Rate = NATIVE_IDLE_RATE;
 pub(crate) const HTTP2_UPDATE_WORTH: u32 = NATIVE_CREDIT_WORTH;
 
 /// Largest DATA frame that this end sends, in bytes, whatever the peer accepts, so that streams
-/// take turns.
-pub(crate) const HTTP2_DATA_MAX: u32 = 64 << 10;
+/// take turns: 64 KiB and the little that a message of 64 KiB has around it, so that such a message
+/// is one frame.
+pub(crate) const HTTP2_DATA_MAX: u32 = 65 << 10;
+
+/// Default size, in bytes, of the largest frame that is accepted: as large as those that our own
+/// ends send. DATA is not buffered whole, so it costs no memory; other frames are bounded by
+/// [`HTTP2_BLOCK_MAX`].
+pub(crate) const HTTP2_FRAME_MAX: u32 = HTTP2_DATA_MAX;
 
 /// Longest payload, in bytes, that is copied behind its header; longer ones are sent from the
 /// caller's memory.

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::settings::FRAME_DEFAULT;
 use crate::limits::{
-    HTTP2_CLIENT_PING_AFTER, HTTP2_HANDSHAKE_TIMEOUT, HTTP2_HEADER_LIST, HTTP2_INITIAL_WINDOW,
-    HTTP2_PING_AFTER, HTTP2_PING_TIMEOUT, HTTP2_STALL_TIMEOUT, HTTP2_STREAMS, HTTP2_WINDOW_MAX,
+    HTTP2_CLIENT_PING_AFTER, HTTP2_FRAME_MAX, HTTP2_HANDSHAKE_TIMEOUT, HTTP2_HEADER_LIST,
+    HTTP2_INITIAL_WINDOW, HTTP2_PING_AFTER, HTTP2_PING_TIMEOUT, HTTP2_STALL_TIMEOUT, HTTP2_STREAMS,
+    HTTP2_WINDOW_MAX,
 };
 
 /// Configuration of one end of a connection. The default suits most services.
@@ -46,7 +46,7 @@ impl Default for Http2Config {
             max_streams: HTTP2_STREAMS,
             initial_window: HTTP2_INITIAL_WINDOW,
             window_max: HTTP2_WINDOW_MAX,
-            max_frame: FRAME_DEFAULT,
+            max_frame: HTTP2_FRAME_MAX,
             max_header_list: HTTP2_HEADER_LIST,
             ping_after: HTTP2_PING_AFTER,
             ping_timeout: HTTP2_PING_TIMEOUT,

@@ -87,12 +87,15 @@ fn what_is_not_http2_is_told_nothing() {
     fatal(outcome, Violation::NoSettings);
 }
 
+/// One byte more than the default of the largest accepted frame.
+const FRAME_TOO_LONG: usize = (65 << 10) + 1;
+
 #[test]
 fn frames_that_make_no_sense() {
     use Violation::*;
     for (wire, violation) in [
-        (frame(DATA, 0, 1, &[0; 16_385]), FrameTooLong),
-        (frame(99, 0, 1, &[0; 16_385]), FrameTooLong),
+        (frame(DATA, 0, 1, &[0; FRAME_TOO_LONG]), FrameTooLong),
+        (frame(99, 0, 1, &[0; FRAME_TOO_LONG]), FrameTooLong),
         (frame(DATA, 0, 0, &[]), NeedsStream),
         (frame(HEADERS, END_HEADERS, 0, &[]), NeedsStream),
         (frame(PRIORITY, 0, 1, &[0; 4]), WrongLength),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ringway_wire::http2::{
-    Body, ErrorCode, Event, Gone, Http2Client, Http2Server, Key, Line, NewRequest, NoStream, Piece,
-    StreamHandle,
+    Body, Calling, Connection, ErrorCode, Event, Gone, Http2Client, Http2Config, Http2Server, Key,
+    Line, NewRequest, NoStream, Piece, Serving, StreamHandle,
 };
 
 use crate::support::http2::*;
@@ -37,6 +37,14 @@ struct Pair {
 impl Pair {
     fn new() -> Self {
         Self::with(client(), server())
+    }
+
+    /// Both ends accept frames of 16 KiB, as most implementations do.
+    fn with_short_frames() -> Self {
+        let short = |config| Http2Config { max_frame: 16 << 10, ..config };
+        let client = Connection::<Calling>::new(short(Http2Config::client()), vocabulary(), NOW);
+        let server = Connection::<Serving>::new(short(Http2Config::default()), vocabulary(), NOW);
+        Self::with(client, server)
     }
 
     fn with(client: Http2Client, server: Http2Server) -> Self {
@@ -299,7 +307,7 @@ fn small_messages_do_not_keep_those_in_line_from_their_turns() {
 
 #[test]
 fn a_writer_is_told_when_its_stream_has_room() {
-    let mut pair = Pair::new();
+    let mut pair = Pair::with_short_frames();
     pair.run_whole();
     let stream =
         pair.client.open(NewRequest { head: REQUEST, ..NewRequest::default() }).expect("room");
@@ -312,6 +320,19 @@ fn a_writer_is_told_when_its_stream_has_room() {
     assert!(pair.client.has_room(stream));
     assert_eq!(pair.others, ["writable 1"]);
     assert_eq!(pair.at_server[&1].data.len(), 120_000);
+}
+
+#[test]
+fn a_message_of_64_kib_is_one_frame_between_our_own_ends() {
+    let mut pair = Pair::new();
+    pair.run_whole();
+    let stream =
+        pair.client.open(NewRequest { head: REQUEST, ..NewRequest::default() }).expect("room");
+    let message = pattern(64 << 10);
+    pair.client.send(stream, &[0; 5], Body::Copy(&message), true).expect("open");
+    let up = output(&mut pair.client, usize::MAX);
+    let lens: Vec<_> = frames(&up).iter().filter(|f| f.0 == DATA).map(|f| f.3.len()).collect();
+    assert_eq!(lens, [5 + message.len()]);
 }
 
 #[test]
@@ -459,7 +480,7 @@ fn the_last_stream_of_a_go_away_never_rises() {
 #[test]
 fn no_event_of_a_stream_comes_after_it_was_given_up() {
     // It has room again, and then is given up.
-    let mut pair = Pair::new();
+    let mut pair = Pair::with_short_frames();
     pair.run_whole();
     let writer =
         pair.client.open(NewRequest { head: REQUEST, ..NewRequest::default() }).expect("room");
@@ -707,7 +728,7 @@ fn pings_are_answered_and_silence_is_not() {
 
 #[test]
 fn long_blocks_go_out_in_pieces_and_come_back_whole() {
-    let mut pair = Pair::new();
+    let mut pair = Pair::with_short_frames();
     pair.run_whole();
     let value = "v".repeat(5_000);
     let line = Line::Once { name: b"long", value: value.as_bytes() };

@@ -28,6 +28,8 @@ fn h2spec_has_nothing_to_say_against_the_server() {
         }
     });
     let mut spec = Command::new(program);
+    // It makes a block that is too long for a frame of five fields, by default for one of 16 KiB.
+    spec.args(["--max-header-length", "16000"]);
     spec.args(["--host", "127.0.0.1", "--port", &port, "--path", "/", "--strict"]);
     let report = spec.output().expect("h2spec runs");
     let text = String::from_utf8_lossy(&report.stdout);
