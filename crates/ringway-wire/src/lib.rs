@@ -13,6 +13,7 @@
 //! | speak the native RPC protocol | [`native`] |
 //! | speak HTTP/2, and gRPC on it | [`http2`], [`grpc`] |
 //! | read and write JSON-RPC 2.0 | [`jsonrpc`] |
+//! | read and write the frames of WebSocket | [`websocket`] |
 //! | find the request that a reply belongs to, and those that time out | [`IdMatcher`], [`SequentialMatcher`] |
 //!
 //! Frames are borrowed from the received bytes; one that straddles two slices is copied once.
@@ -77,6 +78,7 @@ pub mod grpc;
 pub mod http2;
 pub mod jsonrpc;
 pub mod native;
+pub mod websocket;
 
 pub use codec::{Codec, Decoded};
 pub use delimiter::Delimiter;

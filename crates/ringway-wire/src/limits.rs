@@ -423,3 +423,10 @@ pub(crate) const JSONRPC_DEPTH_MAX: u32 = 100;
 /// Messages that a JSON-RPC batch has at most unless told otherwise: each may be two bytes, and its reply is
 /// forty times as long.
 pub const JSONRPC_BATCH_MAX_DEFAULT: usize = 1000;
+
+/// Payload of a WebSocket control frame (RFC 6455 section 5.5).
+pub(crate) const WEBSOCKET_CONTROL_MAX: usize = 125;
+
+/// Memory in bytes that may be reserved because the head of a WebSocket frame announces as much; above it,
+/// memory grows with what has come.
+pub(crate) const WEBSOCKET_MESSAGE_EAGER: usize = ACCUMULATOR_EAGER;

@@ -84,6 +84,11 @@ fn native_server() {
     replay("native_server", fuzz::native_server);
 }
 
+#[test]
+fn websocket() {
+    replay("websocket", fuzz::websocket);
+}
+
 fn replay(target: &str, run: fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let mut files = 0;

@@ -34,3 +34,5 @@ mod native_vectors;
 mod native_windows;
 mod support;
 mod vectors;
+mod websocket_bad_input;
+mod websocket_both_ends;

@@ -1,0 +1,277 @@
+//! Frames become messages.
+
+use super::close_code::CloseCode;
+use super::fault::FrameFault;
+use super::head::{ControlKind, DataKind, FrameHead, HEAD_LEN_MAX, Opcode};
+use super::mask;
+use super::message::{Arrival, Closing, WebSocketMessage};
+use crate::limits::WEBSOCKET_MESSAGE_EAGER;
+
+/// Reads what a peer sends, from slices that are cut anywhere.
+///
+/// ```text
+///   head ──► payload ──► head …      fragments gather in `message`, a control frame between them in `control`
+/// ```
+#[derive(Debug)]
+pub struct MessageReader {
+    is_of_client: bool,
+    message_max: usize,
+    head: PartialHead,
+    payload: Option<Payload>,
+    message: PartialMessage,
+    /// What is there of a control frame; without memory between two.
+    control: Vec<u8>,
+    end: Option<Result<(), FrameFault>>,
+}
+
+/// The front of a head that a slice has ended in.
+#[derive(Debug, Default)]
+struct PartialHead {
+    bytes: [u8; HEAD_LEN_MAX],
+    len: usize,
+}
+
+/// A payload that is being read.
+#[derive(Debug)]
+struct Payload {
+    opcode: Opcode,
+    is_final: bool,
+    mask: Option<[u8; 4]>,
+    /// Bytes of it that were taken.
+    taken: usize,
+    /// Bytes of it that are to come.
+    left: usize,
+}
+
+/// The fragments of a message until now.
+#[derive(Debug, Default)]
+struct PartialMessage {
+    /// `None` between two messages; `bytes` has no memory then.
+    kind: Option<DataKind>,
+    bytes: Vec<u8>,
+    /// Bytes of a text that were found to be UTF-8; it ends at a character.
+    checked: usize,
+}
+
+impl MessageReader {
+    /// The reader of a server, whose messages have `message_max` bytes at most.
+    #[must_use]
+    pub fn of_client(message_max: usize) -> Self {
+        Self::new(true, message_max)
+    }
+
+    /// The reader of a client, whose messages have `message_max` bytes at most.
+    #[must_use]
+    pub fn of_server(message_max: usize) -> Self {
+        Self::new(false, message_max)
+    }
+
+    fn new(is_of_client: bool, message_max: usize) -> Self {
+        Self {
+            is_of_client,
+            message_max,
+            head: PartialHead::default(),
+            payload: None,
+            message: PartialMessage::default(),
+            control: Vec::new(),
+            end: None,
+        }
+    }
+
+    /// Takes the next thing that is whole off the front of `input`, or all of `input` if nothing is. Behind a
+    /// Close frame, everything is ignored.
+    ///
+    /// # Errors
+    /// The first fault of the peer, again and again.
+    pub fn next(&mut self, input: &mut &[u8]) -> Result<Option<Arrival>, FrameFault> {
+        if let Some(end) = self.end {
+            *input = &[];
+            return end.map(|()| None);
+        }
+        let arrival = self.read(input);
+        match &arrival {
+            Err(fault) => self.end = Some(Err(*fault)),
+            Ok(Some(Arrival::Close(_))) => self.end = Some(Ok(())),
+            Ok(_) => {}
+        }
+        if self.end.is_some() {
+            (self.message, self.control) = Default::default();
+        }
+        arrival
+    }
+
+    /// Bytes of a message that has begun and is not whole.
+    #[must_use]
+    pub fn unfinished(&self) -> Option<usize> {
+        let is_begun = self.message.kind.is_some()
+            || matches!(&self.payload, Some(payload) if matches!(payload.opcode, Opcode::Data(_)));
+        is_begun.then_some(self.message.bytes.len())
+    }
+
+    /// Memory that it holds besides itself, in bytes.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.message.bytes.capacity() + self.control.capacity()
+    }
+
+    fn read(&mut self, input: &mut &[u8]) -> Result<Option<Arrival>, FrameFault> {
+        loop {
+            let payload = match &mut self.payload {
+                Some(payload) => payload,
+                None => match self.head.take(input, self.is_of_client)? {
+                    Some(head) => self.payload.insert(self.message.begin(&head, self.message_max)?),
+                    None => return Ok(None),
+                },
+            };
+            let piece = input.split_off(..payload.left.min(input.len())).expect("within");
+            let target = match payload.opcode {
+                Opcode::Control(_) => &mut self.control,
+                Opcode::Data(_) | Opcode::Continuation => {
+                    let rest = payload.is_final.then_some(payload.left);
+                    self.message.make_room(piece.len(), rest, self.message_max);
+                    &mut self.message.bytes
+                }
+            };
+            payload.take(piece, target);
+            if payload.left > 0 {
+                return Ok(None);
+            }
+            let (opcode, is_final) = (payload.opcode, payload.is_final);
+            self.payload = None;
+            let arrival = match opcode {
+                Opcode::Control(kind) => Some(control(kind, std::mem::take(&mut self.control))?),
+                _ => self.message.end_frame(is_final)?.map(Arrival::Message),
+            };
+            if arrival.is_some() {
+                return Ok(arrival);
+            }
+        }
+    }
+}
+
+impl PartialHead {
+    /// The next head, taken off the front of `input`; `None` if it ends before.
+    fn take(
+        &mut self,
+        input: &mut &[u8],
+        is_of_client: bool,
+    ) -> Result<Option<FrameHead>, FrameFault> {
+        let known = self.len;
+        if known == 0
+            && let Some((head, len)) = FrameHead::read(input, is_of_client)?
+        {
+            *input = &input[len..];
+            return Ok(Some(head));
+        }
+        let more = input.len().min(HEAD_LEN_MAX - known);
+        self.bytes[known..known + more].copy_from_slice(&input[..more]);
+        match FrameHead::read(&self.bytes[..known + more], is_of_client)? {
+            Some((head, len)) => {
+                *input = &input[len - known..];
+                self.len = 0;
+                Ok(Some(head))
+            }
+            None => {
+                *input = &input[more..];
+                self.len = known + more;
+                Ok(None)
+            }
+        }
+    }
+}
+
+impl Payload {
+    fn take(&mut self, piece: &[u8], target: &mut Vec<u8>) {
+        let begin = target.len();
+        target.extend_from_slice(piece);
+        if let Some(mask) = self.mask {
+            mask::apply(&mut target[begin..], mask, self.taken);
+        }
+        self.taken += piece.len();
+        self.left -= piece.len();
+    }
+}
+
+impl PartialMessage {
+    /// Begins a frame, whose head is right by itself, where the last one has ended.
+    fn begin(&mut self, head: &FrameHead, max: usize) -> Result<Payload, FrameFault> {
+        match (head.opcode, self.kind) {
+            (Opcode::Continuation, None) => return Err(FrameFault::NothingToContinue),
+            (Opcode::Data(_), Some(_)) => return Err(FrameFault::MessageInMessage),
+            (Opcode::Data(kind), None) => self.kind = Some(kind),
+            (Opcode::Continuation, Some(_)) | (Opcode::Control(_), _) => {}
+        }
+        let room = match head.opcode {
+            Opcode::Control(_) => usize::MAX, // its head was refused if it is too long
+            _ => max - self.bytes.len(),
+        };
+        let left = usize::try_from(head.length).ok().filter(|length| *length <= room);
+        let left = left.ok_or(FrameFault::TooLong { max })?;
+        let (opcode, is_final, mask) = (head.opcode, head.is_final, head.mask);
+        Ok(Payload { opcode, is_final, mask, taken: 0, left })
+    }
+
+    /// Makes room for a piece. `rest` is what the message still lacks with it, if that is known. What is
+    /// reserved beyond the piece is bounded by what has come, so that announcing costs more than it takes.
+    fn make_room(&mut self, piece: usize, rest: Option<usize>, max: usize) {
+        let len = self.bytes.len();
+        if self.bytes.capacity() - len >= piece {
+            return;
+        }
+        let spare = match rest {
+            Some(rest) => rest.min(piece.max(len).max(WEBSOCKET_MESSAGE_EAGER)),
+            None => piece.max(len).min(max - len),
+        };
+        self.bytes.reserve_exact(spare);
+    }
+
+    fn end_frame(&mut self, is_final: bool) -> Result<Option<WebSocketMessage>, FrameFault> {
+        if !is_final {
+            if self.kind == Some(DataKind::Text) {
+                self.check()?;
+            }
+            return Ok(None);
+        }
+        let Self { kind, bytes, checked: _ } = std::mem::take(self);
+        Ok(Some(match kind.expect("begun with the frame") {
+            DataKind::Binary => WebSocketMessage::Binary(bytes.into()),
+            DataKind::Text => {
+                WebSocketMessage::Text(String::from_utf8(bytes).map_err(|_| FrameFault::NotUtf8)?)
+            }
+        }))
+    }
+
+    /// Checks what is new of a text; its last character may be cut.
+    fn check(&mut self) -> Result<(), FrameFault> {
+        match std::str::from_utf8(&self.bytes[self.checked..]) {
+            Ok(_) => self.checked = self.bytes.len(),
+            Err(error) if error.error_len().is_none() => self.checked += error.valid_up_to(),
+            Err(_) => return Err(FrameFault::NotUtf8),
+        }
+        Ok(())
+    }
+}
+
+fn control(kind: ControlKind, payload: Vec<u8>) -> Result<Arrival, FrameFault> {
+    Ok(match kind {
+        ControlKind::Ping => Arrival::Ping(payload),
+        ControlKind::Pong => Arrival::Pong(payload),
+        ControlKind::Close => Arrival::Close(closing(&payload)?),
+    })
+}
+
+/// RFC 6455 section 5.5.1.
+fn closing(payload: &[u8]) -> Result<Closing, FrameFault> {
+    let Some((code, reason)) = payload.split_first_chunk() else {
+        return match payload {
+            [] => Ok(Closing { code: CloseCode::NONE, reason: String::new() }),
+            _ => Err(FrameFault::CloseLength),
+        };
+    };
+    let code = CloseCode::from(u16::from_be_bytes(*code));
+    if !code.may_be_sent() {
+        return Err(FrameFault::CloseCode(code));
+    }
+    let reason = std::str::from_utf8(reason).map_err(|_| FrameFault::NotUtf8)?;
+    Ok(Closing { code, reason: reason.to_owned() })
+}
