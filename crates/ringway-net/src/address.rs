@@ -1,4 +1,4 @@
-//! Addresses as people write them, and as the kernel tells them.
+//! Addresses in text form and in the kernel's form.
 
 mod several;
 
@@ -34,13 +34,14 @@ pub enum Address {
     Tcp(Authority),
     /// `udp://host:port`
     Udp(Authority),
-    /// `unix:///path`, or `unix://@name` for a name without a file (Linux's abstract names).
+    /// `unix:///path`, or `unix://@name` for a socket in Linux's abstract namespace, which has no
+    /// file.
     Unix(PathBuf),
     /// `tls://host:port`: TLS over TCP.
     Tls(Authority),
 }
 
-/// As it is written.
+/// Prints like `Display`.
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -58,26 +59,25 @@ pub struct Authority {
 enum Host {
     Ip {
         ip: IpAddr,
-        /// The number of the interface on which a link-local address of IPv6 means something; 0 for
-        /// every other address.
+        /// The number of the interface of a link-local IPv6 address; 0 for every other address.
         scope: u32,
     },
     Name(String),
 }
 
-/// One end of a connection, as the kernel names it.
+/// The address of one end of a connection, as the kernel reports it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Endpoint {
     /// TCP or UDP.
     Ip(SocketAddr),
-    /// A Unix socket with a path, or with an abstract name written as `@name`.
+    /// A Unix socket with a path, or with an abstract name, written as `@name`.
     Unix(PathBuf),
-    /// A Unix socket without a name: most clients.
+    /// A Unix socket without a name, as most clients have.
     Unnamed,
 }
 
 impl Address {
-    /// The host and the port; `None` for a Unix socket.
+    /// Returns the host and the port; `None` for a Unix socket.
     pub fn authority(&self) -> Option<&Authority> {
         match self {
             Self::Tcp(authority) | Self::Udp(authority) | Self::Tls(authority) => Some(authority),
@@ -85,12 +85,12 @@ impl Address {
         }
     }
 
-    /// The port; `None` for a Unix socket.
+    /// Returns the port; `None` for a Unix socket.
     pub fn port(&self) -> Option<u16> {
         self.authority().map(Authority::port)
     }
 
-    /// The same address with another port; a Unix address is returned as it is.
+    /// Returns the address with another port; a Unix address is returned unchanged.
     #[must_use]
     pub fn with_port(mut self, port: u16) -> Self {
         if let Self::Tcp(at) | Self::Udp(at) | Self::Tls(at) = &mut self {
@@ -99,7 +99,7 @@ impl Address {
         self
     }
 
-    /// The file of a Unix socket; `None` for one that has a name instead (`unix://@name`), and for an
+    /// Returns the file of a Unix socket; `None` for an abstract name (`unix://@name`) and for an
     /// internet address.
     pub fn unix_file(&self) -> Option<&Path> {
         match self {
@@ -108,8 +108,8 @@ impl Address {
         }
     }
 
-    /// The internet addresses of the host, in the resolver's order. A name is looked up on the
-    /// blocking pool; everyone who asks for the same one meanwhile shares the look-up.
+    /// Resolves the host to its internet addresses, in the resolver's order. A name is looked up on
+    /// the blocking pool; concurrent look-ups of the same name are shared.
     ///
     /// # Errors
     /// [`is_address`](Error::is_address) for a Unix address or a name that does not resolve;
@@ -125,7 +125,7 @@ impl Address {
         }
     }
 
-    /// Resolves as [`resolve`](Self::resolve) does, and blocks the calling thread.
+    /// Resolves like [`resolve`](Self::resolve), but blocks the calling thread.
     pub(crate) fn resolve_blocking(&self) -> Result<Vec<SocketAddr>> {
         match self.host()? {
             (Host::Ip { ip, scope }, port) => Ok(vec![with_scope(*ip, port, *scope)]),
@@ -135,12 +135,12 @@ impl Address {
         }
     }
 
-    /// The address as the kernel takes it: all of a host's, in the resolver's order, or the one of a
-    /// Unix socket. A name is looked up on the calling thread.
+    /// Converts to the kernel's form: all addresses of a host, in the resolver's order, or that of
+    /// a Unix socket. A name is looked up on the calling thread, which blocks.
     ///
     /// # Errors
-    /// [`is_address`](Error::is_address) when a name does not resolve, or the kernel cannot have such
-    /// a path.
+    /// [`is_address`](Error::is_address) when a name does not resolve or the kernel does not accept
+    /// the path.
     pub fn to_sock_addrs(&self) -> Result<Vec<SockAddr>> {
         match self {
             Self::Unix(path) => Ok(vec![unix_sock_addr(path)?]),
@@ -171,11 +171,11 @@ impl Address {
 }
 
 impl Authority {
-    /// A host, by name or by number, and a port.
+    /// Makes an authority of a host, by name or by IP address, and a port.
     ///
     /// # Errors
-    /// [`is_address`](Error::is_address) when the host is empty, too long or has a character that
-    /// no host name has.
+    /// [`is_address`](Error::is_address) when the host is empty, too long or contains a character
+    /// that is not allowed in host names.
     pub fn new(host: &str, port: u16) -> Result<Self> {
         let text = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         if let Ok(ip) = text.parse() {
@@ -186,12 +186,12 @@ impl Authority {
         }
         let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');
         if host.is_empty() || host.len() > limits::HOST_LEN_MAX || !host.chars().all(is_plain) {
-            return Err(Error::new(Kind::Address, format!("`{host}` is no host name")));
+            return Err(Error::new(Kind::Address, format!("`{host}` is not a host name")));
         }
         Ok(Self { host: Host::Name(host.to_owned()), port })
     }
 
-    /// The host, without brackets and without the scope of a link-local address.
+    /// Returns the host, without brackets and without the scope of a link-local address.
     pub fn host(&self) -> String {
         match &self.host {
             Host::Ip { ip, .. } => ip.to_string(),
@@ -199,7 +199,7 @@ impl Authority {
         }
     }
 
-    /// The port; 0 asks the kernel for a free one.
+    /// Returns the port; 0 asks the kernel for a free one.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -212,7 +212,7 @@ fn with_scope(ip: IpAddr, port: u16, scope: u32) -> SocketAddr {
     }
 }
 
-/// The kernel's form of a Unix address.
+/// Converts a path to the kernel's form of a Unix address.
 pub(crate) fn unix_sock_addr(path: &Path) -> Result<SockAddr> {
     let bad = |why: &str| Error::new(Kind::Address, format!("unix://{}: {why}", path.display()));
     if let Some(why) = no_unix_address(path.as_os_str().as_bytes()) {
@@ -225,12 +225,12 @@ pub(crate) fn unix_sock_addr(path: &Path) -> Result<SockAddr> {
     made.map_err(|error| bad(&error.to_string()))
 }
 
-/// The name of a Unix socket that has no file. Everywhere it is written with `@` in front.
+/// Returns the name of a Unix socket that has no file; in text it has an `@` in front.
 fn abstract_name(path: &Path) -> Option<&[u8]> {
     path.as_os_str().as_bytes().strip_prefix(b"@")
 }
 
-/// Why the kernel cannot have this path, or would take another one for it.
+/// Returns why the kernel would refuse this path or read it as another one.
 fn no_unix_address(path: &[u8]) -> Option<&'static str> {
     match path {
         b"" => Some("the path is missing"),
@@ -258,7 +258,7 @@ impl FromStr for Address {
         }
         let (host, port) = rest.rsplit_once(':').ok_or_else(|| bad("the port is missing"))?;
         if host.contains(':') && !host.starts_with('[') {
-            return Err(bad("an IPv6 address stands in brackets, as in tcp://[::1]:7001"));
+            return Err(bad("an IPv6 address must be in brackets, as in tcp://[::1]:7001"));
         }
         let digits = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
         let port = port
@@ -271,7 +271,7 @@ impl FromStr for Address {
             "tcp" => Ok(Self::Tcp(authority)),
             "udp" => Ok(Self::Udp(authority)),
             "tls" => Ok(Self::Tls(authority)),
-            _ => Err(bad("the scheme is none of tcp, udp, tls and unix")),
+            _ => Err(bad("the scheme must be tcp, udp, tls or unix")),
         }
     }
 }
@@ -298,7 +298,7 @@ impl From<&Address> for Address {
     }
 }
 
-/// A TCP address, with the scope that a link-local one has.
+/// Makes a TCP address, keeping the scope of a link-local one.
 impl From<SocketAddr> for Address {
     fn from(address: SocketAddr) -> Self {
         Self::Tcp(address.into())
@@ -336,7 +336,7 @@ impl fmt::Display for Authority {
 }
 
 impl Endpoint {
-    /// The internet address; `None` for a Unix socket.
+    /// Returns the internet address; `None` for a Unix socket.
     pub fn socket_addr(&self) -> Option<SocketAddr> {
         match self {
             Self::Ip(address) => Some(*address),
@@ -344,7 +344,7 @@ impl Endpoint {
         }
     }
 
-    /// The IP address; `None` for a Unix socket.
+    /// Returns the IP address; `None` for a Unix socket.
     pub fn ip(&self) -> Option<IpAddr> {
         self.socket_addr().map(|address| address.ip())
     }
@@ -380,7 +380,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_and_written() {
+    fn addresses_are_parsed_and_printed() {
         let same = [
             "tcp://127.0.0.1:7001",
             "tcp://[::]:0",
@@ -399,14 +399,14 @@ mod tests {
     fn bad_addresses_are_refused_with_the_reason() {
         let cases = [
             ("127.0.0.1:1", "write tcp://host:port"),
-            ("http://a:1", "the scheme is none of"),
+            ("http://a:1", "the scheme must be"),
             ("tcp://a", "the port is missing"),
             ("tcp://a:", "the port is not a number from 0 to 65535"),
             ("tcp://a:+1", "the port is not a number from 0 to 65535"),
             ("tcp://a:65536", "the port is not a number from 0 to 65535"),
-            ("tcp://:1", "`` is no host name"),
-            ("tcp://::1:1", "stands in brackets"),
-            ("tcp://a b:1", "`a b` is no host name"),
+            ("tcp://:1", "`` is not a host name"),
+            ("tcp://::1:1", "must be in brackets"),
+            ("tcp://a b:1", "`a b` is not a host name"),
             ("tcp://[fe80::1%]:1", "no host name"),
             ("unix://", "the path is missing"),
             ("unix://@", "the name is missing"),
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_numbers_resolve() {
+    fn names_and_ip_addresses_resolve() {
         let found = ringway_runtime::block_on(async {
             let name = Address::try_from("tcp://localhost:7")?.resolve().await?;
             let number = Address::try_from("udp://[::1]:7")?.resolve().await?;
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_names_are_told_apart() {
+    fn unix_paths_and_abstract_names_are_distinguished() {
         let of = |text: &str| Endpoint::from(unix_sock_addr(Path::new(text)).expect("short"));
         assert_eq!(of("/run/x").to_string(), "/run/x");
         assert_eq!(of("@x").to_string(), "@x");
@@ -455,13 +455,13 @@ mod tests {
     }
 
     #[test]
-    fn every_address_has_a_form_that_the_kernel_takes() {
+    fn every_address_converts_to_the_kernels_form() {
         let of = |address: Address| address.to_sock_addrs().map(|found| found[0].clone());
         let named = of("unix://@x".parse().expect("a name")).expect("short");
         assert_eq!(named.as_abstract_namespace(), Some(&b"x"[..]));
         let number: SocketAddr = "127.0.0.1:7".parse().expect("an address");
         assert_eq!(of(number.into()).expect("a number").as_socket(), Some(number));
-        // Not by way of a text, so that nobody has checked it before.
+        // Made directly: parsing would have refused it.
         assert!(of(Address::Unix("/a\0b".into())).is_err_and(|error| error.is_address()));
     }
 }

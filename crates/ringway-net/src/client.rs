@@ -1,4 +1,4 @@
-//! Clients: connecting, retrying, reconnecting.
+//! Clients: connect, retry, reconnect.
 
 mod backoff;
 mod connector;
@@ -27,13 +27,13 @@ use backoff::Series;
 use connector::Connector;
 use race::is_final;
 
-/// Connects to a server over TCP, TLS or a Unix socket. Used on a core of the runtime.
+/// Connects to a server over TCP, TLS or a Unix socket. Use it on a core of the runtime.
 ///
-/// A name's addresses are tried one after another, with the two families alternating: the next one begins
-/// when the last has failed or has not answered for 250 ms, and the first that connects is kept
-/// (over TLS: that completes its handshake). When none does, the whole attempt is repeated after a growing,
-/// jittered wait. What another attempt cannot change (a certificate that is refused, a missing
-/// permission) is not tried again.
+/// The addresses of a name are tried one after another, alternating between IPv6 and IPv4: the next
+/// attempt begins when the last has failed or has not completed within 250 ms. The first that
+/// connects is kept (over TLS, the first that completes its handshake). If all fail, the whole
+/// attempt is repeated after a growing, jittered pause. Errors that another attempt cannot change,
+/// such as a rejected certificate or a missing permission, are not retried.
 ///
 /// ```
 /// use ringway_net::Client;
@@ -57,10 +57,11 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of this server, with the defaults named below.
+    /// Makes a client of the server at `address`. Each setting below names its default.
     ///
     /// # Errors
-    /// [`is_address`](Error::is_address) when the address is malformed, has port 0 or is of UDP.
+    /// [`is_address`](Error::is_address) when the address is malformed, has port 0 or is a UDP
+    /// address.
     pub fn new<A>(address: A) -> Result<Self>
     where
         A: TryInto<Address>,
@@ -68,8 +69,8 @@ impl Client {
     {
         let address = address.try_into()?;
         let why_not = match &address {
-            Address::Udp(_) => Some("datagrams have no connections: use a UDP socket"),
-            _ if address.port() == Some(0) => Some("nobody listens on port 0"),
+            Address::Udp(_) => Some("UDP has no connections: use a UdpSocket"),
+            _ if address.port() == Some(0) => Some("cannot connect to port 0"),
             _ => None,
         };
         if let Some(why_not) = why_not {
@@ -84,10 +85,10 @@ impl Client {
         })
     }
 
-    /// Connects with the defaults: [`new`](Self::new) and [`open`](Self::open).
+    /// Connects with the default settings: [`new`](Self::new), then [`open`](Self::open).
     ///
     /// # Errors
-    /// The same as those of the two.
+    /// Fails like these two.
     pub async fn connect<A>(address: A) -> Result<Connection>
     where
         A: TryInto<Address>,
@@ -96,63 +97,63 @@ impl Client {
         Self::new(address)?.open().await
     }
 
-    /// Sets how long each address of the name may take, the look-up of the name as well; 5 seconds if
-    /// not set. A TLS handshake has its own limit.
+    /// Sets the time limit of one address of the name, and that of looking up the name; 5 seconds
+    /// by default. A TLS handshake has its own limit.
     #[must_use]
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.connector.timeout = limit;
         self
     }
 
-    /// Sets how often to try before giving up, at least once; if not set, 4 times for
-    /// [`open`](Self::open) (about a second when refused) and 20 times for
-    /// [`reconnecting`](Self::reconnecting) (some minutes).
+    /// Sets the number of attempts, at least one. By default it is 4 for [`open`](Self::open)
+    /// (under a second if refused) and 20 for [`reconnecting`](Self::reconnecting) (one to two
+    /// minutes if refused).
     #[must_use]
     pub fn attempts_max(mut self, count: u32) -> Self {
         self.attempts_max = Some(count);
         self
     }
 
-    /// Sets how long to wait between attempts; from 100 ms to 10 s if not set.
+    /// Sets the pauses between attempts; from 100 ms to 10 s by default.
     #[must_use]
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.backoff = backoff;
         self
     }
 
-    /// Sets how long a connection of [`reconnecting`](Self::reconnecting) has to live for the waits to begin
-    /// anew; 10 seconds if not set.
+    /// Sets how long a connection of [`reconnecting`](Self::reconnecting) must live to reset the
+    /// back-off; 10 seconds by default.
     #[must_use]
     pub fn stable_after(mut self, period: Duration) -> Self {
         self.stable_after = period;
         self
     }
 
-    /// Sets whom a `tls://` client trusts and which certificate it shows; servers are verified against the
-    /// machine's roots if not set.
+    /// Sets which roots a `tls://` client trusts and which certificate it presents; the machine's
+    /// roots and none by default.
     #[must_use]
     pub fn tls(mut self, tls: ClientTls) -> Self {
         self.connector.tls = tls;
         self
     }
 
-    /// Sets whether TCP sends small pieces at once (`TCP_NODELAY`); on if not set.
+    /// Sets whether TCP sends small segments at once (`TCP_NODELAY`); on by default.
     #[must_use]
     pub fn nodelay(mut self, on: bool) -> Self {
         self.connector.nodelay = on;
         self
     }
 
-    /// Lets the kernel ask a silent server whether it is still there, as
-    /// [`Server::keepalive`](crate::Server::keepalive) does; off if not set.
+    /// Lets the kernel probe a silent server, like [`Server::keepalive`](crate::Server::keepalive)
+    /// does; off by default.
     #[must_use]
     pub fn keepalive(mut self, quiet: Duration) -> Self {
         self.connector.keepalive = Some(quiet);
         self
     }
 
-    /// Sets bounds and timeouts of the connections. The marks of the send queue are put in order as
-    /// [`Peer::set_send_marks`](crate::Peer::set_send_marks) does.
+    /// Sets limits and timeouts of the connections. Orders the marks of the send queue like
+    /// [`Peer::set_send_marks`](crate::Peer::set_send_marks).
     #[must_use]
     pub fn stream_limits(mut self, limits: StreamLimits) -> Self {
         self.stream_limits = limits;
@@ -160,19 +161,20 @@ impl Client {
         self
     }
 
-    /// Connects, with repeated attempts.
+    /// Connects, and retries after failures.
     ///
     /// # Errors
-    /// Why the last attempt failed and how many there were: [`is_timeout`](Error::is_timeout),
-    /// [`is_tls`](Error::is_tls), [`is_address`](Error::is_address) when the name does not resolve,
+    /// Returns the error of the last attempt with the number of attempts:
+    /// [`is_timeout`](Error::is_timeout), [`is_tls`](Error::is_tls),
+    /// [`is_address`](Error::is_address) when the name does not resolve,
     /// [`is_limit`](Error::is_limit) when descriptors have run out, or the kernel's error (refused,
-    /// unreachable), which [`as_io`](Error::as_io) tells.
+    /// unreachable), which [`as_io`](Error::as_io) returns.
     pub async fn open(&self) -> Result<Connection> {
         let attempts_max = self.attempts_max_or(limits::CONNECT_ATTEMPTS_MAX);
         self.attempt(&mut Series::new(self.backoff), attempts_max).await
     }
 
-    /// Connects again and again: a new connection whenever the last one has ended.
+    /// Returns a source of connections: each call of [`next`](Reconnecting::next) connects again.
     pub fn reconnecting(self) -> Reconnecting {
         Reconnecting::new(self)
     }
@@ -181,7 +183,7 @@ impl Client {
         self.attempts_max.unwrap_or(default).max(1)
     }
 
-    /// Goes on with a series until it succeeds or has `attempts_max` failures.
+    /// Continues a series until an attempt succeeds or it has `attempts_max` failures.
     async fn attempt(&self, series: &mut Series, attempts_max: u32) -> Result<Connection> {
         let span = spans::of_connect(&self.connector.address);
         self.attempt_within(series, attempts_max).instrument(span).await

@@ -1,4 +1,4 @@
-//! The traits of tokio and hyper over a connection.
+//! Connections behind the traits of tokio and hyper.
 
 mod io_stream;
 mod rt;
@@ -9,7 +9,7 @@ pub use rt::{HyperTimer, LocalExec};
 use crate::connection::Connection;
 
 impl Connection {
-    /// The connection as a byte stream of tokio and hyper, which copies.
+    /// Wraps the connection as a byte stream of tokio and hyper, which copies.
     pub fn into_io(self) -> IoStream {
         IoStream::new(self)
     }

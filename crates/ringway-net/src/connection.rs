@@ -1,4 +1,4 @@
-//! A connection: what a program receives from and sends to.
+//! A connection: the receiving and sending side of a byte stream.
 
 mod inner;
 mod opening;
@@ -32,10 +32,11 @@ use crate::transport::Transport;
 
 /// A connected stream with a session, owned by one task.
 ///
-/// Received bytes are lent as [`View`]s, without a copy. Sending only queues: all that a turn of
-/// the loop queued leaves in one system call at the turn's end. Dropping the connection sends what
-/// is queued, then closes; that this was all is said by [`shutdown`](Peer::shutdown). The other half
-/// of its methods is on [`Peer`].
+/// Received bytes are lent as [`View`]s, without a copy. Sending only queues: everything queued
+/// within one turn of the loop leaves in one system call at the end of the turn. Dropping the
+/// connection sends the queue, then closes; call [`shutdown`](Peer::shutdown) first to tell the
+/// peer that no more data follows. All methods except receiving are on [`Peer`], to which a
+/// `Connection` dereferences.
 ///
 /// ```no_run
 /// # use ringway_net::{Connection, Result};
@@ -50,14 +51,15 @@ pub struct Connection {
     peer: Peer,
 }
 
-/// A connection without the right to receive: what a [`Handler`](crate::Handler) is given, and
-/// what a [`Connection`] is beyond receiving.
+/// The sending side and the state of a connection, without the right to receive.
+///
+/// A [`Handler`](crate::Handler) gets a `&Peer`; a [`Connection`] dereferences to it.
 pub struct Peer {
     inner: Rc<ConnectionInner>,
 }
 
 impl Connection {
-    /// A connection of the program's own, outside of any server.
+    /// Makes a connection that belongs to no server.
     pub(crate) fn of_client(transport: Transport, limits: Rc<StreamLimits>) -> Self {
         let id = ConnectionId::next_client();
         Self::of_inner(Rc::new(ConnectionInner::new(
@@ -69,8 +71,8 @@ impl Connection {
         )))
     }
 
-    /// A connection over a stream that the program has opened or accepted by itself, with the stream's
-    /// limits.
+    /// Makes a connection of a stream that the program has opened or accepted itself, and applies
+    /// `limits` to it.
     ///
     /// ```
     /// use ringway_net::Connection;
@@ -94,21 +96,21 @@ impl Connection {
         self.peer
     }
 
-    /// The next received bytes; `None` once the peer has finished sending, or the server drains.
+    /// Receives the next bytes; `None` once the peer has finished sending or the server drains.
     ///
-    /// Dropping the future loses nothing. Whether this waits while the send queue is full is up to
-    /// [`set_paced`](Peer::set_paced): it does on connections that a server hands out.
+    /// Dropping the future loses nothing. [`set_paced`](Peer::set_paced) decides whether this waits
+    /// while the send queue is full; by default it does on connections of a server.
     ///
     /// # Errors
     /// [`is_closed`](Error::is_closed) when the peer has reset the connection,
     /// [`is_timeout`](Error::is_timeout) after an idle, lifetime or write-stall timeout,
     /// [`is_limit`](Error::is_limit) when the send queue has reached its bound. Every later call
-    /// repeats it.
+    /// repeats the error.
     pub fn recv(&mut self) -> Receiving<'_> {
         Receiving { connection: self }
     }
 
-    /// Polls for what [`recv`](Self::recv) waits for, for hand-written futures.
+    /// Polls like [`recv`](Self::recv), for hand-written futures.
     #[inline]
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<View>>> {
         self.peer.inner.poll_recv(cx)
@@ -132,15 +134,15 @@ impl Peer {
         &self.inner
     }
 
-    /// Queues bytes without copying them; they leave at the end of the turn. Await the answer to
-    /// wait for room, or ignore it.
+    /// Queues bytes without copying them; they leave at the end of the turn. Await the returned
+    /// [`Sending`] to wait for room in the send queue, or ignore it.
     #[inline]
     pub fn send(&self, segment: impl Into<Segment>) -> Sending<'_> {
         let pressure = self.inner.transport.send(segment.into());
         Sending { inner: &self.inner, pressure }
     }
 
-    /// Queues a copy of `bytes`; small pieces of one turn are gathered.
+    /// Queues a copy of `bytes`; small pieces of one turn are gathered into one segment.
     #[inline]
     pub fn write(&self, bytes: &[u8]) -> Sending<'_> {
         let pressure = self.inner.transport.write(bytes);
@@ -150,119 +152,124 @@ impl Peer {
     /// Waits until the kernel has accepted everything that is queued.
     ///
     /// # Errors
-    /// When the connection has failed; what was queued is then lost.
+    /// Fails when the connection has failed; queued bytes are then lost.
     pub async fn flushed(&self) -> Result {
         std::future::poll_fn(|cx| self.poll_flushed(cx)).await
     }
 
-    /// Polls for what [`flushed`](Self::flushed) waits for, for hand-written futures.
+    /// Polls like [`flushed`](Self::flushed), for hand-written futures.
     pub fn poll_flushed(&self, cx: &mut Context<'_>) -> Poll<Result> {
         self.inner.transport.poll_flushed(cx).map_err(Error::from)
     }
 
-    /// Waits, for hand-written futures, until the send queue is below its low-water mark.
+    /// Polls until the send queue is below its low-water mark, for hand-written futures.
+    ///
+    /// # Errors
+    /// Fails when the connection has failed.
     pub fn poll_drained(&self, cx: &mut Context<'_>) -> Poll<Result> {
         self.inner.transport.poll_drained(cx).map_err(Error::from)
     }
 
-    /// Bytes queued that the kernel has not accepted yet.
+    /// Returns the number of queued bytes that the kernel has not accepted yet.
     pub fn queued_bytes(&self) -> usize {
         self.inner.transport.queued_bytes()
     }
 
-    /// Finishes sending after what is queued (half-close): it tells the peer that this is all.
-    /// Receiving goes on.
+    /// Finishes sending after the queued bytes (half-close): the peer learns that no more data
+    /// follows. Receiving goes on.
     ///
-    /// Over TLS nothing else tells the peer that (`close_notify`): a connection that is only dropped
-    /// looks cut off to it, and should, since its owner may have been in the middle of something.
-    /// Over TCP and Unix sockets a drop looks the same as this, because the kernel has only one word
-    /// for both. A server says it for its handlers: when the one in a task returns `Ok`, and when a
-    /// [`Handler`](crate::Handler) is done.
+    /// Over TLS this sends `close_notify`, and nothing else does: to the peer, a connection that
+    /// was only dropped looks truncated. Over TCP and Unix sockets a drop looks the same as a
+    /// shutdown, because the kernel sends the same FIN for both. A server calls this for its
+    /// handlers: when a handler task returns `Ok`, and when a [`Handler`](crate::Handler) has
+    /// ended.
     pub fn shutdown(&self) {
         self.inner.transport.shutdown();
     }
 
-    /// Ends receiving as though the peer had finished: what has arrived is still received, then the
-    /// end. A [`Handler`](crate::Handler) that asks for this itself is done at once. What is queued,
-    /// or still sent, leaves before the connection is closed, when its owner drops it.
+    /// Ends receiving as though the peer had finished sending: received bytes are still delivered,
+    /// then the end. A [`Handler`](crate::Handler) that calls this itself ends at once. Queued
+    /// bytes, and bytes sent after this, leave before the connection closes, which happens when its
+    /// owner drops it.
     pub fn close(&self) {
         self.inner.close();
     }
 
-    /// Whether receiving waits while the send queue is above its high-water mark, until it is below
-    /// the low one.
+    /// Sets whether receiving waits while the send queue is above its high-water mark, until it is
+    /// below the low-water mark.
     ///
-    /// That suits whoever answers what it receives: a peer who does not read the answers is not read
-    /// either, and cannot make us queue without bound. So it is on for connections that a server
-    /// hands out. It does not suit ends that both send on their own account, of which each would
-    /// wait for the other to read: so it is off for clients, a [`Requester`](crate::Requester) and an
-    /// [`IoStream`](crate::IoStream), and a handler that sends what was not asked for, such as a
-    /// proxy, turns it off.
+    /// It is on for connections of a server: a peer that does not read its replies is not read
+    /// either, so it cannot make the server queue without bound. It is off for clients, a
+    /// [`Requester`](crate::Requester) and an [`IoStream`](crate::IoStream): if both ends send
+    /// unasked, each would wait for the other to read. A server's handler that sends unasked, such
+    /// as a proxy, should turn it off.
     pub fn set_paced(&self, paced: bool) {
         self.inner.set_paced(paced);
     }
 
-    /// Resets the connection: what is queued is dropped, its owner gets an error, and so does the
-    /// peer. Unix sockets have no reset: there a peer of which all bytes were received sees an end, so
-    /// what it is sent should tell a half from the whole.
+    /// Resets the connection: drops the send queue; the owner and the peer both get an error. Unix
+    /// sockets have no reset: a peer that has received all bytes sees an ordinary end there, so the
+    /// protocol itself should tell a complete message from a truncated one.
     pub fn abort(&self) {
         self.inner.abort();
     }
 
-    /// Names the connection in this process.
+    /// Returns the id of the connection, which is unique in this process.
     pub fn id(&self) -> ConnectionId {
         self.inner.session.id()
     }
 
-    /// The connection's id and the program's items.
+    /// Returns the session: the connection's id and values that the program has stored.
     pub fn session(&self) -> &Session {
         &self.inner.session
     }
 
-    /// The address of the other end.
+    /// Returns the address of the peer.
     ///
     /// # Errors
-    /// When the connection is gone.
+    /// Fails when the connection is gone.
     pub fn peer_addr(&self) -> Result<Endpoint> {
         Ok(self.inner.transport.stream().peer_addr()?.into())
     }
 
-    /// The number of the server's core that this connection lives on, its place in
-    /// [`ServerHandle::cores`](crate::ServerHandle::cores); `None` on a connection of no server.
+    /// Returns the number of the server's core that owns this connection, an index into
+    /// [`ServerHandle::cores`](crate::ServerHandle::cores); `None` if the connection belongs to no
+    /// server.
     pub fn core(&self) -> Option<usize> {
         self.inner.hooks().map(|hooks| hooks.core)
     }
 
-    /// The address of our end.
+    /// Returns the local address.
     ///
     /// # Errors
-    /// When the connection is gone.
+    /// Fails when the connection is gone.
     pub fn local_addr(&self) -> Result<Endpoint> {
         Ok(self.inner.transport.stream().local_addr()?.into())
     }
 
-    /// Whether the bytes are encrypted on their way.
+    /// Whether the connection uses TLS.
     pub fn is_tls(&self) -> bool {
         self.inner.transport.tls().is_some()
     }
 
-    /// The protocol that the TLS handshake agreed on (ALPN), if it did.
+    /// Returns the protocol that the TLS handshake agreed on (ALPN), if any.
     pub fn alpn_protocol(&self) -> Option<&[u8]> {
         self.inner.transport.tls()?.alpn_protocol()
     }
 
-    /// The certificates that the peer has shown, its own first; empty without TLS. They were verified,
-    /// unless a client was told to accept any
+    /// Returns the certificate chain of the peer, its own certificate first; empty without TLS. The
+    /// chain is verified, unless a client accepts any certificate
     /// ([`dangerous_accept_any_certificate`](crate::ClientTls::dangerous_accept_any_certificate)).
     pub fn peer_certificates(&self) -> &[CertificateDer<'static>] {
         self.inner.transport.tls().map_or(&[], TlsStream::peer_certificates)
     }
 
-    /// The process at the other end of a Unix socket; `None` for all others, and when the connection is gone.
+    /// Returns the credentials of the process at the other end of a Unix socket; `None` for other
+    /// sockets and when the connection is gone.
     pub fn peer_credentials(&self) -> Option<Credentials> {
         let stream = self.inner.transport.stream();
         if !stream.local_addr().ok()?.is_unix() {
-            return None; // the kernel has an answer for them too, of nobody
+            return None; // the kernel answers for other sockets too, with nobody's credentials
         }
         let mut credentials = None;
         let asked = stream.with_socket(|socket| {
@@ -272,31 +279,33 @@ impl Peer {
         asked.ok().and(credentials)
     }
 
-    /// The name by which a TLS client has called this server (SNI).
+    /// Returns the name by which a TLS client addressed this server (SNI).
     pub fn server_name(&self) -> Option<&str> {
         self.inner.transport.tls()?.server_name()
     }
 
-    /// Sets options of the socket.
+    /// Calls `f` with the socket, to set its options.
     ///
     /// # Errors
-    /// What `f` returns.
+    /// Returns the error of `f`.
     pub fn with_socket(&self, f: impl FnOnce(SockRef<'_>) -> std::io::Result<()>) -> Result {
         Ok(self.inner.transport.stream().with_socket(f)?)
     }
 
-    /// Closes the connection after this time without a byte in either direction.
+    /// Sets the time without a byte in either direction after which the connection is closed;
+    /// `None`: never.
     pub fn set_idle_timeout(&self, timeout: Option<Duration>) {
         self.inner.change_limits(|limits| limits.idle_timeout = timeout);
     }
 
-    /// Closes the connection when it reaches this age, whatever it does.
+    /// Sets the age at which the connection is closed, whether it is idle or not; `None`: never.
     pub fn set_lifetime(&self, lifetime: Option<Duration>) {
         self.inner.change_limits(|limits| limits.lifetime = lifetime);
     }
 
-    /// Queued bytes at which [`Pressure::High`](crate::Pressure::High) begins, at least 1 KiB, and below which it ends. The
-    /// bound above which the connection is closed is raised to the former where it is lower.
+    /// Sets the number of queued bytes at which [`Pressure::High`](crate::Pressure::High) begins,
+    /// at least 1 KiB, and the number below which it ends. Raises the bound of the send queue to
+    /// `high_water` if it is lower.
     pub fn set_send_marks(&self, high_water: usize, low_water: usize) {
         self.inner.change_limits(|limits| {
             limits.send_high_water = high_water;
@@ -305,7 +314,7 @@ impl Peer {
         });
     }
 
-    /// The bounds and timeouts in force.
+    /// Returns the limits and timeouts in force.
     pub fn limits(&self) -> Rc<StreamLimits> {
         Rc::clone(&self.inner.limits.borrow())
     }
@@ -315,7 +324,8 @@ impl Peer {
         self.inner.hooks().is_some_and(|hooks| hooks.draining.is_cancelled())
     }
 
-    /// Waits until the server is asked to stop; for ever on a connection of no server.
+    /// Waits until the server is asked to stop; never returns if the connection belongs to no
+    /// server.
     pub async fn draining(&self) {
         match self.inner.hooks() {
             Some(hooks) => hooks.draining.cancelled().await,
@@ -323,15 +333,15 @@ impl Peer {
         }
     }
 
-    /// The token that is cancelled when the server is asked to stop, to be kept apart from the connection;
-    /// `None` on a connection of no server.
+    /// Returns a token that is cancelled when the server is asked to stop, and that may outlive the
+    /// connection; `None` if the connection belongs to no server.
     pub fn drain_token(&self) -> Option<CancellationToken> {
         self.inner.hooks().map(|hooks| hooks.draining.clone())
     }
 
-    /// Lets [`recv`](Connection::recv) go on while the server drains, until the peer or the drain's
-    /// deadline ends it. Otherwise what has arrived is delivered and then the end is told, so that
-    /// handlers finish by themselves.
+    /// Sets whether [`recv`](Connection::recv) goes on while the server drains, until the peer
+    /// finishes or the drain deadline passes. If not (the default), received bytes are delivered,
+    /// then the end of the stream, so that handlers finish by themselves.
     pub fn receive_while_draining(&self, receives: bool) {
         self.inner.receives_while_draining.set(receives);
     }

@@ -8,18 +8,18 @@ use std::io;
 use crate::tls::TlsError;
 use ringway_runtime::{Elapsed, JoinError, SpawnError};
 
-/// The result of this crate; `Result<()>` may be written `Result`.
+/// The result type of this crate; `Result<()>` may be written `Result`.
 pub type Result<T = (), E = Error> = std::result::Result<T, E>;
 
 /// The error of an address, a connection or a server.
 ///
-/// It says what happened and to what; the `is_*` questions tell the cases apart that callers
-/// handle differently, and [`source`](StdError::source) has the cause.
+/// The message says what failed and on which object. The `is_*` methods tell the cases apart that
+/// callers handle differently, and [`source`](StdError::source) returns the cause.
 pub struct Error(Box<Inner>);
 
 struct Inner {
     kind: Kind,
-    /// What happened, to what, and what to do; empty where the cause says it all.
+    /// What failed, on which object, and what to do about it; empty where the cause says it all.
     what: String,
     source: Option<Source>,
 }
@@ -40,7 +40,7 @@ pub(crate) enum Kind {
 }
 
 impl Error {
-    /// An error of the program's own, for handlers that return this type.
+    /// Wraps an error of the program, for handlers that return this type.
     pub fn other(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::with_source(Kind::Other, "", error)
     }
@@ -57,7 +57,7 @@ impl Error {
         Self(Box::new(Inner { kind, what: what.into(), source: Some(source.into()) }))
     }
 
-    /// The same error, with what was being done: its kind stays.
+    /// Adds what was being done to an error; its kind stays.
     pub(crate) fn in_context(what: impl Into<String>, error: Self) -> Self {
         Self::with_source(error.0.kind, what, error)
     }
@@ -66,42 +66,43 @@ impl Error {
         self.0.kind
     }
 
-    /// An error of the kernel, with what was being done.
+    /// Makes an error of a kernel error and of what was being done.
     pub(crate) fn io(what: impl Into<String>, error: io::Error) -> Self {
         Self::with_source(Kind::of_io(&error), what, error)
     }
 
-    /// A time limit has passed: connect, handshake, idle, lifetime, request.
+    /// Whether a time limit has passed: connect, handshake, idle, lifetime, request.
     pub fn is_timeout(&self) -> bool {
         self.0.kind == Kind::Timeout
     }
 
-    /// The connection is gone: reset, aborted, or cut in the middle of something.
+    /// Whether the connection is gone: reset, aborted, or cut in the middle of a message.
     pub fn is_closed(&self) -> bool {
         self.0.kind == Kind::Closed
     }
 
-    /// A bound of this library or of the machine was reached: queue, connections, descriptors.
+    /// Whether a bound of this library or of the machine was reached: queue, connections,
+    /// descriptors.
     pub fn is_limit(&self) -> bool {
         self.0.kind == Kind::Limit
     }
 
-    /// The address cannot be understood, resolved or used.
+    /// Whether an address cannot be parsed, resolved or used.
     pub fn is_address(&self) -> bool {
         self.0.kind == Kind::Address
     }
 
-    /// The peer broke the protocol.
+    /// Whether the peer broke the protocol.
     pub fn is_protocol(&self) -> bool {
         self.0.kind == Kind::Protocol
     }
 
-    /// TLS failed: certificate, version, handshake or configuration.
+    /// Whether TLS failed: certificate, version, handshake or configuration.
     pub fn is_tls(&self) -> bool {
         self.0.kind == Kind::Tls
     }
 
-    /// The cause, if it is an error of the kernel.
+    /// Returns the cause, if it is an error of the kernel.
     pub fn as_io(&self) -> Option<&io::Error> {
         let source = self.0.source.as_ref()?;
         match source.downcast_ref::<Self>() {
@@ -130,7 +131,7 @@ impl Kind {
     }
 }
 
-/// Whether the process, or the system, has as many descriptors as it may.
+/// Whether the process or the system has reached its limit of descriptors.
 pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(EMFILE | ENFILE))
 }
@@ -149,7 +150,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// The words of the error: this is what `main` prints of one that it returns.
+/// Prints like `Display`, because `main` prints a returned error with `Debug`.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -162,7 +163,7 @@ impl StdError for Error {
     }
 }
 
-/// One that was made of an error of this crate becomes that error again.
+/// Unwraps an `io::Error` that was made of an error of this crate.
 impl From<io::Error> for Error {
     fn from(error: io::Error) -> Self {
         error.downcast().unwrap_or_else(|error| Self::io("", error))
@@ -225,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kernel_errors_are_sorted_by_what_callers_do() {
+    fn kernel_errors_map_to_the_kind_that_callers_handle() {
         let of = |errno| Error::from(io::Error::from_raw_os_error(errno));
         assert!(of(EMFILE).is_limit() && of(ENFILE).is_limit());
         assert!(of(104).is_closed(), "ECONNRESET");
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_is_in_the_text_and_in_the_chain() {
+    fn message_and_source_contain_the_cause() {
         let error = Error::io("cannot listen on tcp://x:1", io::Error::from_raw_os_error(98));
         assert!(error.to_string().starts_with("cannot listen on tcp://x:1: Address"), "{error}");
         assert!(error.source().is_some());
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_stays_what_it_was_in_every_context() {
+    fn context_and_conversion_keep_the_kind() {
         let refused = Error::io("", io::Error::from_raw_os_error(111));
         let outer = Error::in_context("cannot connect", refused);
         assert_eq!(outer.as_io().and_then(io::Error::raw_os_error), Some(111));
@@ -255,13 +256,13 @@ mod tests {
     }
 
     #[test]
-    fn codec_errors_keep_whose_fault_it_was() {
+    fn codec_errors_map_to_protocol_or_limit() {
         assert!(Error::from(ringway_wire::Error::UnexpectedReply).is_protocol());
         assert!(Error::from(ringway_wire::Error::TooManyInFlight { max: 1 }).is_limit());
     }
 
     #[test]
-    fn an_error_is_one_pointer_so_that_results_stay_small() {
+    fn error_is_as_small_as_a_pointer() {
         assert_eq!(size_of::<Error>(), size_of::<usize>());
     }
 }

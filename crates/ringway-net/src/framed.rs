@@ -18,13 +18,13 @@ use crate::limits::{SCRATCH_BYTES_KEPT, SCRATCH_BYTES_QUEUED};
 /// A connection that carries the frames of a codec.
 ///
 /// Received frames are borrowed from the receive buffer and handled in place; frames to send are
-/// encoded through one scratch buffer of the core and queued on the connection. In the steady
-/// state neither direction allocates, and an idle `Framed` holds no buffer.
+/// encoded into one scratch buffer of the core and queued on the connection. In the steady state
+/// neither direction allocates, and an idle `Framed` holds no buffer.
 ///
 /// # Examples
 ///
-/// A service that answers every line with its length; all answers to the lines of one receive
-/// leave in one send:
+/// This service answers every line with its length. All answers to the lines of one receive leave
+/// in one send:
 ///
 /// ```no_run
 /// use ringway_net::{Connection, Framed, Result, Server};
@@ -38,7 +38,7 @@ use crate::limits::{SCRATCH_BYTES_KEPT, SCRATCH_BYTES_QUEUED};
 /// ```
 pub struct Framed<C> {
     frames: Frames<C>,
-    /// Apart from the framer's codec, which is busy with the frame that is being answered.
+    /// Separate from the framer's codec, which is borrowed while a frame is being answered.
     encoder: C,
 }
 
@@ -46,14 +46,15 @@ pub struct Framed<C> {
 pub(crate) struct Frames<C> {
     connection: Connection,
     framer: Framer<C>,
-    /// Received bytes behind the last frame that was handed out, if somebody stopped there.
+    /// Received bytes after the last frame that was handed out, if the caller stopped there.
     rest: Option<View>,
-    /// An answer was refused because the connection has failed.
+    /// Whether a reply was refused because the connection has failed.
     is_lost: bool,
 }
 
 impl<C: Codec + Clone> Framed<C> {
-    /// Frames over a connection from which nothing was taken in the middle of a frame.
+    /// Reads and writes frames on a connection. The next received byte must be the start of a
+    /// frame.
     pub fn new(connection: Connection, codec: C) -> Self {
         let encoder = codec.clone();
         let framer = Framer::new(codec);
@@ -62,21 +63,21 @@ impl<C: Codec + Clone> Framed<C> {
 }
 
 impl<C: Codec> Framed<C> {
-    /// Waits for bytes and hands every frame that they end to `on_frame`, together with the way
-    /// to answer. Returns how many frames there were, at least one; `None` once the peer has
-    /// finished sending between two frames.
+    /// Waits for bytes and calls `on_frame` with each frame that they complete and an [`Outgoing`]
+    /// to reply with. Returns the number of frames, at least one; `None` once the peer has finished
+    /// sending between two frames.
     ///
-    /// All answers to these frames are queued together. Dropping the future loses nothing.
+    /// All replies to these frames are queued together. Dropping the future loses nothing.
     ///
-    /// Where receiving waits for room in the send queue ([`Peer::set_paced`](crate::Peer::set_paced):
-    /// on connections that a server hands out), so do the frames that have been received: the answers
-    /// to one frame at most come on top of the high-water mark, however many frames a peer has sent
-    /// at once. A connection to which no answer can be sent any more costs no further frame.
+    /// If receiving waits for room in the send queue ([`Peer::set_paced`](crate::Peer::set_paced),
+    /// the default on connections of a server), received frames wait too: the replies to at most
+    /// one frame exceed the high-water mark, however many frames a peer has sent at once. Frames
+    /// after a failed reply are not handled.
     ///
     /// # Errors
-    /// That of `on_frame`, which is not called for the frames behind: the next call goes on with
-    /// them. Otherwise the connection has to be closed: it failed, the peer broke the codec's
-    /// rules, or it stopped sending in the middle of a frame.
+    /// Returns an error of `on_frame`; the next call continues with the frames after it. Every
+    /// other error is final, and the connection has to be closed: it failed, the peer broke the
+    /// codec's rules, or the peer stopped sending in the middle of a frame.
     pub async fn recv_frames(
         &mut self,
         mut on_frame: impl FnMut(C::Item<'_>, &mut Outgoing<'_, C>) -> Result,
@@ -90,7 +91,7 @@ impl<C: Codec> Framed<C> {
     /// Calls `on_frame` for every frame until the peer has finished sending.
     ///
     /// # Errors
-    /// Those of [`recv_frames`](Self::recv_frames).
+    /// Fails like [`recv_frames`](Self::recv_frames).
     pub async fn for_each_frame(
         &mut self,
         mut on_frame: impl FnMut(C::Item<'_>, &mut Outgoing<'_, C>) -> Result,
@@ -99,11 +100,11 @@ impl<C: Codec> Framed<C> {
         Ok(())
     }
 
-    /// Waits for the next frame and returns what `map` makes of it; `None` once the peer has
-    /// finished sending. The frames behind it stay in their receive buffer until the next call.
+    /// Waits for the next frame and returns the result of `map` on it; `None` once the peer has
+    /// finished sending. The frames after it stay in their receive buffer until the next call.
     ///
     /// # Errors
-    /// Those of [`recv_frames`](Self::recv_frames).
+    /// Fails like [`recv_frames`](Self::recv_frames).
     pub async fn next_with<T>(
         &mut self,
         mut map: impl FnMut(C::Item<'_>) -> T,
@@ -121,11 +122,10 @@ impl<C: Codec> Framed<C> {
 
     /// Waits for the next frame and copies its payload; `None` once the peer has finished sending.
     ///
-    /// Convenient and not free: one allocation a frame. [`recv_frames`](Self::recv_frames) needs
-    /// none.
+    /// This allocates once per frame; [`recv_frames`](Self::recv_frames) does not allocate.
     ///
     /// # Errors
-    /// Those of [`recv_frames`](Self::recv_frames).
+    /// Fails like [`recv_frames`](Self::recv_frames).
     pub async fn next_owned(&mut self) -> Result<Option<Bytes>>
     where
         for<'a> C::Item<'a>: Payload,
@@ -133,12 +133,12 @@ impl<C: Codec> Framed<C> {
         self.next_with(|item| Bytes::copy_from_slice(item.payload())).await
     }
 
-    /// Queues a frame with `payload`; it leaves at the end of the turn. Await what is returned to
-    /// keep pace with the peer, or ignore it.
+    /// Queues a frame with `payload`; it leaves at the end of the turn. Await the returned
+    /// [`Sending`] to keep pace with the peer, or ignore it.
     ///
     /// # Errors
-    /// When no frame of the codec can carry `payload`. A connection that has ended is told by
-    /// what is returned.
+    /// Fails when no frame of the codec can carry `payload`. The returned [`Sending`] reports a
+    /// connection that has ended.
     pub fn send(&mut self, payload: &[u8]) -> Result<Sending<'_>> {
         let encoded = Scratch::encode(&mut self.encoder, payload)?;
         let sending = encoded.queue_on(&self.frames.connection);
@@ -146,25 +146,24 @@ impl<C: Codec> Framed<C> {
         Ok(sending)
     }
 
-    /// The connection, for its addresses, session, limits and state. Bytes sent on it directly
-    /// stand between two frames.
+    /// Returns the connection, for its addresses, session, limits and state. Bytes sent on it
+    /// directly go between two frames.
     pub fn connection(&self) -> &Connection {
         &self.frames.connection
     }
 
-    /// Gives up the frames: returns the connection and the received bytes behind the last frame
-    /// that lie in their receive buffer. Bytes of a frame that has only begun are dropped.
+    /// Gives up framing: returns the connection and the received bytes after the last frame that
+    /// are still in their receive buffer. Bytes of an incomplete frame are dropped.
     pub fn into_parts(self) -> (Connection, Option<View>) {
         (self.frames.connection, self.frames.rest)
     }
 
-    /// Both halves, to be used apart.
+    /// Splits into the receiving half and the encoder.
     pub(crate) fn into_halves(self) -> (Frames<C>, C) {
         (self.frames, self.encoder)
     }
 
-    /// Polls for frames as [`recv_frames`](Self::recv_frames) does, for hand-written futures; `on_frame`
-    /// may break off after a frame.
+    /// Polls like [`recv_frames`](Self::recv_frames); `on_frame` may stop after a frame.
     fn poll_frames(
         &mut self,
         cx: &mut Context<'_>,
@@ -209,7 +208,8 @@ impl<C: Codec> Frames<C> {
         &self.connection
     }
 
-    /// Received bytes, for [`take`](Self::take); `None` at the end between two frames.
+    /// Polls for received bytes to pass to [`take`](Self::take); `None` at the end of the stream
+    /// between two frames.
     pub(crate) fn poll_view(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<View>>> {
         let inner = self.connection.inner();
         if self.is_lost
@@ -230,7 +230,7 @@ impl<C: Codec> Frames<C> {
         received
     }
 
-    /// Hands the frames that `view` ends to `on_frame`; how many there were.
+    /// Calls `on_frame` with each frame that `view` completes; returns their number.
     pub(crate) fn take(
         &mut self,
         view: View,
@@ -240,7 +240,7 @@ impl<C: Codec> Frames<C> {
     }
 }
 
-/// Hands out frames until `on_frame` breaks off or fails; what is behind that goes to `rest`.
+/// Hands out frames until `on_frame` stops or fails; the bytes after that go to `rest`.
 fn take_frames<C: Codec>(
     framer: &mut Framer<C>,
     rest: &mut Option<View>,
@@ -269,12 +269,12 @@ impl<C> fmt::Debug for Framed<C> {
     }
 }
 
-/// The way to answer while received frames are being handled.
+/// Sends replies while received frames are being handled.
 pub struct Outgoing<'a, C> {
     connection: &'a Connection,
     encoder: &'a mut C,
     scratch: Scratch,
-    /// Something was sent, or may have been, since the connection was last looked at.
+    /// Whether something was sent, or may have been, since the connection was last checked.
     has_sent: bool,
     is_lost: bool,
 }
@@ -283,7 +283,7 @@ impl<C: Codec> Outgoing<'_, C> {
     /// Queues a frame with `payload`, behind those queued before.
     ///
     /// # Errors
-    /// When no frame of the codec can carry `payload`.
+    /// Fails when no frame of the codec can carry `payload`.
     pub fn send(&mut self, payload: &[u8]) -> Result {
         self.encoder.encode(payload, &mut self.scratch.bytes)?;
         if self.scratch.bytes.len() >= SCRATCH_BYTES_QUEUED {
@@ -292,13 +292,14 @@ impl<C: Codec> Outgoing<'_, C> {
         Ok(())
     }
 
-    /// The connection, for its session and state, or to send bytes that are framed already.
+    /// Returns the connection, for its session and state, or to send bytes that are framed already.
     pub fn connection(&mut self) -> &Connection {
         self.flush();
         self.connection
     }
 
-    /// Whether the frames behind this one have to wait for room, or the answers to them are lost.
+    /// Whether the following frames must wait for room in the send queue, or their replies would be
+    /// lost.
     #[inline]
     fn has_to_stop(&mut self) -> bool {
         std::mem::take(&mut self.has_sent)
@@ -316,7 +317,7 @@ impl<C: Codec> Outgoing<'_, C> {
     }
 }
 
-/// Whether an answer was refused because the connection has failed, and not since sending was
+/// Whether a reply was refused because the connection has failed, and not because sending was
 /// finished.
 fn was_lost(sending: &Sending<'_>, connection: &Connection) -> bool {
     sending.pressure() == Pressure::Closed && connection.inner().failure().is_some()
@@ -328,10 +329,10 @@ impl<C> fmt::Debug for Outgoing<'_, C> {
     }
 }
 
-/// A frame that has a payload: what [`Framed::next_owned`] copies and a
-/// [`Requester`](crate::Requester) takes for a reply.
+/// A frame with a payload. [`Framed::next_owned`] copies it, and a [`Requester`](crate::Requester)
+/// returns it as the reply.
 pub trait Payload {
-    /// The bytes that the frame carries, without what frames them.
+    /// Returns the bytes that the frame carries, without the framing.
     fn payload(&self) -> &[u8];
 }
 
@@ -347,8 +348,8 @@ impl Payload for LengthFrame<'_> {
     }
 }
 
-/// Memory to encode into: one buffer a thread, so that idle connections need none of their own.
-/// Whoever asks while it is taken gets a new one.
+/// Memory to encode into: one buffer per thread, so that idle connections need none of their own. A
+/// nested use gets a new buffer.
 pub(crate) struct Scratch {
     bytes: Vec<u8>,
 }
@@ -362,14 +363,14 @@ impl Scratch {
         Self { bytes: SPARE.take() }
     }
 
-    /// A frame with `payload`, to be queued or dropped.
+    /// Encodes a frame with `payload`.
     pub(crate) fn encode(encoder: &mut impl Codec, payload: &[u8]) -> Result<Self> {
         let mut scratch = Self::take();
         encoder.encode(payload, &mut scratch.bytes)?;
         Ok(scratch)
     }
 
-    /// Moves long contents to the connection and copies short ones, which keeps the memory.
+    /// Moves long contents to the connection and copies short ones, to keep the buffer.
     pub(crate) fn queue_on(mut self, connection: &Peer) -> Sending<'_> {
         if self.bytes.len() > SCRATCH_BYTES_KEPT {
             return connection.send(std::mem::take(&mut self.bytes));
@@ -381,10 +382,10 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let mut bytes = std::mem::take(&mut self.bytes);
-        // Neither a new, empty buffer nor an oversized one may displace the spare one.
+        // Neither an empty buffer nor an oversized one may replace the spare one.
         if (1..=SCRATCH_BYTES_KEPT).contains(&bytes.capacity()) {
             bytes.clear();
-            // During the end of a thread there is nothing left to give it to.
+            // While a thread ends, its spare buffer may be gone already.
             let _ = SPARE.try_with(|spare| spare.set(bytes));
         }
     }

@@ -14,10 +14,12 @@ use ringway_runtime::{CoreHandle, JoinError, RemoteHandle, SpawnError};
 
 use crate::connection::{ConnectionInner, Peer, Pushed, WeakConnection};
 
-/// Connections, on any cores, that get the same messages. Cheap to clone, usable on any thread.
+/// A set of connections, on any cores, that get the same messages. Cheap to clone, usable on any
+/// thread.
 ///
-/// A message is encoded once: all members queue the same bytes. A member that does not read is
-/// treated by its server's [`SlowReader`](crate::SlowReader) policy, and never delays the others.
+/// A message is encoded once: all members queue the same bytes. The
+/// [`SlowReader`](crate::SlowReader) policy of a member's server decides what happens to a member
+/// that does not read; it never delays the others.
 ///
 /// ```no_run
 /// # use ringway_net::{Connection, Group, Result};
@@ -34,39 +36,39 @@ pub struct Group {
     shared: Arc<GroupShared>,
 }
 
-/// Keeps a connection in a group until it is dropped, or the connection ends.
+/// Keeps a connection in a group until this is dropped or the connection ends.
 #[must_use = "dropping a membership leaves the group"]
 pub struct Membership {
     shared: Arc<GroupShared>,
     shard: Rc<Shard>,
-    place: Rc<Cell<usize>>,
+    slot: Rc<Cell<usize>>,
 }
 
-/// The outcome of a message, counted over the members.
+/// The outcome of sending one message, counted over the members.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Delivery {
-    /// Members that have the message in their send queue.
+    /// Members whose send queue has the message.
     pub queued: usize,
-    /// Members that have it queued and are above their high-water mark: a sender should slow down.
+    /// Members that have it queued and are above their high-water mark: the sender should slow
+    /// down.
     pub congested: usize,
     /// Members that were too slow and did not get it.
     pub dropped: usize,
-    /// Members that had ended already, alone or with their core. They are not asked whether they want
-    /// it.
+    /// Members whose connection or core had ended already. The predicate is not called for them.
     pub closed: usize,
-    /// Cores whose members did not get it, at least not all: they were behind by their whole mailbox,
-    /// or the predicate panicked there.
+    /// Cores on which not all members got the message: the core's mailbox was full, or the
+    /// predicate panicked.
     pub cores_missed: usize,
 }
 
-/// The answer of [`Group::send`]: the message is on its way already. Await it, or
-/// [`wait`](Self::wait) for it on a plain thread, to learn what became of it.
+/// The result of [`Group::send`]: the message is already on its way. Await it, or
+/// [`wait`](Self::wait) for it on a plain thread, to learn the outcome.
 pub struct Delivering {
     here: Delivery,
     elsewhere: Vec<Elsewhere>,
 }
 
-/// A core that has been asked to queue the message.
+/// A core that was asked to queue the message on its members.
 struct Elsewhere {
     core: MemberCore,
     delivery: RemoteHandle<Delivery>,
@@ -83,78 +85,78 @@ struct GroupShared {
 #[derive(Clone)]
 struct MemberCore {
     core: CoreHandle,
-    /// How many there are.
+    /// The number of members on this core.
     members: Arc<AtomicUsize>,
 }
 
 /// The members of one core.
 struct Shard {
     of: MemberCore,
-    places: RefCell<Places>,
+    slots: RefCell<MemberSlots>,
 }
 
-/// In the order in which they came. Those who have left are taken out when they are half of all, so that
-/// a crowd which has gone costs neither memory nor time.
+/// The members of a core, in the order in which they joined. Empty slots are removed when they are
+/// more than half, so that members who have left cost neither memory nor time.
 #[derive(Default)]
-struct Places {
+struct MemberSlots {
     members: Vec<Option<Member>>,
-    /// Places of members who have left.
+    /// The number of empty slots: their members have left.
     vacant: usize,
-    /// Deliveries that are going through them; nobody changes places meanwhile.
+    /// The number of deliveries that iterate over the slots; no slot moves meanwhile.
     visits: usize,
 }
 
 struct Member {
     inner: WeakConnection,
-    place: Rc<Cell<usize>>,
+    slot: Rc<Cell<usize>>,
 }
 
-/// A delivery that goes through the members of a core.
+/// A delivery that iterates over the members of a core.
 struct Visit<'a>(&'a Shard);
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct GroupId(u64);
 
 thread_local! {
-    /// Those of the core that the thread is, or was last.
+    /// The shards of the core that this thread runs, or last ran.
     static SHARDS: RefCell<HashMap<GroupId, Rc<Shard>>> = RefCell::default();
 }
 
 impl Group {
-    /// A group without members.
+    /// Makes a group without members.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Members now, over all cores.
+    /// Returns the number of members on all cores.
     pub fn len(&self) -> usize {
         self.shared.members.load(Ordering::Relaxed)
     }
 
-    /// Whether nobody is in the group.
+    /// Whether the group has no members.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Makes a connection a member.
+    /// Adds a connection to the group.
     pub fn join(&self, peer: &Peer) -> Membership {
         let shard = self.shard();
-        let place = shard.places.borrow_mut().take(Rc::downgrade(peer.inner()));
+        let slot = shard.slots.borrow_mut().take(Rc::downgrade(peer.inner()));
         shard.of.members.fetch_add(1, Ordering::Relaxed);
         self.shared.members.fetch_add(1, Ordering::Relaxed);
-        Membership { shared: Arc::clone(&self.shared), shard, place }
+        Membership { shared: Arc::clone(&self.shared), shard, slot }
     }
 
-    /// The members of the calling core.
+    /// Returns the members of the calling core.
     fn shard(&self) -> Rc<Shard> {
         let known = SHARDS.with_borrow(|shards| shards.get(&self.shared.id).cloned());
-        // One that an earlier core of this thread has left belongs to whoever is a member there.
+        // A shard of an earlier core of this thread stays with the memberships made there.
         if let Some(shard) = known.filter(|shard| shard.of.core.is_current()) {
             return shard;
         }
         let of = MemberCore { core: CoreHandle::current(), members: Arc::default() };
         self.shared.add_core(of.clone());
-        let shard = Rc::new(Shard { of, places: RefCell::default() });
+        let shard = Rc::new(Shard { of, slots: RefCell::default() });
         let kept = Rc::clone(&shard);
         drop(SHARDS.with_borrow_mut(|shards| shards.insert(self.shared.id, kept)));
         shard
@@ -165,7 +167,8 @@ impl Group {
         self.send_if(message, |_| true)
     }
 
-    /// Queues `message` on the members that `wanted` says yes to; it is asked on the member's core.
+    /// Queues `message` on the members for which `wanted` returns true; it is called on the
+    /// member's core.
     pub fn send_if<W>(&self, message: impl Into<Bytes>, wanted: W) -> Delivering
     where
         W: Fn(&Peer) -> bool + Clone + Send + 'static,
@@ -197,10 +200,10 @@ fn deliver(id: GroupId, message: &Bytes, wanted: &impl Fn(&Peer) -> bool) -> Del
     let Some(shard) = SHARDS.with_borrow(|shards| shards.get(&id).cloned()) else {
         return delivery;
     };
-    // Members are looked up one by one: `wanted` may join and leave.
+    // Members are looked up one by one, because `wanted` may join and leave.
     let visit = Visit::begin(&shard);
-    for place in 0..visit.places() {
-        let Some(member) = visit.member(place) else { continue };
+    for slot in 0..visit.slots() {
+        let Some(member) = visit.member(slot) else { continue };
         let Some(inner) = member.upgrade() else {
             delivery.closed += 1;
             continue;
@@ -241,7 +244,7 @@ impl MemberCore {
         self.members.load(Ordering::Relaxed)
     }
 
-    /// The outcome of a message on that core.
+    /// Returns the outcome of a message on that core.
     fn told(&self, outcome: Result<Delivery, JoinError>) -> Delivery {
         match outcome {
             Ok(delivery) => delivery,
@@ -302,46 +305,46 @@ impl GroupShared {
 
 impl<'a> Visit<'a> {
     fn begin(shard: &'a Shard) -> Self {
-        shard.places.borrow_mut().visits += 1;
+        shard.slots.borrow_mut().visits += 1;
         Self(shard)
     }
 
-    fn places(&self) -> usize {
-        self.0.places.borrow().members.len()
+    fn slots(&self) -> usize {
+        self.0.slots.borrow().members.len()
     }
 
-    /// The member at a place, whether or not its connection is still there.
-    fn member(&self, place: usize) -> Option<WeakConnection> {
-        let places = self.0.places.borrow();
-        places.members.get(place)?.as_ref().map(|member| member.inner.clone())
+    /// Returns the member in a slot, whether or not its connection still exists.
+    fn member(&self, slot: usize) -> Option<WeakConnection> {
+        let slots = self.0.slots.borrow();
+        slots.members.get(slot)?.as_ref().map(|member| member.inner.clone())
     }
 }
 
 impl Drop for Visit<'_> {
     fn drop(&mut self) {
-        let mut places = self.0.places.borrow_mut();
-        places.visits -= 1;
-        places.close_ranks();
+        let mut slots = self.0.slots.borrow_mut();
+        slots.visits -= 1;
+        slots.compact();
     }
 }
 
-impl Places {
+impl MemberSlots {
     fn take(&mut self, inner: WeakConnection) -> Rc<Cell<usize>> {
-        let place = Rc::new(Cell::new(self.members.len()));
-        self.members.push(Some(Member { inner, place: Rc::clone(&place) }));
-        place
+        let slot = Rc::new(Cell::new(self.members.len()));
+        self.members.push(Some(Member { inner, slot: Rc::clone(&slot) }));
+        slot
     }
 
-    /// Whether the last member has left.
-    fn leave(&mut self, place: usize) -> bool {
-        self.members[place] = None;
+    /// Empties a slot; returns whether the last member has left.
+    fn leave(&mut self, slot: usize) -> bool {
+        self.members[slot] = None;
         self.vacant += 1;
         let is_last = self.vacant == self.members.len();
-        self.close_ranks();
+        self.compact();
         is_last
     }
 
-    fn close_ranks(&mut self) {
+    fn compact(&mut self) {
         if self.visits > 0 || self.vacant <= self.members.len() / 2 {
             return;
         }
@@ -349,7 +352,7 @@ impl Places {
         self.members.shrink_to(2 * self.members.len());
         self.vacant = 0;
         for (at, member) in self.members.iter().flatten().enumerate() {
-            member.place.set(at);
+            member.slot.set(at);
         }
     }
 }
@@ -358,7 +361,7 @@ impl Drop for Membership {
     fn drop(&mut self) {
         self.shared.members.fetch_sub(1, Ordering::Relaxed);
         self.shard.of.members.fetch_sub(1, Ordering::Relaxed);
-        if !self.shard.places.borrow_mut().leave(self.place.get()) {
+        if !self.shard.slots.borrow_mut().leave(self.slot.get()) {
             return;
         }
         // While a thread ends, its table may be gone already.
@@ -367,7 +370,7 @@ impl Drop for Membership {
             let is_own = |shard: &Rc<Shard>| Rc::ptr_eq(shard, &self.shard);
             let is_known = shards.get(&self.shared.id).is_some_and(is_own);
             let removed = is_known.then(|| shards.remove(&self.shared.id));
-            // It grows twofold: one that has shrunk to a quarter has had its crowd.
+            // A table grows by doubling; below a quarter of its capacity it shrinks.
             if shards.len() < shards.capacity() / 4 {
                 let kept = 2 * shards.len();
                 shards.shrink_to(kept);
@@ -394,7 +397,7 @@ impl fmt::Debug for Group {
 
 impl fmt::Debug for Membership {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Membership({})", self.place.get())
+        write!(f, "Membership({})", self.slot.get())
     }
 }
 
@@ -417,7 +420,7 @@ mod tests {
     const CROWD: usize = 10_000;
 
     thread_local! {
-        /// Those that a predicate has leave, and those that it has join.
+        /// Memberships that a predicate drops, and memberships that it adds.
         static KEPT: RefCell<Vec<Membership>> = const { RefCell::new(Vec::new()) };
         static COME: RefCell<Vec<Membership>> = const { RefCell::new(Vec::new()) };
     }
@@ -432,21 +435,21 @@ mod tests {
         ran.expect("a core");
     }
 
-    fn places(membership: &Membership) -> (usize, usize) {
-        let places = membership.shard.places.borrow();
-        (places.members.len(), places.members.capacity())
+    fn slots(membership: &Membership) -> (usize, usize) {
+        let slots = membership.shard.slots.borrow();
+        (slots.members.len(), slots.members.capacity())
     }
 
     #[test]
-    fn a_crowd_that_has_left_leaves_no_places_behind() {
+    fn members_who_leave_free_their_slots() {
         with_connection(async |connection| {
             let group = Group::new();
             let mut members: Vec<_> = (0..CROWD).map(|_| group.join(&connection)).collect();
             let last = members.pop().expect("many");
             let first = members.remove(0);
             drop(members);
-            let (len, capacity) = places(&first);
-            assert!(len <= 4 && capacity <= 8, "{len} places, room for {capacity}");
+            let (len, capacity) = slots(&first);
+            assert!(len <= 4 && capacity <= 8, "{len} slots, room for {capacity}");
             assert_eq!(group.send("x").await.queued, 2);
             drop(first);
             assert_eq!(group.send("x").await.queued, 1);
@@ -456,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_that_have_no_members_any_more_leave_no_table_behind() {
+    fn groups_without_members_free_their_table_entries() {
         with_connection(async |connection| {
             let groups: Vec<_> = (0..CROWD).map(|_| Group::new()).collect();
             let members: Vec<_> = groups.iter().map(|group| group.join(&connection)).collect();
@@ -467,13 +470,14 @@ mod tests {
     }
 
     #[test]
-    fn whoever_stays_gets_a_message_once_whoever_leaves_meanwhile() {
+    fn members_who_stay_get_a_message_once_while_others_leave() {
         with_connection(async |connection| {
             let group = Group::new();
             KEPT.set((0..100).map(|_| group.join(&connection)).collect());
             let own = group.clone();
             let wanted = move |peer: &Peer| {
-                // With each who is asked, the last of the others leaves as well, and another one comes.
+                // With each call, the first and the last of the kept members leave, and a new one
+                // joins.
                 let mut kept = KEPT.take();
                 drop((kept.remove(0), kept.pop()));
                 KEPT.set(kept);

@@ -1,14 +1,15 @@
-//! Callbacks that a program serves a connection by.
+//! Callbacks that serve a connection.
 
 use ringway_runtime::View;
 
 use crate::connection::Peer;
 use crate::error::Error;
 
-/// Serves one connection by callbacks that run where its bytes are found: no task, no waker, no
-/// state machine. For work that never waits; what waits belongs into a task.
+/// Serves one connection with callbacks that run right where its bytes are received: no task, no
+/// waker, no state machine. It suits work that never waits; use a task for work that waits.
 ///
-/// Every connection has a handler of its own. A panic resets its connection ([`Peer::abort`]) and nothing else.
+/// Each connection has its own handler. A panic resets its connection ([`Peer::abort`]) and nothing
+/// else.
 ///
 /// ```no_run
 /// use ringway_net::{Handler, Peer, Server, View};
@@ -30,23 +31,25 @@ use crate::error::Error;
 /// }
 /// ```
 pub trait Handler: 'static {
-    /// The connection is open.
+    /// Called when the connection is open.
     fn on_open(&mut self, peer: &Peer) {
         let _ = peer;
     }
 
-    /// Bytes have arrived: whatever a receive brought, not a frame. Not called while the send
-    /// queue is above its high-water mark ([`Peer::set_paced`]). [`Peer::close`] ends the connection.
+    /// Called with received bytes: whatever one receive brought, not a frame. It is not called
+    /// while the send queue is above its high-water mark ([`Peer::set_paced`]). [`Peer::close`]
+    /// ends the connection.
     fn on_message(&mut self, peer: &Peer, view: View);
 
-    /// The send queue was above its high-water mark and has fallen below the low one.
+    /// Called when the send queue, having been above its high-water mark, has fallen below the
+    /// low-water mark.
     fn on_drained(&mut self, peer: &Peer) {
         let _ = peer;
     }
 
-    /// The last call: the peer has finished sending, the server drains, the connection was closed by
-    /// [`Peer::close`], or it has failed with `error`. What is queued, or sent here, still leaves
-    /// unless it has failed, and is followed by the word that this was all ([`Peer::shutdown`]).
+    /// Called last: the peer has finished sending, the server drains, [`Peer::close`] was called,
+    /// or the connection has failed with `error`. Unless it has failed, bytes that are queued or
+    /// sent here still leave, followed by the end of the stream ([`Peer::shutdown`]).
     fn on_close(&mut self, peer: &Peer, error: Option<&Error>) {
         let _ = (peer, error);
     }

@@ -1,4 +1,4 @@
-//! TCP keepalive: how a peer that vanished without a word is found.
+//! TCP keepalive: finds peers that vanished without closing.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use socket2::TcpKeepalive;
 
 use crate::limits;
 
-/// Asks after `quiet`, then five times at a fifth of that. The kernel counts whole seconds and leaves
-/// parts out, so a peer that is gone is found after twice the time at most; and no fewer than one, so
-/// it is found five seconds after a shorter time than that.
+/// Probes after `quiet`, then five times at intervals of a fifth of it, so a vanished peer is found
+/// after at most twice `quiet`. The kernel counts whole seconds, at least one: below five seconds
+/// of `quiet` the probes take five seconds.
 pub(crate) fn after(quiet: Duration) -> TcpKeepalive {
     let quiet = quiet.clamp(limits::KEEPALIVE_QUIET_MIN, limits::KEEPALIVE_QUIET_MAX);
     let interval = quiet / limits::KEEPALIVE_PROBES;

@@ -1,9 +1,8 @@
-//! Names looked up beside the cores: a few at a time, and each once for all who ask for it.
+//! Name look-ups off the cores: a few at a time, and one for all callers with the same name.
 //!
-//! The system's resolver blocks for as long as its name servers are silent: half a minute and
-//! more, long after whoever asked has given up. So look-ups hold only some threads of the blocking
-//! pool, and a client that tries again joins the look-up that is under way instead of holding
-//! another thread.
+//! The system's resolver blocks while its name servers are silent: for half a minute and more, long
+//! after the caller has given up. So look-ups take only some threads of the blocking pool, and a
+//! client that tries again joins the look-up that is under way instead of blocking another thread.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -18,10 +17,10 @@ use ringway_runtime::{contain, drop_contained, spawn_blocking};
 use crate::error::{Error, Kind, Result};
 use crate::limits;
 
-/// The addresses of a name, with port 0, or why the resolver has none.
+/// Returns the addresses of a name, with port 0, or the resolver's error.
 ///
 /// # Errors
-/// When too many names wait, or the blocking pool is full.
+/// Fails when too many names wait, or the blocking pool is full.
 pub(crate) async fn look_up(name: &str) -> Result<io::Result<Vec<SocketAddr>>> {
     static OF_THE_PROCESS: LazyLock<LookUps> = LazyLock::new(|| LookUps::new(resolve));
     let found = OF_THE_PROCESS.ask(name)?.await;
@@ -32,12 +31,13 @@ fn resolve(name: &str) -> io::Result<Vec<SocketAddr>> {
     (name, 0).to_socket_addrs().map(Vec::from_iter)
 }
 
-/// All that are under way, and how they are made.
+/// The look-ups under way, and the resolver.
 struct LookUps {
     resolve: fn(&str) -> io::Result<Vec<SocketAddr>>,
     table: Mutex<Table>,
-    /// Jobs of the blocking pool that serve the queue: at least one while there is a name in it.
-    /// Changed under the table's lock, except when a job is dropped before it has begun.
+    /// The number of jobs of the blocking pool that serve the queue: at least one while a name is
+    /// in it. It changes under the table's lock, except when a job is dropped before it has
+    /// started.
     workers: AtomicUsize,
 }
 
@@ -48,7 +48,7 @@ struct Table {
     queue: VecDeque<String>,
 }
 
-/// One name that is being looked up, or waits for that.
+/// One name that is being looked up or waits in the queue.
 #[derive(Default)]
 struct LookUp {
     state: Mutex<LookUpState>,
@@ -58,11 +58,11 @@ struct LookUp {
 struct LookUpState {
     found: Option<Found>,
     waiting: Vec<(usize, Waker)>,
-    /// The number of the next who waits.
+    /// The number that the next caller gets.
     next: usize,
 }
 
-/// The resolver's answer, for all who have asked.
+/// The resolver's result, shared by all callers.
 type Found = Result<Vec<SocketAddr>, Arc<io::Error>>;
 
 impl LookUps {
@@ -76,7 +76,7 @@ impl LookUps {
             return Ok(Answer::of(under_way));
         }
         if table.queue.len() >= limits::LOOK_UPS_WAITING_MAX {
-            let what = format!("{} names wait to be looked up already", table.queue.len());
+            let what = format!("{} names are already waiting to be looked up", table.queue.len());
             return Err(Error::new(Kind::Limit, what));
         }
         let look_up = Arc::<LookUp>::default();
@@ -94,7 +94,7 @@ impl LookUps {
         Ok(answer)
     }
 
-    /// Has one job more serve the queue, if there may be one more.
+    /// Adds a job that serves the queue, unless there are enough.
     fn add_worker(&'static self) -> Result {
         if self.workers.load(Ordering::Relaxed) >= limits::LOOK_UPS_AT_ONCE {
             return Ok(());
@@ -105,7 +105,7 @@ impl LookUps {
         begun.map(drop).map_err(|error| Error::with_source(Kind::Limit, "name look-up", error))
     }
 
-    /// The next name that somebody still waits for.
+    /// Returns the next name that a caller still waits for.
     fn next(&self, worker: &mut Worker) -> Option<(String, Arc<LookUp>)> {
         let mut table = lock(&self.table);
         while let Some(name) = table.queue.pop_front() {
@@ -120,7 +120,7 @@ impl LookUps {
     }
 }
 
-/// A job of the blocking pool.
+/// A job of the blocking pool that serves the queue.
 struct Worker {
     look_ups: &'static LookUps,
     counted: bool,
@@ -162,14 +162,14 @@ impl LookUp {
 }
 
 impl LookUpState {
-    /// The waker of somebody who does not wait by it any more.
+    /// Removes the waker of a caller that no longer waits.
     fn leave(&mut self, number: usize) -> Option<Waker> {
-        let place = self.waiting.iter().position(|(other, _)| *other == number)?;
-        Some(self.waiting.swap_remove(place).1)
+        let index = self.waiting.iter().position(|(other, _)| *other == number)?;
+        Some(self.waiting.swap_remove(index).1)
     }
 }
 
-/// Waits for what a look-up finds.
+/// Waits for the result of a look-up.
 struct Answer {
     look_up: Arc<LookUp>,
     number: usize,
@@ -187,7 +187,7 @@ impl Future for Answer {
     type Output = Found;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Found> {
-        let mut stale = Some(cx.waker().clone()); // foreign code, like its drop: not under the lock
+        let mut stale = Some(cx.waker().clone()); // cloned and dropped outside of the lock: foreign code
         let mut state = lock(&self.look_up.state);
         let found = state.found.clone();
         if found.is_none() {
@@ -222,10 +222,10 @@ mod tests {
 
     use super::*;
 
-    /// Far above what any step takes.
+    /// A guard against hanging, far above what any step takes.
     const LIMIT: Duration = Duration::from_secs(20);
 
-    /// A resolver that is silent until it is let go, and counts how often it was asked.
+    /// A resolver that blocks until it is opened, and counts its calls.
     #[derive(Default)]
     struct Gate {
         is_open: Mutex<bool>,
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_name_servers_leave_threads_for_the_program() {
+    fn unresponsive_name_servers_leave_threads_for_the_program() {
         static GATE: LazyLock<Gate> = LazyLock::new(Gate::default);
         static LOOK_UPS: LazyLock<LookUps> = LazyLock::new(|| {
             LookUps::new(|_| {
@@ -264,7 +264,7 @@ mod tests {
             job.await.expect("no panic").expect("the test listens");
             told.try_recv().expect("done while all look-ups are silent");
             assert!(GATE.asked.load(Ordering::Relaxed) <= limits::LOOK_UPS_AT_ONCE);
-            // Who does not wait any more is not looked up.
+            // A name whose callers have gone is not looked up.
             asked.iter().skip(100).for_each(|task| task.abort());
             ringway_runtime::yield_now().await;
             GATE.open();
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_looked_up_once_for_all_who_ask() {
+    fn concurrent_look_ups_of_a_name_are_shared() {
         static GATE: LazyLock<Gate> = LazyLock::new(Gate::default);
         static LOOK_UPS: LazyLock<LookUps> = LazyLock::new(|| {
             LookUps::new(|_| {
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waker_that_panics_keeps_no_answer_from_others() {
+    fn panicking_waker_does_not_keep_the_result_from_others() {
         static GATE: LazyLock<Gate> = LazyLock::new(Gate::default);
         static LOOK_UPS: LazyLock<LookUps> = LazyLock::new(|| {
             LookUps::new(|_| {
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn wakers_whose_destructors_panic_are_replaced_and_left_behind() {
+    fn wakers_with_panicking_destructors_are_replaced_and_dropped() {
         let look_up = Arc::default();
         let mut answer = Answer::of(&look_up);
         let mut poll = || {
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_wait_have_a_bound() {
+    fn waiting_names_are_bounded() {
         static GATE: LazyLock<Gate> = LazyLock::new(Gate::default);
         static LOOK_UPS: LazyLock<LookUps> = LazyLock::new(|| {
             LookUps::new(|_| {

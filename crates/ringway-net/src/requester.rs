@@ -1,8 +1,8 @@
 //! Requests and replies over the frames of a connection.
 //!
-//! What belongs to the program (the codec, `write_id` and `read_id`, wakers, items of the session)
-//! may call back into the requester or panic, so it is used and dropped while nothing is borrowed:
-//! the driver owns the receiving half, and a request takes the sending half out of its place.
+//! Code of the program (the codec, `write_id` and `read_id`, wakers, values of the session) may
+//! call back into the requester or panic. So it runs and is dropped while nothing is borrowed: the
+//! driver owns the receiving half, and a request takes the sending half out of its cell.
 
 mod driver;
 mod failure;
@@ -29,13 +29,13 @@ use failure::Failure;
 use waiting::{ReadId, ReplyTo, Unanswered, Waiting};
 use writing::Writing;
 
-/// Sends requests over one connection and gives every caller the reply to its own.
+/// Sends requests over one connection and returns to every caller the reply to its own.
 ///
-/// Clones share the connection, so any number of tasks of a core may have requests under way at
-/// the same time; those of one turn leave in one send. A task of the core reads the replies, also
-/// while the peer does not read the requests. Replies to requests that timed out or whose callers
-/// went away are thrown away when they come. The connection is closed when it fails, and in order
-/// when the last clone is dropped: a request is sent whole or not at all.
+/// Clones share the connection, so any number of tasks of a core may have requests under way at the
+/// same time; the requests of one turn leave in one send. A task of the core reads the replies,
+/// even while the peer does not read the requests. Late replies, to requests that timed out or were
+/// dropped, are discarded. The connection is aborted when it fails, and finished in order when the
+/// last clone is dropped: a request is sent whole or not at all.
 ///
 /// # Examples
 ///
@@ -57,22 +57,22 @@ pub struct Requester<C> {
 }
 
 struct RequesterShared<C> {
-    /// Absent while a request is being written.
+    /// `None` while a request is being written.
     writing: Cell<Option<Writing<C>>>,
     state: RefCell<RequesterState>,
-    /// Told when the send queue has room again, and when the connection has ended.
+    /// Notified when the send queue has room again, and when the connection has ended.
     changed: Notify,
 }
 
 struct RequesterState {
-    /// The connection, or why there is none any more.
+    /// The connection, or why it has ended.
     peer: std::result::Result<Peer, Failure>,
     waiting: Waiting,
-    /// Deadlines count from here.
+    /// The time from which deadlines count.
     origin: Instant,
-    /// The deadline at which the driver will look next.
+    /// The deadline for which the driver's timer is set.
     armed: Option<Duration>,
-    /// The send queue was at its high-water mark after the last request.
+    /// Whether the send queue was at its high-water mark after the last request.
     is_congested: bool,
     driver: Option<Waker>,
 }
@@ -82,26 +82,28 @@ where
     C: Codec + 'static,
     for<'a> C::Item<'a>: Payload,
 {
-    /// Makes a requester for protocols without request ids, whose replies come in the order of the requests.
+    /// Makes a requester for a protocol without request ids: replies come in the order of the
+    /// requests.
     ///
-    /// At most `in_flight_max` requests may wait for their replies; those that timed out count
-    /// until their reply has come, because it has to be skipped.
+    /// At most `in_flight_max` requests may wait for their replies. A request that timed out counts
+    /// until its reply has arrived, because the reply must be skipped.
     ///
     /// # Panics
-    /// Outside of a runtime's thread.
+    /// Panics outside of a runtime's thread.
     pub fn in_order(framed: Framed<C>, in_flight_max: usize) -> Self {
         Self::start(framed, Waiting::in_order(in_flight_max), None, None)
     }
 
-    /// Makes a requester for protocols whose payload carries a request id, and whose replies come in any order.
+    /// Makes a requester for a protocol whose payload carries a request id: replies come in any
+    /// order.
     ///
-    /// `write_id` appends the payload made of id and request; ids fit into 32 bits. `read_id`
-    /// finds the id in the payload of a reply and returns it with the rest; a payload in which it
-    /// finds none ends the connection. At most `in_flight_max` requests may wait.
+    /// `write_id` appends the payload for an id and a request to the buffer; ids fit into 32 bits.
+    /// `read_id` splits the payload of a reply into the id and the rest; `None` ends the
+    /// connection. At most `in_flight_max` requests may wait for their replies.
     ///
     /// # Examples
     ///
-    /// Four bytes of id in front of every request and reply:
+    /// Every request and reply begins with an id of four bytes:
     ///
     /// ```no_run
     /// # use ringway_net::{Connection, Framed, Requester};
@@ -124,7 +126,7 @@ where
     /// ```
     ///
     /// # Panics
-    /// Outside of a runtime's thread.
+    /// Panics outside of a runtime's thread.
     pub fn by_id(
         framed: Framed<C>,
         in_flight_max: usize,
@@ -135,17 +137,17 @@ where
         Self::start(framed, waiting, Some(Box::new(write_id)), Some(Box::new(read_id)))
     }
 
-    /// Sends a request and waits for its reply, but not longer than `timeout`, counted from now.
+    /// Sends a request and waits for its reply, for at most `timeout` from now.
     ///
-    /// Waits with sending while the connection's send queue is above its high-water mark.
-    /// Dropping the future gives the request up.
+    /// While the connection's send queue is above its high-water mark, this waits before it sends.
+    /// Dropping the future abandons the request.
     ///
     /// # Errors
     /// - [`is_timeout`](Error::is_timeout): no reply in time. The connection stays open.
-    /// - [`is_limit`](Error::is_limit): `in_flight_max` requests wait already; or no frame of the
+    /// - [`is_limit`](Error::is_limit): `in_flight_max` requests already wait, or no frame of the
     ///   codec can carry the request. Nothing was sent.
-    /// - [`is_closed`](Error::is_closed) and others: the connection has ended, be it before or
-    ///   while the request waited. All further requests get the same error.
+    /// - [`is_closed`](Error::is_closed) and others: the connection ended before the request or
+    ///   while it waited. All further requests get the same error.
     pub async fn request(&self, request: &[u8], timeout: Duration) -> Result<Bytes> {
         let begun = runtime::now();
         if self.shared.is_congested() {
@@ -162,12 +164,12 @@ where
         }
     }
 
-    /// Requests whose reply may still come.
+    /// Returns the number of requests whose reply may still arrive.
     pub fn in_flight(&self) -> usize {
         self.shared.state.borrow().waiting.in_flight()
     }
 
-    /// Whether the connection has ended: every further request fails.
+    /// Whether the connection has ended, so that every further request fails.
     pub fn is_closed(&self) -> bool {
         self.shared.state.borrow().peer.is_err()
     }
@@ -179,7 +181,7 @@ where
         read_id: Option<ReadId>,
     ) -> Self {
         let (frames, encoder) = framed.into_halves();
-        // Replies are taken in whatever becomes of the requests: the peer may wait for just that.
+        // Replies are always read: a peer may not read requests until its replies are read.
         frames.connection().set_paced(false);
         let state = RequesterState {
             peer: Ok(Peer::of_inner(Rc::clone(frames.connection().inner()))),
@@ -226,7 +228,7 @@ impl<C> RequesterShared<C> {
         }
     }
 
-    /// Notes who waits for the reply to a request that is about to be sent.
+    /// Registers who waits for the reply to a request that is about to be sent.
     fn note(&self, begun: Instant, timeout: Duration, reply_to: ReplyTo) -> Result<Noted<'_, C>> {
         let mut state = self.state.borrow_mut();
         if let Err(failure) = &state.peer {
@@ -237,11 +239,11 @@ impl<C> RequesterShared<C> {
         Ok(Noted { shared: self, id })
     }
 
-    /// Queues a request that was noted.
+    /// Queues a registered request.
     fn send(&self, encoded: Scratch) {
         let peer = match &self.state.borrow().peer {
             Ok(peer) => Peer::of_inner(Rc::clone(peer.inner())),
-            // It has failed meanwhile, and all requests with it.
+            // The connection has failed meanwhile, and all requests with it.
             Err(_) => return,
         };
         let pressure = encoded.queue_on(&peer).pressure();
@@ -257,7 +259,7 @@ impl<C> RequesterShared<C> {
         }
     }
 
-    /// Ends all requests and lets the connection go. It fails once.
+    /// Ends all requests and drops the connection. Only the first failure counts.
     fn fail(&self, failure: &Failure) {
         let mut state = self.state.borrow_mut();
         if state.peer.is_err() {
@@ -290,7 +292,8 @@ impl<C: Codec> RequesterShared<C> {
                 let encoded = writing.encode_with_id(noted.id, request)?;
                 (noted, encoded)
             }
-            // First what can fail: a place in the order cannot be given back.
+            // Encoding may fail, and a registered request in order cannot be taken back: so encode
+            // first.
             false => {
                 let encoded = writing.encode(request)?;
                 (self.note(begun, timeout, reply_to)?, encoded)
@@ -303,7 +306,8 @@ impl<C: Codec> RequesterShared<C> {
 }
 
 impl<C> Drop for RequesterShared<C> {
-    /// Nobody can ask any more: this was all. The driver holds no strong reference; it has to be told.
+    /// Finishes sending, because the last requester is gone, and wakes the driver, which holds no
+    /// strong reference.
     fn drop(&mut self) {
         let state = self.state.get_mut();
         if let Ok(peer) = &state.peer {
@@ -315,7 +319,7 @@ impl<C> Drop for RequesterShared<C> {
     }
 }
 
-/// A request that waits for its reply, and is taken back when its caller does not wait any more.
+/// A request that waits for its reply; dropping it cancels the wait.
 struct Noted<'a, C> {
     shared: &'a RequesterShared<C>,
     id: RequestId,
@@ -328,9 +332,10 @@ impl<C> Drop for Noted<'_, C> {
     }
 }
 
-/// Gives a caller its answer. Its waker may be the program's own; a panic of it is not the others'.
+/// Passes a reply to its caller. The caller's waker may be foreign code: its panic must not affect
+/// other callers.
 fn answer(reply_to: ReplyTo, reply: std::result::Result<Bytes, Unanswered>) {
-    // Refused only by a caller who has gone.
+    // The send fails only if the caller has gone.
     let _logged = contain("a waker", || drop(reply_to.send(reply)));
 }
 

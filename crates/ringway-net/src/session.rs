@@ -1,4 +1,4 @@
-//! The identity of a connection, and what a program keeps with it.
+//! The id of a connection, and the values that a program stores with it.
 
 use std::any::Any;
 use std::cell::{Ref, RefCell, RefMut};
@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ringway_runtime::drop_each;
 
-/// Names a connection in this process, on whatever core it lives; never used twice.
+/// The id of a connection, unique in this process and never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ConnectionId(u64);
 
-/// A connection's identity and the program's own items, one of each type.
+/// The id of a connection and the program's values, one of each type.
 ///
 /// ```no_run
 /// # use ringway_net::Connection;
@@ -24,28 +24,29 @@ pub struct ConnectionId(u64);
 /// ```
 pub struct Session {
     id: ConnectionId,
-    /// One of each type, few: searched in order. Without memory while there is none.
+    /// One value of each type, few, so searched linearly. Does not allocate while empty.
     items: RefCell<Vec<Box<dyn Any>>>,
 }
 
 impl ConnectionId {
     const SLOT_BITS: u32 = 20;
     const REUSE_BITS: u32 = 32;
-    /// One more than any core has: the core of connections that belong to no server.
+    /// The core number of connections that belong to no server; above every real one.
     const CORE_NONE: u64 = 0xFFF;
 
-    /// The core by the number that it has in this process, which is not the one in its server.
+    /// Makes the id of a server's connection. `core` is the core's number in this process, not in
+    /// its server.
     ///
     /// # Panics
-    /// When the core or the slot is beyond what an id has room for.
+    /// Panics when the core or the slot does not fit into an id.
     pub(crate) fn new(core: u16, slot: u32, reuse: u32) -> Self {
         assert!(u64::from(core) < Self::CORE_NONE, "an id has no room for core {core}");
         assert!(slot < 1 << Self::SLOT_BITS, "an id has no room for slot {slot}");
-        let place = u64::from(core) << Self::SLOT_BITS | u64::from(slot);
-        Self(place << Self::REUSE_BITS | u64::from(reuse))
+        let slot_of_core = u64::from(core) << Self::SLOT_BITS | u64::from(slot);
+        Self(slot_of_core << Self::REUSE_BITS | u64::from(reuse))
     }
 
-    /// An id for a connection that belongs to no server.
+    /// Makes an id for a connection that belongs to no server.
     pub(crate) fn next_client() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let mask = (1 << (Self::SLOT_BITS + Self::REUSE_BITS)) - 1;
@@ -53,7 +54,8 @@ impl ConnectionId {
         Self(Self::CORE_NONE << (Self::SLOT_BITS + Self::REUSE_BITS) | number)
     }
 
-    /// The process's number of its core, unless the connection belongs to no server.
+    /// Returns the number of its core in this process; `None` if the connection belongs to no
+    /// server.
     pub(crate) fn core(self) -> Option<u16> {
         let core = self.0 >> (Self::SLOT_BITS + Self::REUSE_BITS);
         (core != Self::CORE_NONE).then_some(core as u16)
@@ -63,7 +65,7 @@ impl ConnectionId {
         (self.0 >> Self::REUSE_BITS) as usize & ((1 << Self::SLOT_BITS) - 1)
     }
 
-    /// The bare number.
+    /// Returns the id as a number.
     pub fn as_u64(self) -> u64 {
         self.0
     }
@@ -86,25 +88,28 @@ impl Session {
         Self { id, items: RefCell::default() }
     }
 
-    /// The connection's id.
+    /// Returns the connection's id.
     pub fn id(&self) -> ConnectionId {
         self.id
     }
 
-    /// Keeps an item; the earlier one of its type comes back.
+    /// Stores a value; returns the previous value of its type.
     ///
     /// # Panics
-    /// While a guard of [`item`](Self::item) or [`item_mut`](Self::item_mut) is alive.
+    /// Panics while a guard of [`item`](Self::item) or [`item_mut`](Self::item_mut) is alive.
     pub fn insert<T: 'static>(&self, item: T) -> Option<T> {
         let mut items = self.items.borrow_mut();
-        if let Some(place) = items.iter_mut().find_map(|item| item.downcast_mut::<T>()) {
-            return Some(std::mem::replace(place, item));
+        if let Some(stored) = items.iter_mut().find_map(|item| item.downcast_mut::<T>()) {
+            return Some(std::mem::replace(stored, item));
         }
         items.push(Box::new(item));
         None
     }
 
-    /// The item of a type.
+    /// Borrows the value of a type; `None` if there is none.
+    ///
+    /// # Panics
+    /// Panics while a guard of [`item_mut`](Self::item_mut) is alive.
     pub fn item<T: 'static>(&self) -> Option<Ref<'_, T>> {
         let find = |items: &Vec<Box<dyn Any>>| items.iter().position(|item| item.is::<T>());
         let items = self.items.borrow();
@@ -112,20 +117,20 @@ impl Session {
         Ref::filter_map(items, |items| items[at].downcast_ref()).ok()
     }
 
-    /// The item of a type, to be changed.
+    /// Borrows the value of a type mutably; `None` if there is none.
     ///
     /// # Panics
-    /// While another guard of an item is alive.
+    /// Panics while another guard of a value is alive.
     pub fn item_mut<T: 'static>(&self) -> Option<RefMut<'_, T>> {
         let items = self.items.borrow_mut();
         RefMut::filter_map(items, |items| items.iter_mut().find_map(|item| item.downcast_mut()))
             .ok()
     }
 
-    /// Takes the item of a type out.
+    /// Removes and returns the value of a type.
     ///
     /// # Panics
-    /// While a guard of an item is alive.
+    /// Panics while a guard of a value is alive.
     pub fn remove<T: 'static>(&self) -> Option<T> {
         let mut items = self.items.borrow_mut();
         let at = items.iter().position(|item| item.is::<T>())?;
@@ -135,8 +140,8 @@ impl Session {
 }
 
 impl Drop for Session {
-    /// Each item by itself: one whose destructor panics is nobody else's trouble, and two that are
-    /// dropped together would end the process.
+    /// Drops each value by itself: the panic of one destructor must not affect the others, and a
+    /// second panic while unwinding would abort the process.
     fn drop(&mut self) {
         drop_each("the destructor of a session's item", self.items.get_mut().drain(..));
     }
@@ -153,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_tell_core_and_slot() {
+    fn ids_contain_core_and_slot() {
         let id = ConnectionId::new(3, 70_000, 5);
         assert_eq!((id.core(), id.slot()), (Some(3), 70_000));
         assert_ne!(id, ConnectionId::new(3, 70_000, 6));
@@ -162,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn one_item_of_each_type_is_kept() {
+    fn one_value_of_each_type_is_stored() {
         let session = Session::new(ConnectionId::next_client());
         assert!(session.item::<u32>().is_none());
         assert_eq!(session.insert(1u32), None);

@@ -1,7 +1,7 @@
-//! Spans of `tracing`: which connection an event belongs to.
+//! `tracing` spans, which show to which connection an event belongs.
 //!
-//! While nobody listens for them a span is the look at one flag: its fields are not computed, so
-//! there is no allocation and no system call.
+//! Without a subscriber a span costs one flag check: its fields are not computed, so there is no
+//! allocation and no system call.
 
 use tracing::level_filters::LevelFilter;
 use tracing::{Span, field};
@@ -10,18 +10,19 @@ use crate::address::{Address, Endpoint};
 use crate::connection::Connection;
 use crate::session::ConnectionId;
 
-/// `connection{id, peer}`: around everything that serves a connection of a server.
+/// Makes `connection{id, peer}`, the span of everything that serves a connection of a server.
 pub(crate) fn of_connection(connection: &Connection) -> Span {
     connection_span(connection.id(), || connection.peer_addr().ok())
 }
 
-/// `connect{address}`: around the attempts of a client.
+/// Makes `connect{address}`, the span of a client's attempts.
 pub(crate) fn of_connect(address: &Address) -> Span {
     tracing::debug_span!("connect", %address)
 }
 
-/// Asks for the peer only when the span is wanted: it costs a system call. The macro alone would
-/// ask in vain as soon as any crate of the program turns on the `log` feature of tracing.
+/// Computes the peer's address only when the span is enabled, since it costs a system call. The
+/// macro alone would compute it in vain if any crate of the program turns on the `log` feature of
+/// tracing.
 fn connection_span(id: ConnectionId, peer: impl FnOnce() -> Option<Endpoint>) -> Span {
     if LevelFilter::current() < LevelFilter::DEBUG {
         return Span::none();
@@ -61,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_computed_while_nobody_listens() {
+    fn fields_are_not_computed_without_a_subscriber() {
         let asked = Cell::new(0);
         let peer = || {
             asked.set(asked.get() + 1);

@@ -1,4 +1,4 @@
-//! The stream under a connection: plain, or with TLS.
+//! The stream under a connection: plain or TLS.
 
 use std::io;
 use std::task::{Context, Poll};
@@ -8,14 +8,14 @@ use ringway_runtime::{Segment, View};
 
 use crate::tls::TlsStream;
 
-/// Bytes as the program sees them. TLS is boxed, so that a plain connection stays small.
+/// A stream of plaintext. TLS is boxed, so that a plain connection stays small.
 pub(crate) enum Transport {
     Plain(Stream),
     Tls(Box<TlsStream>),
 }
 
 impl Transport {
-    /// The socket underneath.
+    /// Returns the socket's stream.
     pub(crate) fn stream(&self) -> &Stream {
         match self {
             Self::Plain(stream) => stream,
@@ -30,7 +30,7 @@ impl Transport {
         }
     }
 
-    /// Ends receiving as though the peer had finished.
+    /// Ends receiving as though the peer had finished sending.
     pub(crate) fn end_receiving(&self) {
         if let Self::Tls(tls) = self {
             tls.expect_end();
@@ -76,7 +76,7 @@ impl Transport {
         }
     }
 
-    /// Why nothing can be sent any more, if it is not our own doing.
+    /// Returns why nothing can be sent any more, unless we ended sending ourselves.
     pub(crate) fn failure(&self) -> Option<io::Error> {
         match self {
             Self::Plain(stream) => stream.failure(),

@@ -1,4 +1,4 @@
-//! Datagrams.
+//! UDP sockets.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
@@ -33,14 +33,14 @@ pub struct UdpSocket {
     socket: Rc<DatagramSocket>,
 }
 
-/// One received datagram: its bytes, without a copy, and who sent it.
+/// One received datagram: its bytes, without a copy, and its sender.
 #[derive(Debug)]
 pub struct Datagram {
     view: View,
     from: SocketAddr,
 }
 
-/// Answers the sender of a datagram.
+/// Replies to the sender of a datagram.
 #[derive(Clone, Debug)]
 pub struct Responder {
     socket: UdpSocket,
@@ -48,11 +48,12 @@ pub struct Responder {
 }
 
 impl UdpSocket {
-    /// Binds an address; port 0 is any. Of a name it is the first address that can be bound.
+    /// Binds an address; port 0 takes any free port. Of the addresses of a name, the first that can
+    /// be bound is used.
     ///
     /// # Errors
-    /// [`is_address`](Error::is_address) when the address is no `udp://` one, does not resolve, is
-    /// in use or not of this machine.
+    /// [`is_address`](Error::is_address) when the address is not a `udp://` address, does not
+    /// resolve, is in use or does not belong to this machine.
     pub async fn bind<A>(address: A) -> Result<Self>
     where
         A: TryInto<Address>,
@@ -60,7 +61,7 @@ impl UdpSocket {
     {
         let address = address.try_into()?;
         if !matches!(address, Address::Udp(_)) {
-            let what = format!("{address} is no datagram address: write udp://host:port");
+            let what = format!("{address} is not a UDP address: write udp://host:port");
             return Err(Error::new(Kind::Address, what));
         }
         let mut bound = Err(Error::new(Kind::Address, format!("{address} has no address")));
@@ -83,28 +84,28 @@ impl UdpSocket {
         Ok(Self { socket: Rc::new(socket) })
     }
 
-    /// The address that the kernel gave, its port included.
+    /// Returns the bound address with its real port.
     pub fn local_addr(&self) -> SocketAddr {
         self.socket.local_addr().as_socket().expect("bound to an internet address")
     }
 
-    /// The next datagram.
+    /// Receives the next datagram.
     ///
     /// # Errors
-    /// The kernel's, such as an earlier datagram that was refused or could not be sent; the socket goes
-    /// on after it.
+    /// Returns the kernel's error, for example about an earlier datagram that was refused or could
+    /// not be sent; the socket stays usable.
     pub async fn recv(&self) -> Result<Datagram> {
         loop {
             let (view, from) = self.socket.recv_from().await?;
-            // Every datagram of the internet has a sender.
+            // Every datagram of an internet socket has a sender.
             if let Some(from) = from.and_then(|from| from.as_socket()) {
                 return Ok(Datagram::new(view, from));
             }
         }
     }
 
-    /// Queues a datagram. At [`Pressure::High`] it was dropped, as the network would:
-    /// [`drained`](Self::drained) waits for room.
+    /// Queues a datagram. [`Pressure::High`] means that it was dropped, as the network might drop
+    /// it; [`drained`](Self::drained) waits for room.
     pub fn send_to(&self, segment: impl Into<Segment>, to: SocketAddr) -> Pressure {
         self.socket.send_to(segment, &to.into())
     }
@@ -114,27 +115,28 @@ impl UdpSocket {
         self.socket.drained().await;
     }
 
-    /// Received datagrams that were dropped since nobody took them in time.
+    /// Returns the number of received datagrams that were dropped because they were not read in
+    /// time.
     pub fn dropped(&self) -> u64 {
         self.socket.dropped()
     }
 
-    /// Queued datagrams that the kernel did not send: too long, no route, forbidden. The latest reason is
-    /// told by [`recv`](Self::recv).
+    /// Returns the number of queued datagrams that the kernel did not send: too long, no route,
+    /// forbidden. [`recv`](Self::recv) returns the latest error.
     pub fn unsent(&self) -> u64 {
         self.socket.unsent()
     }
 
-    /// Sets options of the socket (broadcast, multicast groups …).
+    /// Calls `f` with the socket, to set its options (broadcast, multicast groups …).
     ///
     /// # Errors
-    /// What `f` returns.
+    /// Returns the error of `f`.
     pub fn with_socket(&self, f: impl FnOnce(SockRef<'_>) -> std::io::Result<()>) -> Result {
         Ok(self.socket.with_socket(f)?)
     }
 }
 
-/// The datagrams that came to a socket which nobody has read from, and the end of that socket.
+/// Takes the datagrams that arrived at a socket that was never read, and closes it.
 pub(crate) fn take_all(socket: Socket) -> Vec<Datagram> {
     let socket = std::net::UdpSocket::from(socket);
     let mut taken = Vec::new();
@@ -150,19 +152,20 @@ pub(crate) fn take_all(socket: Socket) -> Vec<Datagram> {
 
 impl Datagram {
     fn new(view: View, from: SocketAddr) -> Self {
-        // An IPv4 peer of a socket that takes both families is written as one all the same.
+        // A socket of both families reports an IPv4 peer as a mapped IPv6 address.
         match from.ip().to_canonical() {
             IpAddr::V4(ip) => Self { view, from: SocketAddr::new(ip.into(), from.port()) },
             IpAddr::V6(_) => Self { view, from },
         }
     }
 
-    /// The sender's address; that of an IPv4 peer is an IPv4 address, also on a socket that takes both families.
+    /// Returns the sender's address; that of an IPv4 peer is an IPv4 address, also on a socket of
+    /// both families.
     pub fn from(&self) -> SocketAddr {
         self.from
     }
 
-    /// Its bytes, for sending them on without a copy.
+    /// Returns the bytes, to forward them without a copy.
     pub fn into_view(self) -> View {
         self.view
     }
@@ -181,17 +184,17 @@ impl Responder {
         Self { socket, to }
     }
 
-    /// Queues an answer; see [`UdpSocket::send_to`].
+    /// Queues a reply; see [`UdpSocket::send_to`].
     pub fn send(&self, segment: impl Into<Segment>) -> Pressure {
         self.socket.send_to(segment, self.to)
     }
 
-    /// The socket that the datagram came to, for sending to others.
+    /// Returns the socket that received the datagram, to send to others.
     pub fn socket(&self) -> &UdpSocket {
         &self.socket
     }
 
-    /// The address that answers go to.
+    /// Returns the address that replies go to.
     pub fn to(&self) -> Endpoint {
         Endpoint::Ip(self.to)
     }

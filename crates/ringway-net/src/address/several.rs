@@ -1,12 +1,12 @@
-//! One address or several, as servers take them.
+//! Lists of addresses.
 
 use std::net::SocketAddr;
 
 use super::Address;
 use crate::error::{Error, Kind, Result};
 
-/// One address or several, as servers and clients take them: a text, an [`Address`], a [`SocketAddr`] (which
-/// means TCP), or an array, a `Vec` or a slice of these.
+/// One address or several, as servers and clients take them: a string, an [`Address`], a
+/// [`SocketAddr`] (which means TCP), or an array, a `Vec` or a slice of these.
 ///
 /// ```
 /// use ringway_net::{Server, ToAddresses};
@@ -18,10 +18,10 @@ use crate::error::{Error, Kind, Result};
 /// # Ok::<(), ringway_net::Error>(())
 /// ```
 pub trait ToAddresses {
-    /// Reads the addresses, in their order.
+    /// Parses the addresses and keeps their order.
     ///
     /// # Errors
-    /// [`is_address`](Error::is_address) when one cannot be understood, or there is none.
+    /// [`is_address`](Error::is_address) when one cannot be parsed, or the list is empty.
     fn to_addresses(self) -> Result<Vec<Address>>;
 }
 
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_keep_their_order_and_name_what_is_wrong() {
+    fn lists_keep_their_order_and_errors_name_the_bad_address() {
         let texts = vec![String::from("tcp://127.0.0.1:1"), String::from("udp://127.0.0.1:2")];
         let read = texts.as_slice().to_addresses().expect("two addresses");
         assert_eq!(read, texts.to_addresses().expect("two addresses"));

@@ -1,12 +1,12 @@
-//! How long to wait between attempts.
+//! The pauses between attempts.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
 use crate::limits;
 
-/// Waits that double from the first to the longest one. Each is then shortened by a random part of
-/// up to a half, so that many clients of one server do not come back in step.
+/// Pauses that double from the first to the longest one, each shortened by a random part of up to a
+/// half, so that the clients of one server do not retry in step.
 ///
 /// ```
 /// use std::time::Duration;
@@ -22,13 +22,14 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Waits from `delay_first` to `delay_max`; the former where the latter is shorter.
+    /// Makes pauses from `delay_first` to `delay_max`; if `delay_max` is shorter, it becomes
+    /// `delay_first`.
     pub fn new(delay_first: Duration, delay_max: Duration) -> Self {
         Self { delay_first, delay_max: delay_max.max(delay_first) }
     }
 
-    /// The wait after so many `failures` in a row (the first has number 0), where `random` is any
-    /// number of all.
+    /// Returns the pause after `failures` earlier failures in a row; `random` is uniform over all
+    /// values.
     fn delay(&self, failures: u32, random: u64) -> Duration {
         let doubled = 2_u32.checked_pow(failures).and_then(|by| self.delay_first.checked_mul(by));
         let full = doubled.unwrap_or(self.delay_max).min(self.delay_max);
@@ -43,16 +44,16 @@ impl Default for Backoff {
     }
 }
 
-/// The attempts of one series.
+/// A series of attempts up to a success.
 ///
-/// It knows itself when the next one may begin, so nobody comes earlier by dropping the future that
-/// waits for that and asking again.
+/// It keeps the time of the next attempt, so that a caller who drops the waiting future and asks
+/// again does not get one earlier.
 #[derive(Clone, Debug)]
 pub(super) struct Series {
     backoff: Backoff,
     failures: u32,
     seed: RandomState,
-    /// No attempt begins for so long after that time.
+    /// The start and the length of the current pause.
     pause: Option<(Instant, Duration)>,
 }
 
@@ -61,12 +62,12 @@ impl Series {
         Self { backoff, failures: 0, seed: RandomState::new(), pause: None }
     }
 
-    /// Attempts that failed since the last success.
+    /// Returns the number of failures since the last success.
     pub(super) fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// How long the next attempt has to wait still.
+    /// Returns how long the next attempt must still wait.
     pub(super) fn pause_left(&self, now: Instant) -> Duration {
         let left = |(since, pause): (Instant, Duration)| {
             pause.saturating_sub(now.saturating_duration_since(since))
@@ -74,13 +75,13 @@ impl Series {
         self.pause.map_or(Duration::ZERO, left)
     }
 
-    /// Notes that an attempt begins. One that is given up in the middle is no failure, but the next
-    /// one keeps its distance from it.
+    /// Notes that an attempt begins. If it is dropped it is not a failure, but the next attempt
+    /// pauses after it.
     pub(super) fn begun(&mut self, now: Instant) {
         self.pause = Some((now, self.delay()));
     }
 
-    /// Notes a connection; whether it counts as a success, its life will tell.
+    /// Notes a connection. It is a success only once it has lived for the stable period.
     pub(super) fn connected(&mut self) {
         self.pause = None;
     }
@@ -95,8 +96,7 @@ impl Series {
         *self = Self::new(self.backoff);
     }
 
-    /// Begins anew after the last failure, but for the wait that is due: who asks again at once
-    /// comes no earlier than the series would have.
+    /// Resets the failures but keeps the pause: asking again at once gains no time.
     pub(super) fn gave_up(&mut self) {
         *self = Self { pause: self.pause, ..Self::new(self.backoff) };
     }
@@ -113,7 +113,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn waits_double_up_to_the_longest() {
+    fn pauses_double_up_to_the_longest() {
         let backoff = Backoff::new(100 * MS, 1_000 * MS);
         let waits: Vec<_> = (0..6).map(|failures| backoff.delay(failures, 0).as_millis()).collect();
         assert_eq!(waits, [100, 200, 400, 800, 1_000, 1_000]);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_random_part_takes_up_to_a_half() {
+    fn jitter_shortens_a_pause_by_up_to_a_half() {
         let backoff = Backoff::new(100 * MS, 1_000 * MS);
         assert_eq!(backoff.delay(0, u64::MAX), 50 * MS);
         let middle = backoff.delay(0, u64::MAX / 2);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn two_series_do_not_wait_in_step() {
+    fn two_series_have_different_jitter() {
         let now = Instant::now();
         let waits = |mut series: Series| -> Vec<_> {
             let mut wait = || {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_success_begins_a_new_series() {
+    fn success_resets_the_series() {
         let mut series = Series::new(Backoff::new(100 * MS, 1_000 * MS));
         let now = Instant::now();
         for _ in 0..5 {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_goes_by_whether_or_not_anybody_waits_for_it() {
+    fn pause_elapses_even_if_no_one_waits_for_it() {
         let mut series = Series::new(Backoff::new(100 * MS, 1_000 * MS));
         let began = Instant::now();
         series.begun(began);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn extremes_do_not_overflow() {
+    fn extreme_delays_do_not_overflow() {
         let endless = Backoff::new(Duration::MAX, Duration::ZERO);
         assert_eq!(endless.delay(31, 0), Duration::MAX);
         assert_eq!(Backoff::new(Duration::ZERO, Duration::ZERO).delay(3, 7), Duration::ZERO);

@@ -1,4 +1,4 @@
-//! One attempt: look the name up, try its addresses in turn, shake hands.
+//! One attempt to connect: look up the name, try its addresses, shake hands.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,12 +16,12 @@ use crate::limits;
 use crate::tls::{ClientTls, TlsStream};
 use crate::transport::Transport;
 
-/// Reaches a server: the settings that every attempt needs.
+/// The settings of an attempt to connect.
 #[derive(Clone, Debug)]
 pub(super) struct Connector {
     pub(super) address: Address,
     pub(super) tls: ClientTls,
-    /// Bounds the look-up of the name, and each of its addresses.
+    /// The limit of looking up the name, and of connecting to each address.
     pub(super) timeout: Duration,
     pub(super) nodelay: bool,
     pub(super) keepalive: Option<Duration>,
@@ -42,7 +42,7 @@ impl Connector {
         self.reach(families_in_turn(resolved)).await
     }
 
-    /// The first of a name's addresses that can be used.
+    /// Returns the first of a name's addresses that connects.
     async fn reach(&self, addresses: Vec<SocketAddr>) -> Result<Transport> {
         let addresses = addresses.into_iter().take(limits::ADDRESSES_TRIED_MAX);
         let outcome = first(addresses.map(|address| self.reach_one(address))).await;
@@ -50,7 +50,7 @@ impl Connector {
         outcome.unwrap_or_else(|| Err(none()))
     }
 
-    /// Connects, and shakes hands where that is part of the address.
+    /// Connects, and completes the TLS handshake for a `tls://` address.
     async fn reach_one(&self, address: SocketAddr) -> Result<Transport> {
         let reached = async {
             let stream = self.connect_to(&address.into()).await?;
@@ -82,9 +82,9 @@ async fn within<F: Future>(limit: Duration, future: F) -> Result<F::Output> {
     outcome.map_err(|elapsed| Error::with_source(Kind::Timeout, "connect", elapsed))
 }
 
-/// While nobody listens on a local port, the kernel may pick just that port for our end and connect
-/// the socket to itself. Then there is no server, and keeping the port would keep it from starting;
-/// the reset frees it at once.
+/// Resets a connection of a socket to itself: if no server listens on a local port, the kernel may
+/// pick that port for our end. Keeping it would keep the server from starting; the reset frees it
+/// at once.
 fn refuse_self(stream: &Stream) -> io::Result<()> {
     let ends = (stream.local_addr(), stream.peer_addr());
     let (Ok(local), Ok(peer)) = ends else {
@@ -96,12 +96,12 @@ fn refuse_self(stream: &Stream) -> io::Result<()> {
     stream.abort();
     Err(io::Error::new(
         io::ErrorKind::ConnectionRefused,
-        "nobody listens there (the socket was connected to itself)",
+        "no server listens on this port (the socket was connected to itself)",
     ))
 }
 
-/// The resolver's order, with the two families taking turns: when one of them leads nowhere, the
-/// other is tried second and not last.
+/// Alternates the two families and keeps the resolver's order in each: if one family is
+/// unreachable, the other is tried second and not last.
 fn families_in_turn(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let Some(first) = addresses.first().map(SocketAddr::is_ipv6) else {
         return addresses;
@@ -128,8 +128,8 @@ mod tests {
     use super::*;
     use crate::tls::ServerTls;
 
-    /// A socket that is bound to a port and connects to that port is connected to itself: what
-    /// happens by chance to a client of a local port that nobody listens on.
+    /// Connects a socket to itself by binding it to the port that it connects to. A client of a
+    /// local port without a listener can get this by chance.
     fn connected_to_itself() -> Socket {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
         let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_to_itself_is_refused_and_its_port_is_free_again() {
+    fn connection_to_itself_is_refused_and_frees_its_port() {
         let freed = ringway_runtime::block_on(async {
             let stream = Stream::adopt(connected_to_itself().into(), &Rc::default())?;
             let own = stream.local_addr()?;
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_to_a_listener_is_kept() {
+    fn connection_to_a_listener_is_kept() {
         let kept = ringway_runtime::block_on(async {
             let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
             let stream = Stream::connect(&listener.local_addr()?.into()).await?;
@@ -165,23 +165,23 @@ mod tests {
         kept.expect("a core").expect("two ends");
     }
 
-    /// A connector to `tls://127.0.0.1` that trusts the server, and the server's side.
+    /// Makes a connector to `tls://127.0.0.1` that trusts the server, and the server's settings.
     fn trusting_connector() -> (Connector, ServerTls) {
         let identity = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]);
         let identity = identity.expect("a certificate");
         let (chain, key) = (identity.cert.pem(), identity.signing_key.serialize_pem());
         let tls = ClientTls::new().roots_pem(&chain).expect("a root");
-        // Only the next address can make it in time.
+        // Long enough that only the attempt on the next address can succeed in time.
         let tls = tls.handshake_timeout(10 * LIMIT);
         let connector = Connector::new("tls://127.0.0.1:1".parse().expect("an address"));
         let server = ServerTls::from_pem(&chain, &key).expect("they belong together");
         (Connector { tls, timeout: 10 * LIMIT, ..connector }, server)
     }
 
-    /// Far above what any step takes.
+    /// A guard against hanging, far above what any step takes.
     const LIMIT: Duration = Duration::from_secs(20);
 
-    /// Takes connections, and does with them what `meet` does.
+    /// Starts a server that calls `meet` with each connection.
     fn backend(meet: impl AsyncFn(Stream) + 'static) -> SocketAddr {
         let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
         let listener = Listener::bind(&any.into(), ListenOptions::default()).expect("a free port");
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_backend_does_not_hide_a_good_one() {
+    fn bad_backend_does_not_hide_a_good_one() {
         let outcome = ringway_runtime::block_on(async {
             let (connector, tls) = trusting_connector();
             let cuts = backend(async |stream| drop(stream));
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn families_take_turns_from_the_resolvers_first() {
+    fn families_alternate_in_the_resolvers_order() {
         let of = |texts: &[&str]| -> Vec<SocketAddr> {
             texts.iter().map(|text| text.parse().expect("an address")).collect()
         };

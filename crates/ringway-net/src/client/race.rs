@@ -1,4 +1,4 @@
-//! Attempts beside each other, begun one after the other (as in RFC 8305, "happy eyeballs").
+//! Staggered parallel attempts (RFC 8305, "Happy Eyeballs").
 
 use std::future::poll_fn;
 use std::io;
@@ -11,11 +11,11 @@ use crate::error::{Error, Result};
 use crate::limits;
 use crate::tls::TlsError;
 
-/// The first attempt that succeeds; the others are dropped. The next one begins when the last has
-/// failed or had its head start. `None` without attempts.
+/// Returns the first attempt that succeeds and drops the others. The next attempt begins when the
+/// last has failed or its head start has passed. `None` without attempts.
 ///
 /// # Errors
-/// That of an attempt that could end otherwise another time, if there is one.
+/// Returns the error of an attempt that a retry might change, if there is one.
 pub(super) async fn first<T, F>(attempts: impl Iterator<Item = F>) -> Option<Result<T>>
 where
     F: Future<Output = Result<T>>,
@@ -26,10 +26,10 @@ where
 }
 
 struct Race<I: Iterator> {
-    /// Those that have not begun.
+    /// The attempts that have not begun.
     attempts: std::iter::Peekable<I>,
     running: Vec<Pin<Box<I::Item>>>,
-    /// When the next one begins at the latest; `None` when it may begin now.
+    /// The head start of the last attempt; `None` when the next may begin now.
     next: Option<Sleep>,
     why: Option<Error>,
 }
@@ -79,7 +79,7 @@ where
     }
 }
 
-/// Whether another attempt would end the same.
+/// Whether a retry would fail with the same error.
 pub(super) fn is_final(error: &Error) -> bool {
     use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
     let Some(cause) = error.as_io() else { return error.is_tls() };
@@ -103,7 +103,7 @@ mod tests {
 
     type Attempt = Pin<Box<dyn Future<Output = Result<u8>>>>;
 
-    /// On a clock that nobody has to wait for.
+    /// Runs a test on the simulated clock.
     fn simulate<F: Future<Output = ()> + 'static>(test: F) {
         Builder::simulate(SimConfig::new(1), test).expect("a simulation");
     }
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_never_answers_holds_up_the_next_by_its_head_start() {
+    fn silent_attempt_delays_the_next_by_its_head_start() {
         simulate(async {
             let began = now();
             let attempts =
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_fails_is_followed_at_once_and_a_slow_one_still_wins() {
+    fn failed_attempt_starts_the_next_at_once_and_a_slow_one_still_wins() {
         simulate(async {
             let began = now();
             let slow = 5 * limits::ADDRESS_HEAD_START;
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_begin_than_are_needed() {
+    fn no_more_attempts_begin_than_needed() {
         simulate(async {
             let begun = Cell::new(0);
             let attempt = || {
@@ -153,7 +153,7 @@ mod tests {
                 after(Duration::ZERO, 1)
             };
             let attempts = (0..5).map(|_| attempt());
-            // One is asked for ahead, to know whether there is another.
+            // One attempt is made ahead, to know whether there is another.
             assert_eq!(first(attempts).await.expect("five").expect("the first"), 1);
             assert!(begun.get() <= 2);
             assert!(first(std::iter::empty::<Attempt>()).await.is_none());
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_pass_is_told_rather_than_what_will_not() {
+    fn transient_error_is_reported_rather_than_a_final_one() {
         simulate(async {
             for kinds in [[Kind::Tls, Kind::Timeout], [Kind::Timeout, Kind::Tls]] {
                 let lost = first(kinds.map(failing).into_iter()).await.expect("two");

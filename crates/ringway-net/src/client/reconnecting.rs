@@ -1,4 +1,4 @@
-//! A new connection whenever the last one has ended.
+//! Reconnecting clients.
 
 use std::time::Instant;
 
@@ -9,10 +9,10 @@ use super::backoff::Series;
 use crate::connection::Connection;
 use crate::error::Result;
 
-/// Hands out one connection after the other: made by [`Client::reconnecting`].
+/// Makes one connection after another; made by [`Client::reconnecting`].
 ///
-/// A connection that lived shorter than the client's stable period counts as a failed attempt, so
-/// a server that accepts and closes at once is not stormed.
+/// A connection that lived for less than the stable period counts as a failed attempt, so a server
+/// that accepts and closes at once is not flooded with connects.
 ///
 /// ```no_run
 /// use ringway_net::{Client, Connection};
@@ -41,12 +41,13 @@ impl Reconnecting {
         Self { series: Series::new(client.backoff), client, opened: None }
     }
 
-    /// The next connection; call it when the one before has ended. Waits between attempts, and
-    /// before the first if the one before was short-lived. Dropping the future gives up the attempt
-    /// that is under way; the next call keeps the same distance from it.
+    /// Connects again; call it when the previous connection has ended. It pauses between attempts,
+    /// and before the first if the previous connection was short-lived. Dropping the future
+    /// abandons the current attempt; the next call keeps the pause after it.
     ///
     /// # Errors
-    /// As [`Client::open`]; the next call begins a new series of attempts, after the wait that is due.
+    /// Fails like [`Client::open`]; the next call begins a new series of attempts after the current
+    /// pause.
     pub async fn next(&mut self) -> Result<Connection> {
         let attempts_max = self.client.attempts_max_or(crate::limits::RECONNECT_ATTEMPTS_MAX);
         if let Some(opened) = self.opened.take() {
@@ -63,8 +64,8 @@ impl Reconnecting {
         outcome
     }
 
-    /// Attempts that failed since the last connection that lived for the stable period, among
-    /// them the connections that did not.
+    /// Returns the number of failures since the last connection that lived for the stable period.
+    /// Connections that lived shorter count as failures.
     pub fn failures(&self) -> u32 {
         self.series.failures()
     }

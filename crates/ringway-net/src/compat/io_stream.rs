@@ -1,4 +1,4 @@
-//! A connection as an ordinary byte stream, by copy.
+//! A connection as an ordinary byte stream that copies.
 
 use std::io;
 use std::pin::Pin;
@@ -12,14 +12,14 @@ use tokio::io::ReadBuf;
 use crate::connection::Connection;
 use crate::limits::POLL_WRITE_BYTES_MAX;
 
-/// A connection behind the `AsyncRead` and `AsyncWrite` of tokio and the `Read` and `Write` of
-/// hyper; made by [`Connection::into_io`].
+/// A connection behind tokio's `AsyncRead` and `AsyncWrite` and hyper's `Read` and `Write`; made by
+/// [`Connection::into_io`].
 ///
-/// Bytes are copied once in each direction, into the caller's buffer and into the send queue.
-/// Writing accepts bytes until the send queue is at its high-water mark and then waits for it to
-/// fall below the low one; flushing waits until the kernel has accepted everything; shutting down
-/// finishes sending and leaves receiving open. It works only on the core that it was made on, so it is not
-/// `Send`: libraries that ask for a `Send` stream run on a tokio runtime beside the cores instead
+/// Bytes are copied once in each direction: into the caller's buffer, and into the send queue.
+/// Writing accepts bytes until the send queue is at its high-water mark, then waits until it is
+/// below the low-water mark. Flushing waits until the kernel has accepted everything. Shutting down
+/// finishes sending and leaves receiving open. An `IoStream` works only on the core that made it,
+/// so it is not `Send`; libraries that need a `Send` stream run on a tokio runtime beside the cores
 /// (`ringway::tokio`).
 ///
 /// # Examples
@@ -40,39 +40,39 @@ use crate::limits::POLL_WRITE_BYTES_MAX;
 #[derive(Debug)]
 pub struct IoStream {
     connection: Connection,
-    /// Received and not read yet; never empty.
+    /// Received bytes that were not read yet; never an empty view.
     unread: Option<View>,
-    /// The send queue was at its high-water mark after the last write.
+    /// Whether the send queue was at its high-water mark after the last write.
     is_congested: bool,
     is_shut_down: bool,
 }
 
 impl IoStream {
-    /// A byte stream over `connection`.
+    /// Makes a byte stream over `connection`.
     pub(crate) fn new(connection: Connection) -> Self {
-        // Its halves may be used by two tasks, of which neither waits for the other.
+        // Two tasks may use the halves; neither may have to wait for the other.
         connection.inner().stream().set_paced(false);
         Self { connection, unread: None, is_congested: false, is_shut_down: false }
     }
 
-    /// The same, over a connection from which `received` has been taken already: it is read first.
+    /// Makes a byte stream over a connection from which `received` has been taken already: it is
+    /// read first.
     pub fn with_received(connection: Connection, received: View) -> Self {
         let unread = Some(received).filter(|view| !view.is_empty());
         Self { unread, ..Self::new(connection) }
     }
 
-    /// The connection, for its addresses, session and state.
+    /// Returns the connection, for its addresses, session and state.
     pub fn connection(&self) -> &Connection {
         &self.connection
     }
 
-    /// The connection, and what was received on it but not read.
+    /// Returns the connection, and the received bytes that were not read.
     pub fn into_parts(self) -> (Connection, Option<View>) {
         (self.connection, self.unread)
     }
 
-    /// Reads into whatever `put` writes to, which has room for `room` bytes. At the end of the
-    /// stream `put` is not called.
+    /// Passes up to `room` bytes to `put`. At the end of the stream `put` is not called.
     fn poll_read_with(
         &mut self,
         cx: &mut Context<'_>,
@@ -98,7 +98,7 @@ impl IoStream {
         Poll::Ready(Ok(()))
     }
 
-    /// Skips empty views: to a reader they would mean the end.
+    /// Receives the next view that is not empty: to a reader an empty one would mean the end.
     fn poll_received(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<View>>> {
         loop {
             match ready!(self.connection.poll_recv(cx))? {
@@ -122,7 +122,7 @@ impl IoStream {
         Poll::Ready(Ok(taken))
     }
 
-    /// Takes as many parts as one write may; a small head and its body then leave together.
+    /// Writes as many slices as one write accepts; a small head and its body then leave together.
     fn poll_write_parts(
         &mut self,
         cx: &mut Context<'_>,
@@ -135,7 +135,7 @@ impl IoStream {
             }
             match self.poll_write_bytes(cx, part) {
                 Poll::Ready(Ok(bytes)) => taken += bytes,
-                // What was taken before is told first; the next call meets the same error.
+                // Report what was accepted; the next call returns the error.
                 _ if taken > 0 => break,
                 stopped => return stopped,
             }
@@ -143,11 +143,11 @@ impl IoStream {
         Poll::Ready(Ok(taken))
     }
 
-    /// Why nothing can be written any more: the connection's own error if it has one.
+    /// Returns why nothing can be written any more: the connection's own error if it has one.
     fn write_error(&mut self, cx: &mut Context<'_>) -> io::Error {
         match self.connection.poll_flushed(cx) {
             Poll::Ready(Err(error)) => error.into(),
-            _ => io::Error::new(io::ErrorKind::BrokenPipe, "written to after shutdown"),
+            _ => io::Error::new(io::ErrorKind::BrokenPipe, "write after shutdown"),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Tasks and timers for hyper.
+//! hyper's executor and timer on the runtime.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use hyper::rt::{Executor, Timer};
 use ringway_runtime as runtime;
 
-/// Runs hyper's tasks on the core that it is used on. They need not be `Send`.
+/// Runs hyper's tasks on the calling core. They need not be `Send`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LocalExec;
 
@@ -22,14 +22,14 @@ where
     }
 }
 
-/// hyper's timeouts on the timer wheel of the core that it is used on.
+/// Runs hyper's timeouts on the timer wheel of the calling core.
 ///
-/// hyper asks for sleeps that are `Send` and `Sync`, although a connection of ours never leaves
-/// its core. A sleep of this timer is a key of that core's wheel: it may be held and dropped
-/// anywhere.
+/// hyper requires sleeps that are `Send` and `Sync`, although a connection of Ringway never leaves
+/// its core. A sleep of this timer is a key into that core's wheel, so it may be held and dropped
+/// on any thread.
 ///
 /// # Panics
-/// A sleep that is polled on another thread than it was first polled on panics.
+/// A sleep panics if it is polled on another thread than it was first polled on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HyperTimer;
 
@@ -54,11 +54,11 @@ impl Timer for HyperTimer {
     }
 }
 
-/// A sleep that knows its core, on whose wheel alone its key means anything.
+/// A sleep that knows its thread: its key is valid only in that thread's wheel.
 struct HomeSleep {
-    /// `None` only while it is being dropped.
+    /// `None` only during drop.
     sleep: Option<runtime::Sleep>,
-    /// Where it was polled first; until then it holds no key.
+    /// The thread that polled it first; `None` until then, while it has no key.
     home: Option<ThreadId>,
 }
 
@@ -82,15 +82,15 @@ impl Future for HomeSleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        assert!(self.is_at_home(), "a sleep was polled away from its core");
+        assert!(self.is_at_home(), "a sleep was polled on another thread than before");
         self.home.get_or_insert_with(|| thread::current().id());
         Pin::new(self.sleep_mut()).poll(cx)
     }
 }
 
 impl Drop for HomeSleep {
-    /// Elsewhere the key could stop a stranger's timer, so there it is forgotten: its timer fires
-    /// once for nothing.
+    /// Forgets the key on another thread, where it could cancel a stranger's timer; the own timer
+    /// then fires once without effect.
     fn drop(&mut self) {
         if !self.is_at_home() {
             std::mem::forget(self.sleep.take());

@@ -16,18 +16,18 @@ use crate::slow_reader::SlowReader;
 use crate::tls::TlsStream;
 use crate::transport::Transport;
 
-/// The state of a connection. Its one lasting owner is the `Connection` or the handler's
-/// callback; tables and groups hold it weakly.
+/// The state of a connection. The `Connection` or the handler's callback owns it; tables and groups
+/// hold it weakly.
 pub(crate) struct ConnectionInner {
     pub(super) transport: Transport,
     pub(super) session: Session,
     pub(super) limits: RefCell<Rc<StreamLimits>>,
-    /// Present on a server's connection.
+    /// `None` if the connection belongs to no server.
     hooks: Option<Rc<ServerHooks>>,
     slow_reader: SlowReader,
-    /// How often somebody has asked for its end.
+    /// Counts the calls of [`close`](Self::close).
     closes: Cell<u32>,
-    /// The program wants to receive even while the server drains.
+    /// Whether the program wants to receive while the server drains.
     pub(super) receives_while_draining: Cell<bool>,
     pub(super) opening: Cell<Opening>,
 }
@@ -61,7 +61,7 @@ impl ConnectionInner {
         polled.map_err(Error::from)
     }
 
-    /// Ends receiving as though the peer had finished behind what has arrived.
+    /// Ends receiving as though the peer had finished after the received bytes.
     pub(crate) fn end_receiving(&self) {
         self.transport.end_receiving();
     }
@@ -71,12 +71,12 @@ impl ConnectionInner {
         self.end_receiving();
     }
 
-    /// Changes whenever somebody asks for the connection's end.
+    /// Returns a number that changes with every call of [`close`](Self::close).
     pub(crate) fn closes(&self) -> u32 {
         self.closes.get()
     }
 
-    /// Says the end, after what is queued: its handler has done all it had to do.
+    /// Finishes sending after the queued bytes, because the handler has ended.
     pub(crate) fn finish(&self) {
         self.transport.shutdown();
     }
@@ -88,7 +88,7 @@ impl ConnectionInner {
     pub(super) fn set_paced(&self, paced: bool) {
         self.stream().set_paced(paced);
         if self.tls().is_some() {
-            // What was decrypted waits here, and the stream knows nothing of it.
+            // Decrypted bytes wait here, and the stream does not know of them.
             self.stream().prompt();
         }
     }
@@ -97,7 +97,7 @@ impl ConnectionInner {
         self.transport.stream()
     }
 
-    /// Why nothing can be sent any more, if it is not our own doing.
+    /// Returns why nothing can be sent any more, unless we ended sending ourselves.
     pub(crate) fn failure(&self) -> Option<Error> {
         self.transport.failure().map(Error::from)
     }
@@ -114,7 +114,8 @@ impl ConnectionInner {
         self.session.id()
     }
 
-    /// Queues a whole message that did not come from the connection's own task.
+    /// Queues a whole message that did not come from the connection's own task, under the
+    /// slow-reader policy.
     pub(crate) fn push(&self, message: Bytes) -> Pushed {
         if self.slow_reader == SlowReader::Drop && self.stream().is_congested() {
             return Pushed::Dropped;
@@ -130,7 +131,8 @@ impl ConnectionInner {
         let mut limits = StreamLimits::clone(&self.limits.borrow());
         change(&mut limits);
         let limits = Rc::new(limits);
-        // First: the stream wakes whoever waits for room, and that may be foreign code which looks here.
+        // Replaced first: the stream wakes whoever waits for room, and a foreign waker may look at
+        // the limits.
         self.limits.replace(Rc::clone(&limits));
         self.transport.stream().set_limits(limits);
     }
@@ -154,5 +156,5 @@ impl Drop for ConnectionInner {
     }
 }
 
-/// A connection as tables and groups keep it.
+/// A weak reference to a connection, for tables and groups.
 pub(crate) type WeakConnection = Weak<ConnectionInner>;

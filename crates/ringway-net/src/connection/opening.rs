@@ -1,4 +1,4 @@
-//! The beginning of a connection, which the end of its server may come upon.
+//! The first bytes of a connection, and how a drain waits for them.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -8,20 +8,20 @@ use ringway_runtime::{now, sleep, spawn_named};
 use super::inner::ConnectionInner;
 use crate::limits;
 
-/// How far a new connection has come.
+/// Whether a connection has received its first bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Opening {
-    /// Nothing yet.
+    /// No bytes have arrived.
     Silent { since: Instant },
-    /// Nothing yet, and receiving ends with what comes first.
+    /// No bytes have arrived; receiving ends after the first ones, because the server drains.
     LastChance,
-    /// Bytes.
+    /// Bytes have arrived.
     Heard,
 }
 
 impl Opening {
-    /// The time for which the first bytes may still be on their way, although the server drains: the peer may
-    /// have connected before it could know.
+    /// Returns how long a draining server still waits for the first bytes: the peer may have
+    /// connected before it could know of the drain.
     fn grace_left(self) -> Option<Duration> {
         let Self::Silent { since } = self else { return None };
         let age = now().saturating_duration_since(since);
@@ -30,7 +30,7 @@ impl Opening {
 }
 
 impl ConnectionInner {
-    /// Bytes have come.
+    /// Notes that bytes have arrived.
     #[inline]
     pub(crate) fn note_bytes(&self) {
         if !matches!(self.opening.get(), Opening::Heard) {
@@ -45,8 +45,9 @@ impl ConnectionInner {
         }
     }
 
-    /// The server drains: what has arrived is still delivered, unless the program wants more. What a
-    /// peer that has just connected says first may be on its way, so it is waited for.
+    /// Begins the drain: ends receiving after the received bytes, unless the program wants to
+    /// receive while draining. A new connection first gets time for the first bytes, which may be
+    /// on their way.
     pub(crate) fn begin_drain(self: &Rc<Self>) {
         let Some(left) = self.opening.get().grace_left() else { return self.end_for_drain() };
         self.opening.set(Opening::LastChance);

@@ -1,4 +1,4 @@
-//! The answer to what was queued.
+//! The result of sending: the pressure of the send queue, and a future that waits for room.
 
 use std::fmt;
 use std::future::IntoFuture;
@@ -10,15 +10,20 @@ use ringway_runtime::io::Pressure;
 use super::inner::ConnectionInner;
 use crate::error::{Error, Kind, Result};
 
-/// The answer of [`Peer::send`](super::Peer::send) and [`Peer::write`](super::Peer::write): the bytes
-/// are queued already. Awaiting it waits until the send queue is below its marks.
+/// The result of [`Peer::send`](super::Peer::send) and [`Peer::write`](super::Peer::write). The
+/// bytes are queued already. Awaiting it waits until the send queue is below its low-water mark, if
+/// it was above the high-water mark.
+///
+/// # Errors
+/// Awaiting fails when the connection has failed or [`shutdown`](super::Peer::shutdown) was called
+/// before.
 pub struct Sending<'a> {
     pub(super) inner: &'a ConnectionInner,
     pub(super) pressure: Pressure,
 }
 
 impl Sending<'_> {
-    /// The fill level of the send queue now.
+    /// Returns the fill level of the send queue right after the bytes were queued.
     pub fn pressure(&self) -> Pressure {
         self.pressure
     }
@@ -49,7 +54,7 @@ impl Future for Drained<'_> {
         }
         match self.inner.transport.poll_drained(cx) {
             Poll::Ready(Ok(())) if self.pressure == Pressure::Closed => {
-                let what = "sending was finished by shutdown(): send before it";
+                let what = "cannot send after shutdown()";
                 Poll::Ready(Err(Error::new(Kind::Closed, what)))
             }
             polled => polled.map_err(Error::from),

@@ -7,14 +7,15 @@ use ringway_runtime::sync::CancellationToken;
 
 use crate::session::ConnectionId;
 
-/// Ties connections to their server. All connections of one core share one of these.
+/// Ties connections to their server. All connections of one core share one value.
 pub(crate) struct ServerHooks {
-    /// The core's place in its server.
+    /// The core's number in its server.
     pub(crate) core: usize,
-    /// Is cancelled when the server is asked to stop.
+    /// Cancelled when the server is asked to stop.
     pub(crate) draining: CancellationToken,
-    /// Runs when a connection has lost its last owner.
+    /// Runs when the last owner of a connection has dropped it.
     pub(crate) on_drop: Box<dyn Fn(ConnectionId)>,
-    /// The server. Only its own code knows the type, so that a connection can be read without it.
+    /// The server, as `Any`: only the server's own code knows the type, so this module does not
+    /// depend on it.
     pub(crate) server: Arc<dyn Any + Send + Sync>,
 }

@@ -17,7 +17,7 @@ use crate::connection::Peer;
 use crate::error::{Error, Kind, Result};
 use crate::framed::{Frames, Payload};
 
-/// Runs until the connection or the last requester is gone.
+/// The future of that task; it runs until the connection or the last requester is gone.
 pub(super) struct Driver<C> {
     shared: Weak<RequesterShared<C>>,
     frames: Frames<C>,
@@ -34,8 +34,9 @@ impl<C> Driver<C> {
         Self { shared, frames, read_id, timer: runtime::sleep(Duration::ZERO) }
     }
 
-    /// Ends requests that are due and sets the timer for the next. A timer that is set too early,
-    /// because its request was answered, is left alone: it fires once a timeout, not once a reply.
+    /// Ends requests whose deadline has passed and arms the timer for the next. A timer that is too
+    /// early, because its request was answered, stays armed: it costs one wake-up per timeout, not
+    /// one per reply.
     fn poll_deadlines(&mut self, shared: &RequesterShared<C>, cx: &mut Context<'_>) {
         let origin = shared.state.borrow().origin;
         shared.expire(runtime::now().saturating_duration_since(origin));
@@ -62,7 +63,7 @@ where
     C: Codec,
     for<'a> C::Item<'a>: Payload,
 {
-    /// Takes what has been received; ready when the connection has ended.
+    /// Handles received replies; ready when the connection has ended.
     fn poll_replies(&mut self, shared: &RequesterShared<C>, cx: &mut Context<'_>) -> Poll<Failure> {
         loop {
             let view = match ready!(self.frames.poll_view(cx)) {
@@ -81,7 +82,7 @@ where
     }
 }
 
-/// The codec is only ever used in place.
+/// Sound because the codec is never pinned.
 impl<C> Unpin for Driver<C> {}
 
 impl<C> Future for Driver<C>
@@ -104,8 +105,8 @@ where
     }
 }
 
-/// Fails what still waits when the driver ends by a panic of the codec's or of `read_id`, or with its
-/// core.
+/// Fails the waiting requests when the driver ends by a panic of the codec or of `read_id`, or with
+/// its core.
 impl<C> Drop for Driver<C> {
     fn drop(&mut self) {
         if let Some(shared) = self.shared.upgrade() {
@@ -115,7 +116,7 @@ impl<C> Drop for Driver<C> {
 }
 
 impl<C> RequesterShared<C> {
-    /// Hands a reply to whoever waits for it; a late one goes to nobody.
+    /// Passes a reply to the caller that waits for it; a late reply is discarded.
     fn complete(&self, payload: &[u8], read_id: &mut Option<ReadId>) -> Result {
         let (id, reply) = match read_id {
             None => (None, payload),
@@ -131,7 +132,7 @@ impl<C> RequesterShared<C> {
         Ok(())
     }
 
-    /// Ends the requests whose deadline is not after `now`.
+    /// Ends the requests whose deadline is at or before `now`.
     fn expire(&self, now: Duration) {
         loop {
             let Some(reply_to) = self.state.borrow_mut().waiting.expire(now) else { return };
@@ -139,7 +140,8 @@ impl<C> RequesterShared<C> {
         }
     }
 
-    /// Tells when the send queue, having been full, has room again; ready when it never will.
+    /// Notifies waiting requests when a congested send queue has room again; ready when it never
+    /// will.
     fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {
         let peer = match &self.state.borrow().peer {
             Ok(peer) if self.is_congested() => Peer::of_inner(Rc::clone(peer.inner())),

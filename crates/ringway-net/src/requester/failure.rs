@@ -1,4 +1,4 @@
-//! Why a connection ended, to be told to many.
+//! The reason why a connection ended, which every waiting request gets.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! Requests that wait for their replies, matched by order or by id.
+//! The requests that wait for their replies, matched by order or by id.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,22 +10,23 @@ use ringway_wire::{IdMatcher, RequestId, SequentialMatcher};
 use super::failure::Failure;
 use crate::error::Result;
 
-/// Where the reply to one request goes.
+/// The sender of the reply to one request.
 pub(super) type ReplyTo = oneshot::Sender<std::result::Result<Bytes, Unanswered>>;
 
-/// Why there is no reply.
+/// Why a request got no reply.
 pub(super) enum Unanswered {
     TimedOut,
     Failed(Failure),
 }
 
-/// Writes `(id, request)` into the payload of a frame.
+/// Writes an id and a request into the payload of a frame.
 pub(super) type WriteId = Box<dyn FnMut(RequestId, &[u8], &mut Vec<u8>)>;
 
 /// Splits the payload of a frame into id and reply.
 pub(super) type ReadId = Box<dyn for<'a> FnMut(&'a [u8]) -> Option<(RequestId, &'a [u8])>>;
 
-/// How replies find their requests. Whoever waits is handed back to be told, or dropped, outside.
+/// Matches replies with their requests. Senders are returned to the caller, which uses or drops
+/// them outside of any borrow.
 pub(super) enum Waiting {
     InOrder(SequentialMatcher<ReplyTo>),
     ById(IdMatcher<ReplyTo>),
@@ -40,7 +41,7 @@ impl Waiting {
         Self::ById(IdMatcher::with_u32_ids(in_flight_max))
     }
 
-    /// Notes who waits for the reply to a request.
+    /// Registers who waits for the reply to a request.
     pub(super) fn begin(
         &mut self,
         now: Duration,
@@ -53,8 +54,8 @@ impl Waiting {
         })
     }
 
-    /// The waiter for a reply that has come: the next one, or that to `id`. Nobody waits for a late
-    /// reply.
+    /// Returns the sender for a received reply: that of the oldest request, or that of `id`; `None`
+    /// for a late reply.
     pub(super) fn complete(&mut self, id: Option<RequestId>) -> Result<Option<ReplyTo>> {
         Ok(match (self, id) {
             (Self::InOrder(matcher), _) => matcher.complete_next()?,
@@ -63,7 +64,7 @@ impl Waiting {
         })
     }
 
-    /// Nobody waits for the reply to `id` any more.
+    /// Removes the request that waits for the reply to `id`.
     pub(super) fn cancel(&mut self, id: RequestId) -> Option<ReplyTo> {
         match self {
             Self::InOrder(matcher) => matcher.cancel(id),
@@ -71,7 +72,7 @@ impl Waiting {
         }
     }
 
-    /// A request whose deadline is not after `now`, and which ends by that.
+    /// Removes a request whose deadline is at or before `now`.
     pub(super) fn expire(&mut self, now: Duration) -> Option<ReplyTo> {
         let expired = match self {
             Self::InOrder(matcher) => matcher.poll_timeout(now),
@@ -87,7 +88,7 @@ impl Waiting {
         }
     }
 
-    /// Ends all requests.
+    /// Removes all requests.
     pub(super) fn fail_all(&mut self) -> Vec<ReplyTo> {
         match self {
             Self::InOrder(matcher) => matcher.fail_all().map(|(_, reply_to)| reply_to).collect(),

@@ -1,4 +1,4 @@
-//! The writer of requests: the codec, and the program's way to carry an id.
+//! The encoder of requests.
 
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
@@ -13,13 +13,13 @@ use crate::limits::SCRATCH_BYTES_KEPT;
 pub(super) struct Writing<C> {
     encoder: C,
     write_id: Option<WriteId>,
-    /// Memory to join id and request in.
+    /// A buffer that joins id and request.
     payload: Vec<u8>,
 }
 
-/// Out of its place, to which it goes back.
+/// A [`Writing`] that was taken out of its cell; drop puts it back.
 pub(super) struct Lent<'a, C> {
-    place: &'a Cell<Option<Writing<C>>>,
+    cell: &'a Cell<Option<Writing<C>>>,
     writing: Option<Writing<C>>,
 }
 
@@ -28,15 +28,17 @@ impl<C> Writing<C> {
         Self { encoder, write_id, payload: Vec::new() }
     }
 
-    /// Takes it out of its place for one request.
+    /// Takes it out of `cell` for one request.
     ///
     /// # Errors
-    /// While another request is being written: by code of the program that makes one itself.
-    pub(super) fn lend(place: &Cell<Option<Self>>) -> Result<Lent<'_, C>> {
-        match place.take() {
-            Some(writing) => Ok(Lent { place, writing: Some(writing) }),
+    /// Fails while another request is being written: code of the program has started a request
+    /// inside.
+    pub(super) fn lend(cell: &Cell<Option<Self>>) -> Result<Lent<'_, C>> {
+        match cell.take() {
+            Some(writing) => Ok(Lent { cell, writing: Some(writing) }),
             None => {
-                let what = "a request was made by what writes another one: `write_id` or a codec";
+                let what =
+                    "a request was started by code that writes another one: `write_id` or a codec";
                 Err(Error::new(Kind::Misuse, what))
             }
         }
@@ -77,6 +79,6 @@ impl<C> DerefMut for Lent<'_, C> {
 
 impl<C> Drop for Lent<'_, C> {
     fn drop(&mut self) {
-        self.place.set(self.writing.take());
+        self.cell.set(self.writing.take());
     }
 }

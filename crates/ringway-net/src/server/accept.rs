@@ -1,4 +1,4 @@
-//! From a listening socket to a connection on the core that should have it.
+//! Accepting: takes connections from a listener and brings them to the cores that serve them.
 
 use std::io;
 use std::net::{IpAddr, Shutdown};
@@ -15,7 +15,7 @@ use super::arrival::Arrival;
 use super::context::CoreContext;
 use super::handshakes::shake_hands;
 use super::log::log;
-use super::seldom::Seldom;
+use super::log_throttle::LogThrottle;
 use super::shared::{Permit, Refusal};
 use super::unix_path::UnixPath;
 use super::until::until;
@@ -23,32 +23,32 @@ use crate::error::is_out_of_descriptors;
 use crate::limits;
 use crate::transport::Transport;
 
-/// How the connections of a listener are to be treated.
+/// The kind of a listener, which decides how its connections are treated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct DoorKind {
+pub(crate) struct ListenerKind {
     pub(crate) tls: bool,
     pub(crate) unix: bool,
 }
 
-/// A listener with what it does to its connections.
-pub(crate) struct Door {
+/// A listener of a server on one core.
+pub(crate) struct ServerListener {
     pub(crate) listener: Listener,
-    pub(crate) kind: DoorKind,
-    /// The file that leads here.
+    pub(crate) kind: ListenerKind,
+    /// The file of a Unix socket, if it has one.
     pub(crate) path: Option<Arc<UnixPath>>,
 }
 
-impl Door {
-    /// Accepts until the server stops, and then whoever has come before. Out of descriptors, the
-    /// runtime pauses and goes on by itself.
+impl ServerListener {
+    /// Accepts until the server stops, then takes the connections that are already queued. When
+    /// descriptors run out, the runtime pauses and continues by itself.
     pub(crate) async fn serve(self, context: Rc<CoreContext>) {
         let _until_closed = context.listeners.begin();
-        let troubles = Seldom::default();
+        let throttle = LogThrottle::default();
         while let Some(accepted) = until(context.stopping.cancelled(), self.listener.accept()).await
         {
             match accepted {
                 Ok(accepted) => let_in(&context, accepted.into(), self.kind),
-                Err(error) => self.cannot_accept(&context, &error, &troubles),
+                Err(error) => self.cannot_accept(&context, &error, &throttle),
             }
         }
         let _not_let_in =
@@ -56,27 +56,29 @@ impl Door {
         drop(self);
     }
 
-    fn cannot_accept(&self, context: &CoreContext, error: &io::Error, troubles: &Seldom) {
+    fn cannot_accept(&self, context: &CoreContext, error: &io::Error, throttle: &LogThrottle) {
         context.count(|share| &share.accept_errors);
-        if let Some(before) = troubles.says() {
+        if let Some(before) = throttle.admit() {
             let open = context.shared.open();
-            log(|| tracing::warn!(%error, open, before, "cannot accept; trying again in a moment"));
+            log(
+                || tracing::warn!(%error, open, before, "cannot accept a connection; retrying soon"),
+            );
         }
     }
 
-    /// A client that the kernel has connected has been promised service: closing the listener on them would
-    /// reset their connections. So nobody else is let in, all of them are taken, and only then
-    /// whoever comes is refused.
+    /// Takes all queued connections before the listener closes: the kernel has completed their
+    /// handshake, and closing the listener would reset them. First the queue is closed to new
+    /// clients, then it is emptied, then new clients are refused.
     async fn let_in_who_is_here(&self, context: &Rc<CoreContext>) {
         if let Some(path) = &self.path {
             path.remove();
         }
         let kept_out = self.listener.with_socket(|socket| self.kind.keep_others_out(&socket));
         kept_out.unwrap_or_else(|error| {
-            log(|| tracing::debug!(%error, "who connects while a listener closes may be reset"));
+            log(|| tracing::debug!(%error, "clients that connect while a listener closes may be reset"));
         });
         if !self.kind.unix {
-            // Those who are half in come in, or do not.
+            // TCP handshakes that are half done complete now, or never.
             let settled = sleep(limits::LAST_CONNECTS_WAIT);
             self.admit_while(context, settled).await;
         }
@@ -84,13 +86,14 @@ impl Door {
             context.lacks_descriptors.cancel();
             self.admit_while(context, sleep(limits::LAST_LOOK_PAUSE)).await;
         }
-        // The listener's own accepts may have been faster; what they took comes within a turn.
+        // An accept of the listener may have taken a connection first; it is delivered within a
+        // turn.
         for _ in 0..limits::LAST_ACCEPT_TURNS {
             self.admit_while(context, yield_now()).await;
         }
     }
 
-    /// Takes all that the kernel has, and then lets it refuse whoever comes.
+    /// Accepts all that the kernel has queued, then lets the kernel refuse new clients.
     fn look_for_the_last(&self, context: &Rc<CoreContext>) -> LastLook {
         let mut last_look = LastLook::All;
         let looked = self.listener.with_socket(|socket| {
@@ -102,12 +105,12 @@ impl Door {
             }
         });
         looked.unwrap_or_else(|error| {
-            log(|| tracing::debug!(%error, "a listener is closed without a look at who waits there"));
+            log(|| tracing::debug!(%error, "a listener closes without accepting its queued connections"));
         });
         last_look
     }
 
-    /// Lets in who comes until `end`.
+    /// Accepts until `end` is ready.
     async fn admit_while(&self, context: &Rc<CoreContext>, end: impl Future<Output = ()>) {
         let mut end = pin!(end);
         while let Some(accepted) = until(end.as_mut(), self.listener.accept()).await {
@@ -119,9 +122,10 @@ impl Door {
     }
 }
 
-impl DoorKind {
-    /// Lets nobody else into the kernel's queue. A Unix socket refuses them. An internet socket drops
-    /// their SYNs, which they repeat after a second: it cannot refuse anybody and keep its queue.
+impl ListenerKind {
+    /// Keeps new clients out of the kernel's queue. A Unix socket refuses them. An internet socket
+    /// drops their SYNs, which they repeat after a second: it cannot refuse clients and keep its
+    /// queue.
     fn keep_others_out(self, socket: &SockRef<'_>) -> io::Result<()> {
         match self.unix {
             true => socket.shutdown(Shutdown::Read),
@@ -129,7 +133,8 @@ impl DoorKind {
         }
     }
 
-    /// Ends the listening, before the descriptor is closed. It would reset whoever is in the queue.
+    /// Stops listening before the descriptor is closed. This would reset connections in the queue,
+    /// so the queue must be empty.
     fn refuse_others(self, socket: &SockRef<'_>) -> io::Result<()> {
         match self.unix {
             true => Ok(()),
@@ -138,8 +143,8 @@ impl DoorKind {
     }
 }
 
-/// A program for the kernel's packet filter: takes every segment but one that opens a connection.
-/// Its opcodes are those of `linux/bpf_common.h`.
+/// A classic BPF program that drops SYN segments and accepts all others. The opcodes are those of
+/// `linux/bpf_common.h`.
 fn no_syn() -> [SockFilter; 5] {
     const LOAD_BYTE: u16 = 0x30;
     const AND: u16 = 0x54;
@@ -157,16 +162,17 @@ fn no_syn() -> [SockFilter; 5] {
     ]
 }
 
-/// What the kernel had when a listener was about to close.
+/// The result of emptying the kernel's queue.
 #[derive(PartialEq)]
 enum LastLook {
-    /// Nobody is left there.
+    /// The queue is empty.
     All,
-    /// There is no descriptor for who is left. Connections that end make room.
+    /// Connections are left in the queue, but no descriptor is free. Connections that end free
+    /// some.
     NoDescriptor,
 }
 
-/// Takes connections until the kernel has none, or gives none.
+/// Accepts connections until the kernel's queue is empty or an accept fails.
 fn take_all(socket: &SockRef<'_>, mut take: impl FnMut(Socket)) -> LastLook {
     for _ in 0..limits::LAST_ACCEPTS_MAX {
         match socket.accept() {
@@ -183,13 +189,13 @@ fn is_of_that_client_only(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted)
 }
 
-/// Whoever panics at a new connection, what makes its handler or what listens to the log, costs that
-/// connection and not the listener.
-fn let_in(context: &Rc<CoreContext>, arrival: Arrival, kind: DoorKind) {
-    contain("what was to serve a connection", || admit(context, arrival, kind));
+/// Admits a connection. A panic of the code that makes its handler, or of a log subscriber, ends
+/// that connection and not the listener.
+fn let_in(context: &Rc<CoreContext>, arrival: Arrival, kind: ListenerKind) {
+    contain("the start of serving a connection", || admit(context, arrival, kind));
 }
 
-fn admit(context: &Rc<CoreContext>, arrival: Arrival, kind: DoorKind) {
+fn admit(context: &Rc<CoreContext>, arrival: Arrival, kind: ListenerKind) {
     let shared = &context.shared;
     let own = context.number;
     context.count(|share| &share.accepted);
@@ -204,7 +210,7 @@ fn admit(context: &Rc<CoreContext>, arrival: Arrival, kind: DoorKind) {
         Ok(permit) => permit,
         Err(refusal) => return refuse(context, refusal, address),
     };
-    // The one listener of a Unix path has all connections, so it spreads them evenly.
+    // A Unix path has one listener with all connections, so it spreads them evenly.
     match shared.core_for(own, kind.unix) {
         target if target == own => arrive(context, arrival, permit, kind),
         target => hand_over(context, target, arrival, permit, kind),
@@ -214,20 +220,20 @@ fn admit(context: &Rc<CoreContext>, arrival: Arrival, kind: DoorKind) {
 fn refuse(context: &CoreContext, refusal: Refusal, address: Option<IpAddr>) {
     context.count(|share| &share.refused);
     let what = match refusal {
-        Refusal::ConnectionsMax => "the server has as many connections as it may",
-        Refusal::PerAddressMax => "the address has as many connections as it may",
-        Refusal::Gone => "it has left again, so it cannot be told whose it was",
+        Refusal::ConnectionsMax => "the server has reached connections_max",
+        Refusal::PerAddressMax => "the address has reached connections_per_address_max",
+        Refusal::Gone => "the peer has already left, and its address with it",
     };
-    tracing::debug!(?address, "{what}: one more is closed at once");
+    tracing::debug!(?address, "connection refused: {what}");
 }
 
-/// Gives a connection to another core; one that does not take it is behind, so it stays here.
+/// Moves a connection to another core; it stays here if that core's mailbox is full.
 fn hand_over(
     context: &Rc<CoreContext>,
     target: usize,
     arrival: Arrival,
     mut permit: Permit,
-    kind: DoorKind,
+    kind: ListenerKind,
 ) {
     permit.move_to(target);
     let parcel = Arc::new(Mutex::new(Some((arrival, permit))));
@@ -237,10 +243,10 @@ fn hand_over(
     let (shared, sent) = (Arc::clone(&context.shared), Arc::clone(&parcel));
     let there = async move || {
         let Some((arrival, permit)) = unpack(&sent) else { return };
-        // Before anybody can see that it has arrived.
+        // Counted first, so that statistics never show the connection without its handover.
         shared.core(target).handed_off.fetch_add(1, Ordering::Relaxed);
         let Some(context) = CoreContext::current() else {
-            // It was aborted in the meantime.
+            // The server was aborted meanwhile.
             shared.core(target).refused.fetch_add(1, Ordering::Relaxed);
             return;
         };
@@ -255,8 +261,8 @@ fn hand_over(
     }
 }
 
-/// A connection has reached the core where it will live.
-fn arrive(context: &Rc<CoreContext>, arrival: Arrival, permit: Permit, kind: DoorKind) {
+/// Opens a connection on the core that serves it.
+fn arrive(context: &Rc<CoreContext>, arrival: Arrival, permit: Permit, kind: ListenerKind) {
     let stream = match arrival.into_stream(&context.limits) {
         Ok(stream) => stream,
         Err(error) => {
@@ -264,8 +270,8 @@ fn arrive(context: &Rc<CoreContext>, arrival: Arrival, permit: Permit, kind: Doo
             return tracing::debug!(%error, "an accepted connection cannot be opened");
         }
     };
-    // Whatever becomes of it from here on, its handshake, its handler or what is left to send: it
-    // counts until its descriptor is closed.
+    // The permit covers the handshake, the handler and the remaining sends: it is dropped when the
+    // descriptor is closed.
     stream.hold_until_closed(permit);
     match context.shared.settings.tls.clone() {
         Some(tls) if kind.tls => {

@@ -1,4 +1,4 @@
-//! A connection between the kernel and the core that will have it.
+//! A connection between its accept and the core that serves it.
 
 use std::io;
 use std::net::IpAddr;
@@ -8,16 +8,16 @@ use std::rc::Rc;
 use ringway_runtime::io::{Accepted, Stream, StreamLimits};
 use socket2::{SockRef, Socket};
 
-/// An accepted connection that has no owner yet; can be given to another core.
+/// An accepted connection that has no owner yet and can move to another core.
 pub(crate) enum Arrival {
-    /// Handed out by the listener.
+    /// The listener has returned it.
     Accepted(Accepted),
-    /// Taken from the kernel's queue when the listener was about to close.
+    /// Taken directly from the kernel's queue of a closing listener.
     Taken(OwnedFd),
 }
 
 impl Arrival {
-    /// The IP address that it comes from; `None` on a Unix socket, and when the peer is gone.
+    /// Returns the peer's IP address; `None` on a Unix socket, and when the peer is gone.
     pub(crate) fn ip(&self) -> Option<IpAddr> {
         let peer = match self {
             Self::Accepted(accepted) => accepted.peer_addr(),
@@ -26,7 +26,7 @@ impl Arrival {
         Some(peer.ok()?.as_socket()?.ip())
     }
 
-    /// Makes it a stream of the calling core.
+    /// Makes a stream of the calling core.
     pub(crate) fn into_stream(self, limits: &Rc<StreamLimits>) -> io::Result<Stream> {
         match self {
             Self::Accepted(accepted) => accepted.into_stream(limits),

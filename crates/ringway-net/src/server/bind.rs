@@ -1,4 +1,4 @@
-//! The addresses of a server, held from the moment they are named.
+//! The addresses of a server, bound from the moment they are given.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -14,16 +14,16 @@ use crate::address::{Address, unix_sock_addr};
 use crate::error::{Error, Result};
 use crate::limits;
 
-/// The addresses of one server, in the order in which they were named.
+/// The addresses of one server, in the order in which they were given.
 #[derive(Debug, Default)]
 pub(crate) struct Bindings {
     list: Vec<Binding>,
 }
 
-/// One address, and what keeps others off it until the cores listen there.
+/// One address, and the sockets that reserve it until the cores listen.
 #[derive(Debug)]
 pub(crate) struct Binding {
-    /// With the port that the kernel gave.
+    /// The address with its real port.
     pub(crate) address: Address,
     pub(crate) held: Held,
 }
@@ -34,22 +34,22 @@ pub(crate) enum Held {
         wanted: Wanted,
         reserves: Vec<Reserve>,
     },
-    /// Listening already: clients wait until it is accepted from.
+    /// The socket listens already: clients wait until the server accepts.
     Unix {
         listening: Socket,
         path: Option<Arc<UnixPath>>,
     },
 }
 
-/// An internet address as it was asked for.
+/// An internet address as it was requested.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     address: Address,
-    /// The addresses that its host resolves to: one, or those of a name.
+    /// The addresses that the host resolves to: one, or several for a name.
     hosts: Vec<SocketAddr>,
 }
 
-/// A bound socket that neither listens nor sends.
+/// A bound socket that reserves an address; it neither listens nor sends.
 #[derive(Debug)]
 pub(crate) struct Reserve {
     pub(crate) socket: Socket,
@@ -58,8 +58,8 @@ pub(crate) struct Reserve {
 }
 
 impl Bindings {
-    /// Takes one more address. Port 0 means the port of an earlier address where that is free for this
-    /// one, else any.
+    /// Adds an address. Port 0 means the port of an earlier address if that is free for this one,
+    /// or any port.
     pub(crate) fn add(&mut self, address: Address) -> Result {
         if let Address::Unix(path) = &address {
             let held = patiently(|| Held::unix(path, &address))?;
@@ -99,12 +99,13 @@ impl Bindings {
         })
     }
 
-    /// Whether IPv6 wildcards of `wanted` have to leave IPv4 to somebody else.
+    /// Whether IPv6 wildcards of `wanted` must leave IPv4 to another address.
     fn has_v4_for(&self, wanted: &Wanted) -> bool {
         wanted.has_v4() || self.inet().any(|(other, ..)| other.has_v4() && other.could_meet(wanted))
     }
 
-    /// IPv6 wildcards that were named before `wanted` took IPv4 as well; they are bound anew without.
+    /// Rebinds earlier IPv6 wildcards that also took IPv4 without IPv4, so that `wanted` can have
+    /// it.
     fn leave_v4_to(&mut self, wanted: &Wanted) -> Result {
         for binding in &mut self.list {
             let Held::Inet { wanted: other, reserves } = &mut binding.held else { continue };
@@ -121,7 +122,8 @@ impl Bindings {
         Ok(())
     }
 
-    /// The port of the earlier addresses, if `wanted` asks for any port and could have the same.
+    /// Returns the port of the earlier addresses, if `wanted` takes any port and does not overlap
+    /// with them.
     fn shared_port(&self, wanted: &Wanted) -> Option<u16> {
         let overlaps = |(other, ..): (&Wanted, &[Reserve], u16)| other.overlaps(wanted);
         if wanted.asks_for_port() || self.inet().any(overlaps) {
@@ -134,7 +136,7 @@ impl Bindings {
         let has_v4 = self.has_v4_for(&wanted);
         let port = wanted.address.port().unwrap_or(0);
         let mut bound = patiently(|| wanted.bind(port, has_v4));
-        // The port that the first address of a name was given may be taken on the next.
+        // The port that the first address of a name got may be taken on the next one.
         for _ in 0..limits::SHARED_PORT_TRIES {
             if bound.is_ok() || wanted.asks_for_port() || wanted.hosts.len() == 1 {
                 break;
@@ -145,8 +147,9 @@ impl Bindings {
         Ok(())
     }
 
-    /// The port found for the earlier addresses is not free for `wanted`: looks for one that is free for
-    /// all of them, and gives `wanted` one of its own where none is found or some port was asked for.
+    /// Looks for one port that is free for `wanted` and all earlier addresses, because theirs is
+    /// not. If there is none, or an earlier address asks for a certain port, `wanted` gets a port
+    /// of its own.
     fn move_to_one_port_with(&mut self, wanted: Wanted) -> Result {
         if self.inet().any(|(other, ..)| other.asks_for_port()) {
             return self.push_with_port_of_its_own(wanted);
@@ -169,7 +172,7 @@ impl Bindings {
         self.push_with_port_of_its_own(wanted)
     }
 
-    /// Puts `anew` in the places of the internet addresses, and what is left over behind them all.
+    /// Replaces the internet addresses by those of `anew`, and appends the rest.
     fn replace_inet(&mut self, anew: Self) {
         let mut anew = anew.list.into_iter();
         for binding in &mut self.list {
@@ -217,19 +220,19 @@ impl Wanted {
         self.hosts.iter().any(SocketAddr::is_ipv4)
     }
 
-    /// Whether it is to have a certain port.
+    /// Whether it asks for a certain port.
     fn asks_for_port(&self) -> bool {
         self.address.port() != Some(0)
     }
 
-    /// Whether the two may come to be bound on one port, as far as ports say.
+    /// Whether the two may be bound to the same port.
     fn could_meet(&self, other: &Self) -> bool {
         let same_port = self.address.port() == other.address.port();
         let free_port = !self.asks_for_port() || !other.asks_for_port();
         self.is_datagram() == other.is_datagram() && (same_port || free_port)
     }
 
-    /// Whether the two cannot have the same port.
+    /// Whether the two cannot share a port.
     fn overlaps(&self, other: &Self) -> bool {
         let overlap = |one: IpAddr, other: IpAddr| {
             let is_wide = one.is_unspecified() || other.is_unspecified();
@@ -239,7 +242,7 @@ impl Wanted {
         self.is_datagram() == other.is_datagram() && hosts.any(|(a, b)| overlap(a.ip(), b.ip()))
     }
 
-    /// Binds all of its hosts on one port; of several, those that this machine does not have now
+    /// Binds all of its hosts to one port. If there are several, hosts that this machine lacks
     /// (such as `::1` where IPv6 is off) are left out.
     fn bind(&self, port: u16, has_v4: bool) -> Result<Binding> {
         let mut reserves: Vec<Reserve> = Vec::new();
@@ -266,11 +269,12 @@ impl Wanted {
 }
 
 impl Reserve {
-    /// Binds a socket that never listens. It is bound alone, so that a port in use is found, and lets
-    /// the cores' sockets join afterwards.
+    /// Binds a socket that never listens. It is bound exclusively, so that a port in use is found,
+    /// and then lets the sockets of the cores share the port.
     fn new(at: SocketAddr, datagram: bool, only_v6: bool) -> io::Result<Self> {
         let socket = match Self::bind(at, datagram, only_v6, false) {
-            // Connections of an earlier server may linger; only for their sake is the port shared.
+            // Connections of an earlier server may linger on the port; only then is the address
+            // reused.
             Err(error) if error.kind() == io::ErrorKind::AddrInUse && !datagram => {
                 Self::bind(at, datagram, only_v6, true)?
             }
@@ -298,8 +302,8 @@ impl Reserve {
     }
 }
 
-/// Takes an address. One in use may still belong to a process that has just been killed, whose sockets the
-/// kernel closes a moment later; so this is tried for a while.
+/// Takes an address, and retries for a while if it is in use: it may belong to a process that was
+/// just killed, whose sockets the kernel closes a moment later.
 fn patiently<T>(take: impl Fn() -> Result<T>) -> Result<T> {
     let began = Instant::now();
     loop {
@@ -316,9 +320,9 @@ fn is_v6_wildcard(address: &SockAddr) -> bool {
     address.as_socket_ipv6().is_some_and(|address| address.ip().is_unspecified())
 }
 
-/// Whether the error says that this machine does not have such an address.
+/// Whether this machine does not have the address.
 fn is_missing(error: &io::Error) -> bool {
-    /// "Address family not supported by protocol", on every Linux architecture but those of old.
+    /// "Address family not supported by protocol", on every current Linux architecture.
     const EAFNOSUPPORT: i32 = 97;
     let is_unknown_family = error.raw_os_error() == Some(EAFNOSUPPORT);
     error.kind() == io::ErrorKind::AddrNotAvailable || is_unknown_family

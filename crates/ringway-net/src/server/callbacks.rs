@@ -1,4 +1,4 @@
-//! Serving connections by callbacks, without a task each.
+//! Serving connections with callbacks, without a task for each.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,7 +15,7 @@ use crate::session::ConnectionId;
 use crate::spans;
 use crate::tls::TlsStream;
 
-/// Every connection gets a handler that `make` makes.
+/// Makes the `Serve` that gives every connection a handler made by `make`.
 pub(crate) fn one_each<H: Handler>(make: impl Fn() -> H + 'static) -> Serve {
     Box::new(move |context, connection| serve(context, connection, &make))
 }
@@ -52,7 +52,7 @@ struct Served<H> {
     context: Rc<CoreContext>,
     handler: H,
     peer: Peer,
-    /// How the stream under TLS has ended, behind plaintext that waits still.
+    /// How the stream under TLS has ended, while plaintext still waits.
     last: Option<io::Result<()>>,
 }
 
@@ -75,14 +75,14 @@ impl<H: Handler> Served<H> {
         let closes = self.peer.inner().closes();
         self.handler.on_open(&self.peer);
         match self.goes_on(closes) {
-            // What came with the end of the handshake.
+            // Plaintext may have come with the end of the handshake.
             Next::Continue if self.peer.is_tls() => self.deliver_decrypted(),
             next => next,
         }
     }
 
-    /// Calls the handler. The last call is followed by the word that this was all, unless the
-    /// connection has failed.
+    /// Calls the handler. After the last call sending is finished, unless the connection has
+    /// failed.
     fn deliver(&mut self, incoming: Incoming) -> Next {
         let closes = self.peer.inner().closes();
         match incoming {
@@ -97,8 +97,8 @@ impl<H: Handler> Served<H> {
         self.goes_on(closes)
     }
 
-    /// Ends at once when the handler has asked for it. When others have, or the server drains, the
-    /// stream tells the end behind what has arrived.
+    /// Ends at once if the handler has asked for it during its call. If others have asked, or the
+    /// server drains, the stream reports the end after the received bytes.
     fn goes_on(&mut self, closes: u32) -> Next {
         match self.peer.inner().closes() == closes {
             true => Next::Continue,
@@ -117,7 +117,7 @@ impl<H: Handler> Served<H> {
         Next::Close
     }
 
-    /// The same with ciphertext.
+    /// Delivers an event of a TLS connection: decrypts its bytes first.
     fn decrypt(&mut self, incoming: Incoming) -> Next {
         let inner = Rc::clone(self.peer.inner());
         let Some(tls) = inner.tls() else { return Next::Close };
@@ -134,7 +134,7 @@ impl<H: Handler> Served<H> {
         self.deliver_decrypted()
     }
 
-    /// Delivers plaintext until none is left, or the connection is to be read no further for now.
+    /// Delivers plaintext until none is left, or until receiving must wait for room.
     fn deliver_decrypted(&mut self) -> Next {
         let inner = Rc::clone(self.peer.inner());
         let Some(tls) = inner.tls() else { return Next::Close };
@@ -150,7 +150,7 @@ impl<H: Handler> Served<H> {
         Next::Continue
     }
 
-    /// Tells the end, if it has come: that of the session, or else that of the stream.
+    /// Delivers the end, if it has come: that of the session, or else that of the stream.
     fn tell_end(&mut self, tls: &TlsStream) -> Next {
         match self.last.take() {
             Some(Err(error)) if tls.end().is_none() => {
@@ -167,7 +167,7 @@ impl<H: Handler> Served<H> {
     }
 }
 
-/// Runs a callback; `None` when it panicked.
+/// Runs a callback; returns `None` if it panicked.
 fn contain<T>(context: &CoreContext, id: ConnectionId, call: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(value) => Some(value),

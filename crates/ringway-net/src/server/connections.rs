@@ -9,7 +9,7 @@ use crate::connection::{ConnectionInner, WeakConnection};
 use crate::limits;
 use crate::session::ConnectionId;
 
-/// The connections of a core, found by the slot in their ids. Their owners are elsewhere.
+/// The connections of a core, indexed by the slot in their ids. It does not own them.
 pub(crate) struct Connections {
     slots: RefCell<Slots>,
 }
@@ -17,7 +17,7 @@ pub(crate) struct Connections {
 struct Slots {
     core: CoreNumber,
     list: Vec<Slot>,
-    /// The one that has been free for longest comes first.
+    /// Free slots; the one that has been free for longest comes first.
     free: VecDeque<u32>,
 }
 
@@ -31,8 +31,8 @@ impl Connections {
         Self { slots: RefCell::new(Slots::new(core)) }
     }
 
-    /// An id for a new connection; `None` when there are as many as a core can have. Once the connection
-    /// is made, it [`enters`](Self::enter).
+    /// Reserves an id for a new connection; `None` when the core has reached its limit. When the
+    /// connection exists, [`enter`](Self::enter) adds it.
     pub(crate) fn reserve(&self) -> Option<ConnectionId> {
         self.slots.borrow_mut().reserve()
     }
@@ -41,14 +41,14 @@ impl Connections {
         self.slots.borrow_mut().list[inner.id().slot()].inner = Rc::downgrade(inner);
     }
 
-    /// The connection, if it is still open.
+    /// Finds an open connection.
     pub(crate) fn find(&self, id: ConnectionId) -> Option<Rc<ConnectionInner>> {
         let slots = self.slots.borrow();
         let inner = slots.list.get(id.slot())?.inner.upgrade()?;
         (inner.id() == id).then_some(inner)
     }
 
-    /// The connections that somebody owns now.
+    /// Returns the connections that have an owner.
     pub(crate) fn owned(&self) -> Vec<Rc<ConnectionInner>> {
         self.slots.borrow().list.iter().filter_map(|slot| slot.inner.upgrade()).collect()
     }
@@ -58,7 +58,7 @@ impl Connections {
         self.slots.borrow().list.iter().all(|slot| slot.inner.strong_count() == 0)
     }
 
-    /// A connection has lost its owner.
+    /// Frees the slot of a connection whose owner has dropped it.
     pub(crate) fn forget(&self, id: ConnectionId) {
         let freed = self.slots.borrow_mut().free(id);
         drop(freed);
@@ -82,8 +82,8 @@ impl Slots {
         Some(ConnectionId::new(self.core.get(), slot, self.list[slot as usize].reuse))
     }
 
-    /// The connection's memory, to be freed outside of the borrow. A slot whose ids are used up is not
-    /// used again.
+    /// Frees a slot and returns the connection's memory, to be dropped outside of the borrow. A
+    /// slot whose ids are used up is not reused.
     fn free(&mut self, id: ConnectionId) -> WeakConnection {
         let slot = &mut self.list[id.slot()];
         if let Some(next) = slot.reuse.checked_add(1) {
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_of_one_core_take_turns_over_its_slots_and_never_come_again() {
+    fn slots_are_reused_in_turn_and_ids_never_repeat() {
         let called = CoreNumber::take(1).expect("a number").remove(0);
         let core = called.get();
         let mut slots = Slots::new(called);

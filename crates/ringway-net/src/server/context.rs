@@ -1,4 +1,4 @@
-//! The state of a server on one core: its connections, their limits, whether it drains.
+//! The state of a server on one core.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,8 +10,8 @@ use ringway_runtime::sync::CancellationToken;
 
 use super::connections::Connections;
 use super::core_number::CoreNumber;
+use super::log_throttle::LogThrottle;
 use super::running::Running;
-use super::seldom::Seldom;
 use super::shared::{CoreShare, ServerShared};
 use crate::connection::{Connection, ConnectionInner, ServerHooks};
 use crate::limits;
@@ -22,30 +22,29 @@ thread_local! {
     static CONTEXT: RefCell<Option<Rc<CoreContext>>> = const { RefCell::new(None) };
 }
 
-/// Hands a new connection to the program.
+/// Passes a new connection to the program.
 pub(crate) type Serve = Box<dyn Fn(&Rc<CoreContext>, Connection)>;
 
-/// One of these a core.
+/// The state of a server on one core: connections, limits, phase.
 pub(crate) struct CoreContext {
     pub(crate) number: usize,
     pub(crate) shared: Arc<ServerShared>,
     pub(crate) limits: Rc<StreamLimits>,
-    /// No more connections are accepted.
+    /// Cancelled when no more connections are accepted.
     pub(crate) stopping: CancellationToken,
-    /// Who has come can be let in only when connections have ended.
+    /// Cancelled when queued connections can be accepted only after others have ended.
     pub(crate) lacks_descriptors: CancellationToken,
-    /// The server was asked to stop.
+    /// Cancelled when the server begins to drain.
     pub(crate) draining: CancellationToken,
-    /// Whoever has not ended is cut off.
+    /// Cancelled when the remaining connections are aborted.
     pub(crate) aborting: CancellationToken,
-    /// Tasks that bring in something new until the server stops: one a listener, one a datagram
-    /// socket.
+    /// Tasks that accept connections, one per listener.
     pub(crate) listeners: Running,
     pub(crate) datagrams: Running,
-    /// TLS connections that are not open yet.
+    /// TLS handshakes under way.
     pub(crate) handshakes: Handshakes,
-    /// When it was last said that a connection was lost on its way here.
-    pub(crate) lost: Seldom,
+    /// Limits the log message about connections without a slot.
+    pub(crate) slots_full: LogThrottle,
     pub(crate) connections: Rc<Connections>,
     hooks: Rc<ServerHooks>,
     serve: Serve,
@@ -78,30 +77,30 @@ impl CoreContext {
             aborting: CancellationToken::new(),
             listeners: Running::default(),
             datagrams: Running::default(),
-            lost: Seldom::default(),
+            slots_full: LogThrottle::default(),
             connections,
             hooks: Rc::new(hooks),
             serve,
         })
     }
 
-    /// Makes this the context of the calling core.
+    /// Installs this as the context of the calling core.
     pub(crate) fn install(self: &Rc<Self>) {
         CONTEXT.set(Some(Rc::clone(self)));
     }
 
-    /// The context of the calling core, while its server runs there.
+    /// Returns the context of the calling core, while a server runs there.
     pub(crate) fn current() -> Option<Rc<Self>> {
         CONTEXT.with_borrow(Option::clone)
     }
 
-    /// Takes the context away from the calling core.
+    /// Removes the context of the calling core.
     pub(crate) fn uninstall() {
         let former = CONTEXT.take();
         drop(former);
     }
 
-    /// The counters of this core.
+    /// Returns the counters of this core.
     pub(crate) fn share(&self) -> &CoreShare {
         self.shared.core(self.number)
     }
@@ -110,17 +109,20 @@ impl CoreContext {
         which(self.share()).fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Registers a connection and hands it to the program.
+    /// Registers a connection and passes it to the program.
     pub(crate) fn open(self: &Rc<Self>, transport: Transport) {
         let Some(id) = self.connections.reserve() else {
             self.count(|share| &share.refused);
-            if let Some(before) = self.lost.says() {
+            if let Some(before) = self.slots_full.admit() {
                 let max = limits::SLOTS_MAX;
-                tracing::warn!(before, "a core has {max} connections: one more is closed");
+                tracing::warn!(
+                    before,
+                    "a core has reached its limit of {max} connections; a new one is closed"
+                );
             }
             return;
         };
-        // Whoever answers reads no further while its answers are not taken.
+        // A server must not read from a peer that does not read its replies.
         transport.stream().set_paced(true);
         let (limits, hooks) = (Rc::clone(&self.limits), Rc::clone(&self.hooks));
         let policy = self.shared.settings.slow_reader;

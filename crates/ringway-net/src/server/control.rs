@@ -1,7 +1,7 @@
-//! The life of a server, as its handles, its supervisor and its cores see it.
+//! The phases of a server, shared by its handles, its supervisor and its cores.
 //!
-//! What the cores are to do is a state that each of them looks at, not a message that a full mailbox
-//! could refuse: a core waits for the phase with a waker, and waking is never refused.
+//! A phase is state that every core looks at, not a message that a full mailbox could refuse: a
+//! core waits for a phase with a waker, and waking cannot fail.
 
 use std::mem;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -13,43 +13,43 @@ use ringway_runtime::{Deadline, contain, drop_contained};
 
 use crate::error::{Error, Result};
 
-/// Only ever forwards.
+/// The phases of a server. A server only moves forward.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) enum Phase {
     #[default]
     Running,
-    /// A shutdown was asked for; everything goes on until its delay is over.
+    /// A shutdown was requested; the server still serves normally until `drain_delay` has passed.
     Asked,
     Draining,
     Aborting,
     Ended,
 }
 
-/// The phase, for threads and cores to change and to wait for.
+/// The current phase, which threads and cores change and wait for.
 pub(crate) struct Control {
     state: Mutex<ControlState>,
     changed: Condvar,
-    /// The phase once more, for those who only look at it.
+    /// A copy of the phase that can be read without the lock.
     phase: AtomicU8,
 }
 
 struct ControlState {
     phase: Phase,
-    /// How far each core has come.
+    /// The progress of each core.
     cores: Vec<CoreProgress>,
-    /// The program is still to be told, or is being told, that the server was asked to stop.
+    /// Whether shutdown hooks of the program have still to return.
     hooks_pending: bool,
-    /// Why the server ended on its own; the first who waits gets it.
+    /// Why the server ended on its own; the first waiter gets it.
     failure: Option<Error>,
-    /// Tasks that wait for the end, each by a number of its own.
+    /// Wakers of tasks that wait for the end, with their numbers.
     waiting: Vec<(u64, Waker)>,
-    /// The number of the next one.
+    /// The number of the last waiter.
     next_waiter: u64,
 }
 
 #[derive(Default)]
 struct CoreProgress {
-    /// The latest phase with which the core is done.
+    /// The latest phase that the core has completed.
     done: Phase,
     /// Wakes the core when the phase changes.
     waker: Option<Waker>,
@@ -68,12 +68,12 @@ impl Control {
         Self { state: Mutex::new(state), changed: Condvar::new(), phase: AtomicU8::new(0) }
     }
 
-    /// Goes forward to `phase`; going back is ignored.
+    /// Moves forward to `phase`; an earlier phase is ignored.
     pub(crate) fn advance(&self, phase: Phase) {
         self.change(|state| state.phase = state.phase.max(phase));
     }
 
-    /// A core is done with a phase, so far as it can be.
+    /// Notes that a core has completed a phase.
     pub(crate) fn core_done(&self, core: usize, phase: Phase) {
         self.change(|state| {
             let done = &mut state.cores[core].done;
@@ -81,7 +81,7 @@ impl Control {
         });
     }
 
-    /// The program was told of the shutdown, or is not to be told any more.
+    /// Notes that the shutdown hooks have returned or will not run.
     pub(crate) fn hooks_done(&self) {
         self.change(|state| state.hooks_pending = false);
     }
@@ -94,13 +94,13 @@ impl Control {
             waiting = mem::take(&mut state.waiting);
         });
         for (_, waker) in waiting {
-            contain("what waits for the server's end", || waker.wake());
+            contain("a waker of a task that waits for the server's end", || waker.wake());
         }
     }
 
-    /// Ready when the server has ended; for the one who waits by the number in `waiter`.
+    /// Polls for the server's end. `waiter` holds the number of the calling task.
     pub(crate) fn poll_ended(&self, waiter: &mut Option<u64>, cx: &Context<'_>) -> Poll<Result> {
-        let mut stale = Some(cx.waker().clone()); // foreign code, like its drop: not under the lock
+        let mut stale = Some(cx.waker().clone()); // cloned and dropped outside of the lock: foreign code
         let mut state = self.lock();
         let polled = match state.phase {
             Phase::Ended => Poll::Ready(state.failure.take().map_or(Ok(()), Err)),
@@ -120,7 +120,7 @@ impl Control {
         polled
     }
 
-    /// Nobody waits by this number any more.
+    /// Removes the waker of a task that no longer waits.
     pub(crate) fn leave(&self, waiter: Option<u64>) {
         let left = self.lock().take_waiter(waiter);
         drop_contained("a waker", left);
@@ -140,7 +140,7 @@ impl Control {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// The last connection has gone: whoever waits for the server to be empty looks again.
+    /// Wakes those who wait for the server to be empty, because the last connection has gone.
     pub(crate) fn emptied(&self) {
         if self.phase.load(Ordering::SeqCst) >= Phase::Draining as u8 {
             self.change(|_| {});
@@ -151,7 +151,8 @@ impl Control {
         self.lock().phase
     }
 
-    /// Ready when the phase is `phase` or a later one; for the one task by which `core` follows it.
+    /// Polls for `phase` or a later one. Only the one task that follows the phases on `core` may
+    /// call this.
     pub(crate) fn poll_phase(&self, core: usize, phase: Phase, cx: &Context<'_>) -> Poll<Phase> {
         let mut state = self.lock();
         if state.phase >= phase {
@@ -166,19 +167,19 @@ impl Control {
         self.wait_while(Deadline::NEVER, |state| state.phase < phase)
     }
 
-    /// Blocks until `until`, or until the phase is later than `phase`.
+    /// Blocks until the phase is later than `phase`, or until the deadline.
     pub(crate) fn wait_past(&self, phase: Phase, until: Deadline) -> Phase {
         self.wait_while(until, |state| state.phase <= phase)
     }
 
-    /// Blocks until the program has run its shutdown hooks, the phase is later than [`Phase::Asked`], or
-    /// `until`.
+    /// Blocks until the shutdown hooks have returned, the phase is later than [`Phase::Asked`], or
+    /// the deadline.
     pub(crate) fn wait_for_hooks(&self, until: Deadline) {
         self.wait_while(until, |state| state.phase <= Phase::Asked && state.hooks_pending);
     }
 
-    /// Blocks until every core is done with draining, the program has run its shutdown hooks and `is_empty`
-    /// says so; false if the phase was a later one, or the time `until`, before that.
+    /// Blocks until every core has drained, the shutdown hooks have returned and `is_empty` returns
+    /// true. Returns false if a later phase or the deadline came first.
     pub(crate) fn wait_drained(&self, until: Deadline, is_empty: impl Fn() -> bool) -> bool {
         let is_busy = |state: &ControlState| {
             state.hooks_pending || !state.all_done(Phase::Draining) || !is_empty()
@@ -187,7 +188,7 @@ impl Control {
         !is_busy(&self.lock())
     }
 
-    /// Blocks until every core is done with aborting, or until `until`.
+    /// Blocks until every core has aborted its connections, or until the deadline.
     pub(crate) fn wait_aborted(&self, until: Deadline) {
         self.wait_while(until, |state| !state.all_done(Phase::Aborting));
     }
@@ -216,13 +217,13 @@ impl Control {
     }
 }
 
-/// One wait; a longer one is made of several, as the clock of the system has an end.
+/// The longest single wait; a longer one is split, because the clock of the system could overflow.
 const LONG: Duration = Duration::from_secs(3_600);
 
 impl ControlState {
     fn take_waiter(&mut self, number: Option<u64>) -> Option<Waker> {
-        let place = self.waiting.iter().position(|(waiter, _)| Some(*waiter) == number)?;
-        Some(self.waiting.swap_remove(place).1)
+        let index = self.waiting.iter().position(|(waiter, _)| Some(*waiter) == number)?;
+        Some(self.waiting.swap_remove(index).1)
     }
 
     fn all_done(&self, phase: Phase) -> bool {
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_ends_with_a_later_phase_or_its_time() {
+    fn delay_ends_at_a_later_phase_or_its_deadline() {
         let control = Control::new(1, false);
         control.advance(Phase::Asked);
         let now = after(Duration::ZERO);
@@ -263,13 +264,13 @@ mod tests {
     }
 
     #[test]
-    fn a_drain_waits_for_the_cores_the_hooks_and_the_connections() {
+    fn drain_waits_for_cores_hooks_and_connections() {
         let control = Control::new(2, true);
         let has_drained = |is_empty| control.wait_drained(after(Duration::ZERO), || is_empty);
         control.advance(Phase::Draining);
         control.core_done(0, Phase::Draining);
         control.hooks_done();
-        assert!(!has_drained(true), "a core has not");
+        assert!(!has_drained(true), "a core has not drained");
         control.core_done(1, Phase::Ended);
         assert!(!has_drained(false), "a connection is left");
         assert!(has_drained(true));
@@ -279,13 +280,13 @@ mod tests {
     }
 
     #[test]
-    fn a_later_phase_ends_the_wait_for_what_has_not_happened() {
+    fn later_phase_ends_every_wait() {
         let control = Control::new(1, true);
         control.advance(Phase::Aborting);
         control.wait_for_hooks(after(Duration::MAX));
         assert!(
             !control.wait_drained(after(Duration::MAX), || true),
-            "nobody run its shutdown hooks"
+            "the shutdown hooks have not run"
         );
     }
 }

@@ -1,7 +1,7 @@
-//! The numbers by which ids of connections name the cores of servers.
+//! The numbers of cores in connection ids.
 //!
-//! Each core of each server has a number of its own in the process, so that no two servers call two
-//! connections the same, and a later server calls none of its own as an earlier one did.
+//! Each core of each server has its own number in the process, so that ids differ between servers,
+//! also between an earlier server and a later one.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -9,28 +9,29 @@ use std::sync::{Mutex, PoisonError};
 use crate::error::{Error, Kind, Result};
 use crate::limits;
 
-/// The number of one core of one server, given back when this is dropped.
+/// The number of one core of one server; dropping it frees the number.
 pub(crate) struct CoreNumber {
     number: u16,
-    /// The first reuse of a slot under which the number has called nobody yet.
+    /// The first use of a slot that no earlier id with this number has.
     reuse: u32,
 }
 
-/// All numbers of a process.
+/// The numbers of a process.
 struct Numbers {
-    /// The lowest that nobody has had.
+    /// The lowest number that was never used.
     next: u16,
-    /// Those given back, with the reuse from which they go on; the first has been free for longest.
+    /// Freed numbers, with the use of a slot from which they continue; the first has been free for
+    /// longest.
     free: VecDeque<(u16, u32)>,
 }
 
 static OF_THE_PROCESS: Mutex<Numbers> = Mutex::new(Numbers { next: 0, free: VecDeque::new() });
 
 impl CoreNumber {
-    /// Numbers for the cores of one server.
+    /// Takes numbers for the cores of one server.
     ///
     /// # Errors
-    /// When so many are not free.
+    /// Fails when not enough numbers are free.
     pub(crate) fn take(count: usize) -> Result<Vec<Self>> {
         let mut numbers = OF_THE_PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
         numbers.take(count).ok_or_else(|| {
@@ -43,12 +44,12 @@ impl CoreNumber {
         self.number
     }
 
-    /// Where slots begin to count.
+    /// Returns the use number at which slots begin to count.
     pub(crate) fn reuse(&self) -> u32 {
         self.reuse
     }
 
-    /// Notes that a slot has called somebody by `reuse`.
+    /// Notes that an id with use number `reuse` was made.
     pub(crate) fn note(&mut self, reuse: u32) {
         self.reuse = self.reuse.max(reuse.saturating_add(1));
     }
@@ -62,7 +63,7 @@ impl Drop for CoreNumber {
 }
 
 impl Numbers {
-    /// Those that nobody has had come first, so a number is away for as long as can be.
+    /// Takes unused numbers first, so that a freed number is reused as late as possible.
     fn take(&mut self, count: usize) -> Option<Vec<CoreNumber>> {
         let unused = limits::SERVER_CORES_MAX - usize::from(self.next);
         if count > unused + self.free.len() {
@@ -88,13 +89,13 @@ mod tests {
     use super::*;
 
     fn take(numbers: &mut Numbers, count: usize) -> Option<Vec<(u16, u32)>> {
-        // Those of the test are not the process's.
+        // The numbers of the test do not go back to the process's table.
         let taken = numbers.take(count)?.into_iter().map(std::mem::ManuallyDrop::new);
         Some(taken.map(|taken| (taken.get(), taken.reuse())).collect())
     }
 
     #[test]
-    fn a_number_comes_again_when_no_other_is_left_and_goes_on_where_it_was() {
+    fn number_is_reused_last_and_continues_its_count() {
         let mut numbers = Numbers { next: 0, free: VecDeque::new() };
         assert_eq!(take(&mut numbers, 2), Some(vec![(0, 0), (1, 0)]));
         numbers.give_back(1, 7);
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_is_not_used_again() {
+    fn used_ids_are_not_reused() {
         let mut number = std::mem::ManuallyDrop::new(CoreNumber { number: 0, reuse: 5 });
         number.note(3);
         assert_eq!(number.reuse(), 5);

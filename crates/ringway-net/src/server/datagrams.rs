@@ -9,23 +9,23 @@ use std::task::Poll;
 use super::context::CoreContext;
 use super::failures::{report_datagram_error, report_datagram_panic};
 use super::log::log;
-use super::seldom::Seldom;
+use super::log_throttle::LogThrottle;
 use super::until::{at_once, until};
 use crate::error::Result;
 use crate::limits;
 use crate::udp::{Datagram, Responder, UdpSocket};
 
-/// Serves one socket, made on the thread that starts the server and run on a core. The datagrams
-/// are those that came before.
+/// Serves one socket. It is made on the thread that starts the server and runs on a core. Its last
+/// argument holds the datagrams that arrived before.
 pub(crate) type ServeDatagrams = Box<
     dyn FnOnce(Rc<CoreContext>, UdpSocket, Vec<Datagram>) -> Pin<Box<dyn Future<Output = ()>>>
         + Send,
 >;
 
-/// Makes one of these for every socket.
+/// Makes a `ServeDatagrams` for each socket.
 pub(crate) type MakeServeDatagrams = Box<dyn Fn() -> ServeDatagrams + Send>;
 
-/// Datagrams are handled by `handler`, one after another on each core.
+/// Makes the server of datagrams that calls `handler` for one datagram after another on each core.
 pub(crate) fn one_by_one<F>(handler: F) -> MakeServeDatagrams
 where
     F: AsyncFn(Datagram, Responder) -> Result + Clone + Send + 'static,
@@ -44,14 +44,14 @@ where
     for datagram in early {
         handle(&context, &socket, datagram, &handler).await;
     }
-    let troubles = Seldom::default();
+    let throttle = LogThrottle::default();
     while let Some(received) = until(context.stopping.cancelled(), socket.recv()).await {
-        take(&context, &socket, received, &handler, &troubles).await;
+        take(&context, &socket, received, &handler, &throttle).await;
     }
-    // What has arrived is answered, however much may follow it.
+    // Received datagrams are answered, up to a bound.
     for _ in 0..limits::LAST_DATAGRAMS_MAX {
         let Some(received) = at_once(socket.recv()).await else { break };
-        take(&context, &socket, received, &handler, &troubles).await;
+        take(&context, &socket, received, &handler, &throttle).await;
     }
 }
 
@@ -60,14 +60,14 @@ async fn take<F>(
     socket: &UdpSocket,
     received: Result<Datagram>,
     handler: &F,
-    troubles: &Seldom,
+    throttle: &LogThrottle,
 ) where
     F: AsyncFn(Datagram, Responder) -> Result,
 {
     match received {
         Ok(datagram) => handle(context, socket, datagram, handler).await,
         Err(error) => {
-            if let Some(before) = troubles.says() {
+            if let Some(before) = throttle.admit() {
                 log(|| tracing::debug!(%error, before, "a datagram socket reported an error"));
             }
         }
@@ -79,8 +79,7 @@ where
     F: AsyncFn(Datagram, Responder) -> Result,
 {
     let responder = Responder::new(socket.clone(), datagram.from());
-    // Within a future of its own, so that a handler that panics before it has made one is contained
-    // as well.
+    // The async block also contains a handler that panics before it returns its future.
     match contained(async { handler(datagram, responder).await }).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => report_datagram_error(context, error),

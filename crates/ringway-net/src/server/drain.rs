@@ -1,4 +1,4 @@
-//! The end of a server on one core: no new connections, time to finish, then none left.
+//! The end of a server on one core: stop accepting, drain, abort.
 
 use std::rc::Rc;
 
@@ -30,8 +30,8 @@ async fn reached(context: &CoreContext, phase: Phase) -> Phase {
     std::future::poll_fn(|cx| control.poll_phase(context.number, phase, cx)).await
 }
 
-/// Stops accepting, lets in who has come already, and tells the connections. The supervisor waits for
-/// them, and has the deadline.
+/// Stops accepting, takes the queued connections, and tells all connections to drain. The
+/// supervisor waits for them and watches the deadline.
 async fn drain(context: &CoreContext) {
     context.stopping.cancel();
     until(context.lacks_descriptors.cancelled(), context.listeners.ended()).await;
@@ -43,7 +43,7 @@ async fn drain(context: &CoreContext) {
     context.datagrams.ended().await;
 }
 
-/// Cuts off whoever is left, and lets the handlers see it.
+/// Aborts the remaining connections, and gives their handlers a few turns to see it.
 async fn abort(context: &CoreContext) {
     CoreContext::uninstall();
     context.stopping.cancel();
@@ -61,7 +61,7 @@ async fn abort(context: &CoreContext) {
     }
 }
 
-/// Tells the supervisor how far a core has come. Dropping it tells that the core has ended.
+/// Reports the progress of a core to the supervisor. Dropping it reports the end of the core.
 struct Progress<'a>(&'a CoreContext);
 
 impl Progress<'_> {

@@ -1,4 +1,4 @@
-//! The end of a server, as a future.
+//! The end of a server as a future.
 
 use std::fmt;
 use std::pin::Pin;
@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 use super::handle::ServerHandle;
 use crate::error::Result;
 
-/// Waits for a server's end; made by [`ServerHandle::ended`]. It is a handle of the server as well, so
-/// dropping the others does not shut the server down while this one waits.
+/// Waits until a server has ended; made by [`ServerHandle::ended`]. It counts as a handle, so the
+/// server does not shut down when all other handles are dropped.
 #[must_use = "a future does nothing until it is awaited"]
 pub struct Ended {
     handle: ServerHandle,

@@ -1,5 +1,4 @@
-//! Handlers that failed are counted and logged: by the server that they belong to, whose core may have none
-//! any more.
+//! Counting and logging failed handlers.
 
 use std::any::Any;
 
@@ -25,7 +24,8 @@ pub(crate) fn report_panic(context: &CoreContext, id: ConnectionId, panic: Box<d
     );
 }
 
-/// The same for a datagram's. The error may be the program's own, and panic when it is told or dropped.
+/// Counts and logs that a datagram's handler has failed. The error may be the program's own, so
+/// that formatting or dropping it may panic.
 pub(crate) fn report_datagram_error(context: &CoreContext, error: Error) {
     context.count(|share| &share.handler_errors);
     log(move || tracing::debug!(%error, "a datagram's handler ended with an error"));
@@ -34,5 +34,5 @@ pub(crate) fn report_datagram_error(context: &CoreContext, error: Error) {
 pub(crate) fn report_datagram_panic(context: &CoreContext, panic: Box<dyn Any + Send>) {
     context.count(|share| &share.handler_panics);
     let panic = panic_message(panic);
-    log(|| tracing::error!(panic, "a datagram's handler panicked; the next one is handled"));
+    log(|| tracing::error!(panic, "a datagram's handler panicked; serving continues"));
 }

@@ -1,4 +1,4 @@
-//! A running server, as other threads see it.
+//! The handle of a running server.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -16,7 +16,8 @@ use super::stats::ServerStats;
 use crate::address::Address;
 use crate::error::Result;
 
-/// A running server; cheap to clone. When the last handle is dropped, the server shuts down.
+/// A handle of a running server; cheap to clone. When the last handle is dropped, the server shuts
+/// down.
 #[derive(Clone)]
 pub struct ServerHandle {
     inner: Arc<LastHandle>,
@@ -31,32 +32,33 @@ impl ServerHandle {
         Self { inner: Arc::new(LastHandle { shared }) }
     }
 
-    /// The addresses that the server listens on, with the ports that the kernel gave.
+    /// Returns the addresses that the server listens on, with their real ports.
     pub fn addresses(&self) -> &[Address] {
         &self.inner.shared.addresses
     }
 
-    /// Asks the server to end gracefully and returns at once: no new connections, what has arrived
-    /// is answered, and what has not ended at the drain's timeout is cut off.
+    /// Requests a graceful shutdown and returns at once: the server accepts no new connections and
+    /// answers what has arrived; connections that have not ended at the drain timeout are aborted.
     pub fn shutdown(&self) {
         self.inner.shared.control.advance(Phase::Asked);
     }
 
-    /// Asks the server to end now: connections are reset.
+    /// Requests an immediate end: connections are reset.
     pub fn abort(&self) {
         self.inner.shared.control.advance(Phase::Aborting);
     }
 
-    /// Blocks until the server has ended. It does not ask it to.
+    /// Blocks until the server has ended. It does not request the end.
     ///
     /// # Errors
-    /// The error of a core that failed, and [`is_timeout`](crate::Error::is_timeout) when a core does not end
-    /// after the connections were cut off, mostly since a handler keeps its thread; told once.
+    /// Returns the error of a core that failed, and [`is_timeout`](crate::Error::is_timeout) when a
+    /// core does not end after its connections were aborted, usually because a handler blocks its
+    /// thread. Only the first waiter gets the error.
     pub fn wait(&self) -> Result {
         self.inner.shared.control.wait_ended()
     }
 
-    /// Waits until the server has ended, in a task of any runtime. It does not ask the server to end.
+    /// Waits until the server has ended, in a task of any runtime. It does not request the end.
     ///
     /// ```
     /// use ringway_net::{Connection, Server};
@@ -68,15 +70,16 @@ impl ServerHandle {
     /// ```
     ///
     /// # Errors
-    /// As [`wait`](Self::wait).
+    /// Fails like [`wait`](Self::wait).
     pub fn ended(&self) -> Ended {
         Ended::new(self.clone())
     }
 
-    /// Asks the server to end when `stop` is ready, and waits until it has ended, be it before that.
+    /// Requests a shutdown when `stop` is ready, and waits until the server has ended for any
+    /// reason.
     ///
     /// # Errors
-    /// As [`wait`](Self::wait).
+    /// Fails like [`wait`](Self::wait).
     pub async fn shutdown_when(&self, stop: impl Future<Output = ()>) -> Result {
         let mut ended = self.ended();
         let mut stop = pin!(stop);
@@ -91,11 +94,11 @@ impl ServerHandle {
         .await
     }
 
-    /// Blocks until the server has ended, and lets SIGINT and SIGTERM end it: the first drains it, the
-    /// second cuts its connections off, and a third ends the process. For programs that start several
-    /// servers, or want the handle of one that signals end.
+    /// Blocks until the server has ended, and lets SIGINT and SIGTERM end it: the first signal
+    /// drains it, the second aborts its connections, a third ends the process. Use it in programs
+    /// that start several servers, or that need the handle of a server which signals end.
     ///
-    /// The signals are caught from now until this returns; then they do again what they did before.
+    /// Signals are caught until this returns; then their previous action applies again.
     ///
     /// ```no_run
     /// use ringway_net::{Connection, Server};
@@ -108,7 +111,7 @@ impl ServerHandle {
     /// ```
     ///
     /// # Errors
-    /// As [`wait`](Self::wait), and when signals cannot be caught.
+    /// Fails like [`wait`](Self::wait), and when signals cannot be caught.
     pub fn wait_for_signal(&self) -> Result {
         let caught = Signals::catch(self)?;
         let ended = self.wait();
@@ -116,7 +119,8 @@ impl ServerHandle {
         ended
     }
 
-    /// The cores that serve, in the order of their numbers: [`CoreHandle::spawn`] runs a future on one.
+    /// Returns the cores of the server in the order of their numbers: [`CoreHandle::spawn`] runs a
+    /// future on one.
     ///
     /// ```
     /// use ringway_net::{Connection, Server};
@@ -136,12 +140,12 @@ impl ServerHandle {
         self.inner.shared.control.phase() > Phase::Running
     }
 
-    /// The connections, to be reached by their ids.
+    /// Returns the server's connections, to be reached by their ids.
     pub fn sessions(&self) -> Sessions {
         Sessions::new(Arc::clone(&self.inner.shared))
     }
 
-    /// The counters of the server and its cores.
+    /// Returns the counters of the server and its cores.
     pub fn stats(&self) -> ServerStats {
         ServerStats::of(&self.inner.shared)
     }

@@ -1,4 +1,4 @@
-//! From an accepted stream to an open connection under TLS.
+//! TLS handshakes of accepted streams.
 
 use std::rc::Rc;
 
@@ -9,38 +9,39 @@ use super::context::CoreContext;
 use super::log::log;
 use super::until::until;
 use crate::limits;
-use crate::tls::{Place, ServerTls, TlsStream};
+use crate::tls::{HandshakeSlot, ServerTls, TlsStream};
 use crate::transport::Transport;
 
-/// Opens a connection once its handshake is done.
+/// Completes a TLS handshake and opens the connection.
 pub(crate) async fn shake_hands(context: Rc<CoreContext>, stream: Stream, tls: ServerTls) {
-    let place = context.handshakes.begin();
-    let outlived = until(place.needed(), patience(&context, &place));
-    let done = until(outlived, TlsStream::accept_at(stream, &tls, Some(&place))).await;
-    drop(place);
+    let slot = context.handshakes.begin();
+    let outlived = until(slot.needed(), patience(&context, &slot));
+    let done = until(outlived, TlsStream::accept_at(stream, &tls, Some(&slot))).await;
+    drop(slot);
     match done {
         Some(Ok(stream)) => {
             context.count(|share| &share.handshakes);
             return context.open(Transport::Tls(Box::new(stream)));
         }
         Some(Err(error)) => log(|| tracing::debug!(%error, "a TLS handshake failed")),
-        None => log(|| tracing::debug!("a TLS handshake was given up")),
+        None => log(|| tracing::debug!("a TLS handshake was abandoned")),
     }
     context.count(|share| &share.handshake_errors);
 }
 
-/// Waits until a handshake is not worth its place any more, but for its own time limit: at the abort
-/// of the server, and a while after the beginning of its drain. A client that has said nothing by then
-/// gets the time in which its first bytes may still be on their way, counted from now.
-async fn patience(context: &CoreContext, place: &Place<'_>) {
+/// Waits until a handshake should be abandoned: when the server aborts, or some time after it
+/// begins to drain. A client that has not sent anything by then gets
+/// [`FIRST_BYTES_WAIT`](limits::FIRST_BYTES_WAIT) from its accept. The handshake's own time limit
+/// applies besides.
+async fn patience(context: &CoreContext, slot: &HandshakeSlot<'_>) {
     let began = now();
     let drained = async {
         context.draining.cancelled().await;
         let asked = now();
-        if !place.is_heard() {
+        if !slot.is_heard() {
             sleep_until(began + limits::FIRST_BYTES_WAIT).await;
         }
-        if place.is_heard() {
+        if slot.is_heard() {
             sleep_until(asked + limits::HANDSHAKE_DRAIN_WAIT).await;
         }
     };

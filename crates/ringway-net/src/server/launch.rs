@@ -1,4 +1,4 @@
-//! From a server's description to cores that listen, and to their end.
+//! Starting a server's cores, and supervising them until the end.
 
 use std::io;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use ringway_runtime::io::{ListenOptions, Listener};
 use ringway_runtime::{CoreHandle, Deadline, Runtime, contain, drop_contained, spawn_named};
 use socket2::{SockAddr, SockRef, Socket};
 
-use super::accept::{Door, DoorKind};
+use super::accept::{ListenerKind, ServerListener};
 use super::bind::{Binding, Held, Reserve};
 use super::context::{CoreContext, Serve};
 use super::control::Phase;
@@ -30,14 +30,14 @@ use crate::keepalive;
 use crate::limits;
 use crate::udp::{self, UdpSocket};
 
-/// A server that listens, and of which nobody has been told yet.
+/// A server that listens but has not been announced yet.
 pub(crate) struct Launched {
     pub(crate) handle: ServerHandle,
     ready: Option<Ready>,
 }
 
 impl Launched {
-    /// Tells the program that the server listens.
+    /// Calls the program's `on_ready` callback.
     pub(crate) fn announce(self) -> ServerHandle {
         if let Some(ready) = self.ready {
             ready(self.handle.addresses());
@@ -46,7 +46,7 @@ impl Launched {
     }
 }
 
-/// Starts the cores and a thread that ends them in order.
+/// Starts the cores, and a supervisor thread that ends them in order.
 pub(crate) fn launch<M>(server: Server, make_serve: M) -> Result<Launched>
 where
     M: Fn() -> Serve + Clone + Send + 'static,
@@ -60,7 +60,7 @@ where
     let shared = Arc::new(shared);
     let runtime = runtime.start().map_err(|error| Error::io("cannot start the cores", error))?;
     shared.set_handles(runtime.cores().to_vec());
-    // Every core can be given connections before any of them accepts one.
+    // Every core must be able to take connections before any of them accepts one.
     for ((number, core), called) in runtime.cores().iter().enumerate().zip(called) {
         let (shared, make_serve) = (Arc::clone(&shared), make_serve.clone());
         core.spawn(async move || set_up(number, called, shared, make_serve()))?.wait()?;
@@ -80,16 +80,12 @@ fn spawn_thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result {
     spawned.map(drop).map_err(|error| Error::io("cannot start the server's thread", error))
 }
 
-/// Whether every address has what serves it.
+/// Checks that every address has the settings that serve it.
 fn check(addresses: &[Address], settings: &Settings, has_datagrams: bool) -> Result {
     for address in addresses {
         let missing = match address {
-            Address::Tls(_) if settings.tls.is_none() => {
-                "a certificate: give the server one by tls(..)"
-            }
-            Address::Udp(_) if !has_datagrams => {
-                "a handler: give the server one by on_datagram(..)"
-            }
+            Address::Tls(_) if settings.tls.is_none() => "a certificate: set one with tls(..)",
+            Address::Udp(_) if !has_datagrams => "a handler: set one with on_datagram(..)",
             _ => continue,
         };
         return Err(Error::new(error::Kind::Misuse, format!("{address} needs {missing}")));
@@ -97,15 +93,15 @@ fn check(addresses: &[Address], settings: &Settings, has_datagrams: bool) -> Res
     Ok(())
 }
 
-/// Makes a core ready for connections, on the core itself.
+/// Prepares a core for connections; runs on the core itself.
 fn set_up(number: usize, called: CoreNumber, shared: Arc<ServerShared>, serve: Serve) {
     let context = CoreContext::new(number, called, shared, serve);
     context.install();
     spawn_named("server's end", drain::follow(context));
 }
 
-/// Lets the cores listen, the first of them last, for it takes over what kept the addresses until then.
-/// The files of Unix sockets come back.
+/// Lets the cores listen. The first core comes last, because it takes over the sockets that
+/// reserved the addresses. Returns the files of Unix sockets.
 fn listen(
     cores: &[CoreHandle],
     bindings: Vec<Binding>,
@@ -127,30 +123,30 @@ fn listen(
 
 fn open_on(core: &CoreHandle, ports: Vec<Port>) -> Result {
     let open = async move || {
-        let context = CoreContext::current().expect("made before anybody listens");
+        let context = CoreContext::current().expect("set_up made it before any core listens");
         ports.into_iter().try_for_each(|port| port.open(&context))
     };
     core.spawn(open)?.wait()?
 }
 
-/// One socket of one address as a core is told of it.
+/// One socket of one address, as a core gets it.
 struct Port {
     address: Address,
     at: At,
-    /// Present on a datagram address.
+    /// `Some` for a datagram address.
     datagrams: Option<ServeDatagrams>,
 }
 
 enum At {
-    /// A socket of this core's own is to be bound beside those of others. Another one may have kept
-    /// the address; what came to it is taken over.
+    /// The core binds its own socket beside those of other cores. `reserve` held the address until
+    /// now; its datagrams are taken over.
     Shared { sock_addr: SockAddr, only_v6: bool, reserve: Option<Socket> },
-    /// A socket of which there is only one, and which listens already.
+    /// The only socket of its address, which listens already.
     Alone { listening: Socket, path: Option<Arc<UnixPath>> },
 }
 
 impl Port {
-    /// The ports that a core listens on beside the others.
+    /// Returns the sockets that a core other than the first opens.
     fn shared(binding: &Binding, datagrams: &Option<MakeServeDatagrams>) -> Vec<Self> {
         let Held::Inet { reserves, .. } = &binding.held else { return Vec::new() };
         let reserves = reserves.iter().map(|reserve| At::Shared {
@@ -161,7 +157,7 @@ impl Port {
         reserves.map(|at| Self::new(&binding.address, at, datagrams)).collect()
     }
 
-    /// The ports that the first core listens on.
+    /// Returns the sockets that the first core opens.
     fn whole(binding: Binding, datagrams: &Option<MakeServeDatagrams>) -> Vec<Self> {
         let at = match binding.held {
             Held::Unix { listening, path } => vec![At::Alone { listening, path }],
@@ -179,14 +175,14 @@ impl Port {
         Self { address: address.clone(), at, datagrams }
     }
 
-    /// Begins to listen, on the core itself.
+    /// Begins to listen; runs on the core itself.
     fn open(self, context: &Rc<CoreContext>) -> Result {
         let cannot = |error| Error::io(format!("cannot listen on {}", self.address), error);
         let tls = matches!(self.address, Address::Tls(_));
-        let door = match self.at {
+        let listener = match self.at {
             At::Alone { listening, path } => {
                 let listener = Listener::adopt(listening.into()).map_err(cannot)?;
-                Door { listener, kind: DoorKind { tls, unix: true }, path }
+                ServerListener { listener, kind: ListenerKind { tls, unix: true }, path }
             }
             At::Shared { sock_addr, only_v6, reserve } => {
                 let options =
@@ -199,15 +195,15 @@ impl Port {
                 }
                 let keepalive = context.shared.settings.keepalive;
                 let listener = listen_at(&sock_addr, options, keepalive).map_err(cannot)?;
-                Door { listener, kind: DoorKind { tls, unix: false }, path: None }
+                ServerListener { listener, kind: ListenerKind { tls, unix: false }, path: None }
             }
         };
-        spawn_named("accept connections", door.serve(Rc::clone(context)));
+        spawn_named("accept connections", listener.serve(Rc::clone(context)));
         Ok(())
     }
 }
 
-/// Accepted connections inherit the options of their listener.
+/// Listens with the options that accepted connections inherit.
 fn listen_at(
     sock_addr: &SockAddr,
     options: ListenOptions,
@@ -215,14 +211,14 @@ fn listen_at(
 ) -> io::Result<Listener> {
     let listener = Listener::bind(sock_addr, options)?;
     listener.with_socket(|socket: SockRef<'_>| {
-        // Replies are gathered by the turn, and waiting for more would only delay them.
+        // Replies are gathered within a turn; waiting for more would only delay them.
         socket.set_tcp_nodelay(true)?;
         keepalive.map_or(Ok(()), |quiet| socket.set_tcp_keepalive(&keepalive::after(quiet)))
     })?;
     Ok(listener)
 }
 
-/// Waits until the server is to end, and ends it.
+/// Waits until the server has to end, and ends it.
 fn supervise(runtime: Runtime, shared: &Arc<ServerShared>, paths: &[Arc<UnixPath>]) {
     let control = &shared.control;
     let mut failed = runtime.failed();
@@ -247,13 +243,13 @@ fn supervise(runtime: Runtime, shared: &Arc<ServerShared>, paths: &[Arc<UnixPath
     control.advance(Phase::Aborting);
     control.wait_aborted(after(limits::ABORT_WAIT));
     let ended = end(runtime);
-    // A core that does not come back has not closed its listener.
+    // A core that did not end in time has not removed its file.
     paths.iter().for_each(|path| path.remove());
     control.end(ended);
 }
 
-/// A server that has lost a core drains: its other cores would have to do with what is left, and nobody
-/// would know.
+/// Makes a server that has lost a core drain: otherwise its other cores would serve on with less,
+/// unnoticed.
 struct EndOfACore(Arc<ServerShared>);
 
 impl Wake for EndOfACore {
@@ -266,8 +262,8 @@ fn after(wait: Duration) -> Deadline {
     Deadline::after(Instant::now(), wait)
 }
 
-/// Ends the cores. One that does not end in time, as its thread is kept by a handler, is left behind, so that
-/// the program goes on; it ends with the process.
+/// Ends the cores. A core that does not end in time, because a handler blocks its thread, is left
+/// to the end of the process, so that the program can go on.
 fn end(runtime: Runtime) -> Result {
     let (tell, ended) = mpsc::sync_channel(1);
     let body = move || drop(tell.send(runtime.shutdown()));
@@ -275,21 +271,21 @@ fn end(runtime: Runtime) -> Result {
     match ended.recv_timeout(limits::END_WAIT) {
         Ok(ended) => ended.map_err(|error| Error::io("a core failed", error)),
         Err(_late) => {
-            let what = "a core has not ended in time: a handler keeps its thread, or the kernel is slow to close \
-                 its sockets";
+            let what = "a core has not ended in time: a handler blocks its thread, or the kernel is slow to \
+                 close its sockets";
             log(|| tracing::error!("{what}"));
             Err(Error::new(error::Kind::Timeout, what))
         }
     }
 }
 
-/// Tells the program, on a thread of its own, that the server was asked to stop.
+/// Runs the program's shutdown hooks, on a thread of their own, once a shutdown is requested.
 fn run_hooks_when_asked(shutdown_hooks: Vec<ShutdownHook>, shared: &ServerShared) {
     let control = &shared.control;
     for hook in shutdown_hooks {
         match control.wait_for(Phase::Asked) < Phase::Aborting {
-            true => drop(contain("what tells others of the shutdown", hook)),
-            false => drop_contained("what was to tell others of the shutdown", hook),
+            true => drop(contain("a shutdown hook", hook)),
+            false => drop_contained("the destructor of a shutdown hook", hook),
         }
     }
     control.hooks_done();

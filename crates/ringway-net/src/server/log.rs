@@ -1,9 +1,9 @@
-//! Telling what listens to the log, which is foreign code.
+//! Logging through subscribers, which are foreign code.
 
 use ringway_runtime::contain;
 
-/// Runs `tell`, which is to make one event. A panic ends here: whatever is listening, connections are
-/// accepted, datagrams handled and shutdowns finished.
+/// Runs `tell`, which makes one event, and contains a panic of the subscriber: accepting, datagrams
+/// and shutdowns must go on.
 pub(crate) fn log(tell: impl FnOnce()) {
-    contain("what listens to the log", tell);
+    contain("a log subscriber", tell);
 }

@@ -1,4 +1,4 @@
-//! Servers: listening addresses, cores, limits, and a life that ends gracefully.
+//! Servers: addresses, cores, limits, and graceful shutdown.
 
 mod accept;
 mod arrival;
@@ -16,9 +16,9 @@ mod handle;
 mod handshakes;
 mod launch;
 mod log;
+mod log_throttle;
 mod per_address;
 mod running;
-mod seldom;
 mod sessions;
 mod settings;
 mod shared;
@@ -52,7 +52,7 @@ use crate::slow_reader::SlowReader;
 use crate::tls::ServerTls;
 use crate::udp::{Datagram, Responder};
 
-/// A server on one or several addresses, with one listener a core.
+/// A server on one or several addresses, with a listener on each core.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -79,22 +79,22 @@ pub struct Server {
     shutdown_hooks: Vec<ShutdownHook>,
 }
 
-/// Is called once the server listens.
+/// Called once the server listens.
 type Ready = Box<dyn FnOnce(&[Address])>;
 
-/// Is called when the server is asked to stop.
+/// Called when the server is asked to stop.
 type ShutdownHook = Box<dyn FnOnce() + Send>;
 
 impl Server {
-    /// Takes one address or [several](ToAddresses), so that their ports are known and nobody else's;
-    /// connections are accepted once the server is started. Of a name, all addresses that this machine
-    /// has are taken. At a Unix path clients may connect from now on, and wait; datagrams wait, too. An
-    /// address in use is tried for a second, as that of a process that was killed is free only a moment
-    /// later.
+    /// Binds one address or [several](ToAddresses), so that their ports are known and reserved; the
+    /// server accepts once it is started. For a name, all of its addresses that this machine has
+    /// are bound. Clients may already connect to a Unix path and wait; datagrams wait too. An
+    /// address in use is retried for a second, because that of a killed process becomes free only a
+    /// moment later.
     ///
-    /// Port 0 means the port of the earlier addresses where that is free, so that `tcp://…:0` and
-    /// `udp://…:0` share one. An IPv6 wildcard takes IPv4 as well, unless an IPv4 address is named for the
-    /// same port.
+    /// Port 0 means the port of an earlier address where that is free, so that `tcp://…:0` and
+    /// `udp://…:0` share one. An IPv6 wildcard includes IPv4, unless an IPv4 address is given for
+    /// the same port.
     ///
     /// ```
     /// let server = ringway_net::Server::bind(["tcp://127.0.0.1:0", "unix://@ringway-both"])?;
@@ -103,8 +103,9 @@ impl Server {
     /// ```
     ///
     /// # Errors
-    /// [`is_address`](crate::Error::is_address) when the address cannot be understood, is in use or does
-    /// not belong to this machine; otherwise the kernel's, such as no permission for the port.
+    /// [`is_address`](crate::Error::is_address) when an address cannot be parsed, is in use or does
+    /// not belong to this machine; otherwise the kernel's error, such as a missing permission for
+    /// the port.
     pub fn bind(addresses: impl ToAddresses) -> Result<Self> {
         let mut bindings = Bindings::default();
         addresses.to_addresses()?.into_iter().try_for_each(|address| bindings.add(address))?;
@@ -118,13 +119,13 @@ impl Server {
         })
     }
 
-    /// The addresses that the server listens on, with the ports that the kernel gave.
+    /// Returns the addresses that the server listens on, with their real ports.
     pub fn addresses(&self) -> Vec<Address> {
         self.bindings.addresses()
     }
 
-    /// Runs one thread for each of these cores, pinned to it. The default is all cores that the process
-    /// may use.
+    /// Runs one thread on each of these cores, pinned to it. By default these are all cores that
+    /// the process may use.
     pub fn cores(mut self, cores: CoreSet) -> Self {
         self.runtime = self.runtime.cores(cores);
         self
@@ -136,65 +137,66 @@ impl Server {
         self
     }
 
-    /// Sets which interface of the kernel is used.
+    /// Sets the kernel interface.
     pub fn backend(mut self, backend: Backend) -> Self {
         self.runtime = self.runtime.backend(backend);
         self
     }
 
-    /// Sets how long a busy core looks for the next event before it sleeps.
+    /// Sets how long a busy core polls for the next event before it sleeps.
     pub fn spin(mut self, budget: Duration) -> Self {
         self.runtime = self.runtime.spin(budget);
         self
     }
 
-    /// Closes a connection after this time without a byte in either direction.
+    /// Closes a connection after this time without a byte in either direction; never by default.
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.settings.stream.idle_timeout = Some(timeout);
         self
     }
 
-    /// Closes a connection when it reaches this age, whatever it does.
+    /// Closes a connection when it reaches this age, whether it is idle or not; never by default.
     pub fn lifetime(mut self, lifetime: Duration) -> Self {
         self.settings.stream.lifetime = Some(lifetime);
         self
     }
 
-    /// Closes a connection whose peer has taken no byte of what is queued for so long; `None`
-    /// waits for ever. The default is 30 seconds.
+    /// Closes a connection whose peer has not taken any queued byte for this long; `None`: never.
+    /// The default is 30 seconds.
     pub fn write_stall_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.settings.stream.write_stall_timeout = timeout;
         self
     }
 
-    /// Lets the kernel ask the peer of a TCP connection whether it is still there when nothing has
-    /// come from it for so long (1 second to 9 hours, in whole seconds), and five times more, each
-    /// after a fifth of that or a second. A peer that has vanished without closing, which nothing
-    /// else tells, is found after up to twice `quiet`, at least `quiet` and 5 seconds; the
-    /// connection then fails with [`is_timeout`](crate::Error::is_timeout). Off if not set.
+    /// Lets the kernel probe the peer of a TCP connection that has been silent for `quiet` (1
+    /// second to 9 hours, in whole seconds). It probes five more times at intervals of a fifth of
+    /// `quiet`, at least a second. A peer that vanished without closing is so found after at most
+    /// twice `quiet`, or `quiet` and 5 seconds if that is longer; the connection then fails with
+    /// [`is_timeout`](crate::Error::is_timeout). Off by default.
     pub fn keepalive(mut self, quiet: Duration) -> Self {
         self.settings.keepalive = Some(quiet);
         self
     }
 
-    /// Connections open at once; one more is closed as soon as it is accepted. A connection counts
-    /// from then until its descriptor is closed: during its TLS handshake too, and while something
-    /// is left to be sent when its handler has ended.
+    /// Sets how many connections may be open at once; a further one is closed as soon as it is
+    /// accepted. A connection counts from its accept until its descriptor is closed, so also during
+    /// its TLS handshake, and while bytes are still sent after its handler has ended. The default
+    /// is 1,000,000.
     pub fn connections_max(mut self, count: usize) -> Self {
         self.settings.connections_max = count;
         self
     }
 
-    /// Connections open at once from one IP address; from one network of IPv6
-    /// ([`ipv6_prefix_len`](Self::ipv6_prefix_len)). No bound of its own if not set.
+    /// Sets how many connections from one IP address may be open at once; for IPv6, from one
+    /// network ([`ipv6_prefix_len`](Self::ipv6_prefix_len)). Not limited by default.
     pub fn connections_per_address_max(mut self, count: usize) -> Self {
         self.settings.connections_per_address_max = Some(count);
         self
     }
 
-    /// How many bits of an IPv6 address are taken for one address by
-    /// [`connections_per_address_max`](Self::connections_per_address_max). The default is 64, what
-    /// a single customer is given.
+    /// Sets how many leading bits of an IPv6 address
+    /// [`connections_per_address_max`](Self::connections_per_address_max) compares. The default is
+    /// 64, the network of a single customer.
     pub fn ipv6_prefix_len(mut self, bits: u8) -> Self {
         self.settings.ipv6_prefix_len = bits.min(128);
         self
@@ -208,77 +210,78 @@ impl Server {
         self
     }
 
-    /// Sets what happens to a connection whose peer does not read.
+    /// Sets the policy for peers that do not read.
     pub fn slow_reader(mut self, policy: SlowReader) -> Self {
         self.settings.slow_reader = policy;
         self
     }
 
-    /// Queued bytes of a connection at which its senders are to wait and its peer is not read from
-    /// any more; at least 1 KiB. The default is 1 MiB.
+    /// Sets the number of queued bytes of a connection at which senders should wait and the server
+    /// stops reading from the peer; at least 1 KiB. The default is 1 MiB.
     pub fn high_water(mut self, bytes: usize) -> Self {
         self.settings.stream.send_high_water = bytes.max(limits::HIGH_WATER_MIN);
         self
     }
 
-    /// Queued bytes below which that ends. The default is 256 KiB.
+    /// Sets the number of queued bytes below which that backpressure ends. The default is 256 KiB.
     pub fn low_water(mut self, bytes: usize) -> Self {
         self.settings.stream.send_low_water = bytes;
         self
     }
 
-    /// Queued bytes above which a connection is closed, at least the high-water mark. The default
-    /// is 16 MiB.
+    /// Sets the number of queued bytes above which a connection is closed, at least the high-water
+    /// mark. The default is 16 MiB.
     pub fn send_queue_max(mut self, bytes: usize) -> Self {
         self.settings.stream.send_queue_max = bytes;
         self
     }
 
-    /// Sets certificate and key of the `tls://` addresses.
+    /// Sets the certificate and the key of the `tls://` addresses.
     pub fn tls(mut self, tls: ServerTls) -> Self {
         self.settings.tls = Some(tls);
         self
     }
 
-    /// Goes on as before for so long after a shutdown was asked for, and only then drains: time for
-    /// those who send connections here to hear of it. Nothing by default.
+    /// Sets how long the server goes on as before after a shutdown request, before it drains: time
+    /// for load balancers and clients to hear of it. Zero by default.
     pub fn drain_delay(mut self, delay: Duration) -> Self {
         self.settings.drain_delay = delay;
         self
     }
 
-    /// Calls `hook` once when a shutdown is asked for, on a thread of its own: the moment to tell
-    /// others. The drain begins when it has returned, or after a second at most; the server's end
-    /// waits for it no longer than for connections, and an abort not at all. Not called when the
-    /// server is aborted before. Several are called one after another, in the order of declaration.
+    /// Calls `hook` once when a shutdown is requested, on a thread of its own: the moment to
+    /// deregister the server. The drain begins when it has returned, after a second at the latest;
+    /// the end of the server waits for it until the drain timeout, and an abort does not wait. If
+    /// the server is aborted first, the hook is not called. Several hooks run one after another in
+    /// the order of their declaration.
     pub fn on_shutdown(mut self, hook: impl FnOnce() + Send + 'static) -> Self {
         self.shutdown_hooks.push(Box::new(hook));
         self
     }
 
-    /// Sets how long connections may take to end once the server drains; then they are cut off.
+    /// Sets how long connections may take to end once the server drains; then they are aborted.
     /// `Duration::MAX` means for ever. The default is 10 seconds.
     pub fn drain_timeout(mut self, timeout: Duration) -> Self {
         self.settings.drain_timeout = timeout;
         self
     }
 
-    /// The time that [`drain_timeout`](Self::drain_timeout) has set.
+    /// Returns the time set by [`drain_timeout`](Self::drain_timeout).
     pub fn drains_within(&self) -> Duration {
         self.settings.drain_timeout
     }
 
-    /// Calls `ready` once all cores listen, on the thread that starts the server: the moment to
-    /// tell others the addresses.
+    /// Calls `ready` with the addresses once all cores listen, on the thread that starts the
+    /// server: the moment to announce the server.
     pub fn on_ready(mut self, ready: impl FnOnce(&[Address]) + 'static) -> Self {
         self.ready = Some(Box::new(ready));
         self
     }
 
-    /// Handles the datagrams of the `udp://` addresses, on each core one after another: spawn a
-    /// task for what takes long. Name each address of a machine that has several: what comes to a wildcard
-    /// is answered from an address of the kernel's choice, and a client that has connected its socket
-    /// to another one does not get it.
+    /// Handles the datagrams of the `udp://` addresses, one after another on each core: spawn a
+    /// task for work that takes long. On a machine with several addresses bind each of them:
+    /// replies to datagrams at a wildcard come from an address that the kernel chooses, and a
+    /// client that has connected its socket to another one does not get them.
     pub fn on_datagram<F>(mut self, handler: F) -> Self
     where
         F: AsyncFn(Datagram, Responder) -> Result + Clone + Send + 'static,
@@ -287,23 +290,23 @@ impl Server {
         self
     }
 
-    /// Serves every connection by a task of its own, until SIGINT, SIGTERM or
-    /// [`ServerHandle::shutdown`]; returns when the connections have ended or the drain's timeout
-    /// has passed. A second signal cuts them off at once, and a third ends the process.
+    /// Serves every connection in a task of its own, until SIGINT, SIGTERM or
+    /// [`ServerHandle::shutdown`]. It returns when all connections have ended or the drain timeout
+    /// has passed. A second signal aborts the connections, and a third ends the process.
     ///
-    /// The signals are caught from when the server listens until this returns; then they do again
-    /// what they did before. (They end the process if nobody handled them, also where something else
-    /// came to handle them meanwhile: such a program had better use [`start`](Self::start).)
+    /// Signals are caught from when the server listens until this returns; then their previous
+    /// action applies again. (If no handler was installed before, they end the process, even if
+    /// another handler was installed meanwhile: such a program should use [`start`](Self::start).)
     ///
-    /// How the connection ends that was given to a handler is the handler's to say. `Ok` ends it in
-    /// order: what is queued is sent, then the end. After an error, which is logged at debug level,
-    /// it is dropped. A panic, logged as an error, resets it as [`Peer::abort`](crate::Peer::abort) does, and
-    /// nothing else is affected.
+    /// The outcome of a handler decides how its connection ends. After `Ok` the queued bytes are
+    /// sent, then the end of the stream. After an error, which is logged at debug level, the
+    /// connection is dropped. A panic, logged as an error, resets it like
+    /// [`Peer::abort`](crate::Peer::abort) and affects nothing else.
     ///
     /// # Errors
-    /// When the cores cannot be started or cannot listen, or a core fails; and
-    /// [`is_timeout`](crate::Error::is_timeout) when a handler does not give its core back after the
-    /// connections were cut off.
+    /// Fails when the cores cannot be started or cannot listen, or a core fails; with
+    /// [`is_timeout`](crate::Error::is_timeout) when a handler still blocks its core after the
+    /// connections were aborted.
     pub fn serve<F>(self, handler: F) -> Result
     where
         F: AsyncFn(Connection) -> Result + Clone + Send + 'static,
@@ -311,10 +314,10 @@ impl Server {
         serve_until_signal(self.launch_tasks(handler)?)
     }
 
-    /// Serves as [`serve`](Self::serve) does until `stop` is ready, then drains, and waits for the
-    /// server's end in a task of any runtime. It leaves signals alone.
+    /// Serves like [`serve`](Self::serve) until `stop` is ready, then drains, and waits for the end
+    /// of the server in a task of any runtime. It does not catch signals.
     ///
-    /// Dropping this future asks the server to end gracefully.
+    /// Dropping this future requests a graceful shutdown.
     ///
     /// ```
     /// use std::time::Duration;
@@ -329,7 +332,7 @@ impl Server {
     /// ```
     ///
     /// # Errors
-    /// As [`serve`](Self::serve).
+    /// Fails like [`serve`](Self::serve).
     pub async fn serve_until<F>(self, stop: impl Future<Output = ()>, handler: F) -> Result
     where
         F: AsyncFn(Connection) -> Result + Clone + Send + 'static,
@@ -337,11 +340,12 @@ impl Server {
         self.start(handler)?.shutdown_when(stop).await
     }
 
-    /// Starts the server as [`serve`](Self::serve) does, but returns at once and leaves signals alone.
-    /// The handle tells what the server does, and can [wait for a signal](ServerHandle::wait_for_signal).
+    /// Starts the server like [`serve`](Self::serve), but returns at once and does not catch
+    /// signals. The handle observes and controls the server, and can [wait for a
+    /// signal](ServerHandle::wait_for_signal).
     ///
     /// # Errors
-    /// When the cores cannot be started or cannot listen.
+    /// Fails when the cores cannot be started or cannot listen.
     pub fn start<F>(self, handler: F) -> Result<ServerHandle>
     where
         F: AsyncFn(Connection) -> Result + Clone + Send + 'static,
@@ -356,11 +360,11 @@ impl Server {
         launch::launch(self, move || tasks::one_each(handler.clone()))
     }
 
-    /// Serves every connection by a [`Handler`] instead of a task; otherwise the same as
+    /// Serves every connection with a [`Handler`] instead of a task; otherwise like
     /// [`serve`](Self::serve).
     ///
     /// # Errors
-    /// As [`serve`](Self::serve).
+    /// Fails like [`serve`](Self::serve).
     pub fn serve_with<M, H>(self, make: M) -> Result
     where
         M: Fn() -> H + Clone + Send + 'static,
@@ -369,11 +373,11 @@ impl Server {
         serve_until_signal(self.launch_handlers(make)?)
     }
 
-    /// Starts the server as [`serve_with`](Self::serve_with) does, but returns at once and leaves signals
-    /// alone.
+    /// Starts the server like [`serve_with`](Self::serve_with), but returns at once and does not
+    /// catch signals.
     ///
     /// # Errors
-    /// When the cores cannot be started or cannot listen.
+    /// Fails when the cores cannot be started or cannot listen.
     pub fn start_with<M, H>(self, make: M) -> Result<ServerHandle>
     where
         M: Fn() -> H + Clone + Send + 'static,
@@ -391,8 +395,8 @@ impl Server {
     }
 }
 
-/// Catches signals before anybody is told that the server listens, so that whoever is told may send
-/// them.
+/// Catches signals before the server is announced, so that a program may send them as soon as it
+/// knows of the server.
 fn serve_until_signal(launched: Launched) -> Result {
     let caught = Signals::catch(&launched.handle);
     let caught = match caught {

@@ -1,4 +1,4 @@
-//! How many connections come from one address.
+//! The number of connections per client address.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -7,15 +7,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::limits;
 
-/// Counts of connections by the prefix of their addresses. In parts, so that cores which accept at
-/// the same time seldom wait for each other.
+/// Counts connections by the prefix of their addresses. It is sharded, so that cores which accept
+/// at the same time seldom wait for each other.
 pub(crate) struct PerAddress {
     parts: [Mutex<HashMap<IpAddr, usize>>; limits::PER_ADDRESS_PARTS],
     hasher: RandomState,
 }
 
 impl PerAddress {
-    /// Counts one more, unless there are `max` already.
+    /// Counts a connection; returns false if there are `max` already.
     pub(crate) fn add(&self, prefix: IpAddr, max: usize) -> bool {
         let mut part = self.part(&prefix);
         let count = part.get(&prefix).copied().unwrap_or(0);
@@ -25,7 +25,7 @@ impl PerAddress {
         count < max
     }
 
-    /// Counts one less; nothing is kept of an address that has none.
+    /// Counts a connection less; an address without connections takes no memory.
     pub(crate) fn remove(&self, prefix: &IpAddr) {
         let mut part = self.part(prefix);
         match part.get_mut(prefix) {
@@ -46,8 +46,8 @@ impl Default for PerAddress {
     }
 }
 
-/// What is taken for one address: an IPv4 address, and the first bits of an IPv6 one, of which a
-/// single customer has very many.
+/// Returns the part of an address that is counted: all of an IPv4 address, the leading bits of an
+/// IPv6 address, since a single customer has very many of those.
 pub(crate) fn prefix(address: IpAddr, ipv6_prefix_len: u8) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_of_an_address_that_has_left() {
+    fn addresses_without_connections_take_no_memory() {
         let counts = PerAddress::default();
         let here = ip("192.0.2.1");
         assert!(counts.add(here, 2) && counts.add(here, 2) && !counts.add(here, 2));

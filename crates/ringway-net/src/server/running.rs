@@ -1,17 +1,17 @@
-//! Tasks that somebody waits for.
+//! Counting tasks and waiting for their end.
 
 use std::cell::Cell;
 
 use ringway_runtime::sync::Notify;
 
-/// Counts tasks, so that others can wait for their end.
+/// Counts running tasks, so that others can wait for their end.
 #[derive(Default)]
 pub(crate) struct Running {
     count: Cell<usize>,
     ended: Notify,
 }
 
-/// One of them, until it is dropped.
+/// One running task, until it is dropped.
 pub(crate) struct Runs<'a>(&'a Running);
 
 impl Running {
@@ -20,7 +20,7 @@ impl Running {
         Runs(self)
     }
 
-    /// Waits until all of them have ended.
+    /// Waits until all tasks have ended.
     pub(crate) async fn ended(&self) {
         while self.count.get() > 0 {
             self.ended.notified().await;

@@ -1,4 +1,4 @@
-//! The connections of a server, reached by their ids from anywhere.
+//! The connections of a server, reached by their ids from any thread.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::session::ConnectionId;
 
 /// The connections of a server; cheap to clone, usable on any thread.
 ///
-/// Each call is one message to the core on which the connection lives. A connection that has ended
-/// meanwhile is no error: nothing happens.
+/// Each call sends one message to the core that owns the connection. It is no error if the
+/// connection has ended meanwhile: then nothing happens.
 #[derive(Clone)]
 pub struct Sessions {
     shared: Arc<ServerShared>,
@@ -26,12 +26,12 @@ impl Sessions {
         Self { shared }
     }
 
-    /// Connections open now.
+    /// Returns the number of open connections.
     pub fn count(&self) -> usize {
         self.shared.open()
     }
 
-    /// Most connections that were open at once.
+    /// Returns the largest number of connections that were open at once.
     pub fn peak(&self) -> usize {
         self.shared.peak()
     }
@@ -39,32 +39,33 @@ impl Sessions {
     /// Queues a whole message on a connection, under the server's slow-reader policy.
     ///
     /// # Errors
-    /// As [`with`](Self::with).
+    /// Fails like [`with`](Self::with).
     pub fn send(&self, id: ConnectionId, message: impl Into<Bytes>) -> Result {
         let message = message.into();
         self.with(id, move |peer| peer.inner().push(message)).map(drop)
     }
 
-    /// Ends a connection as [`Peer::close`] does.
+    /// Ends a connection like [`Peer::close`].
     ///
     /// # Errors
-    /// As [`with`](Self::with).
+    /// Fails like [`with`](Self::with).
     pub fn close(&self, id: ConnectionId) -> Result {
         self.with(id, Peer::close).map(drop)
     }
 
-    /// Resets a connection.
+    /// Resets a connection like [`Peer::abort`].
     ///
     /// # Errors
-    /// As [`with`](Self::with).
+    /// Fails like [`with`](Self::with).
     pub fn abort(&self, id: ConnectionId) -> Result {
         self.with(id, Peer::abort).map(drop)
     }
 
-    /// Runs `f` with a connection, on its core; `None` comes back when it has ended.
+    /// Runs `f` with a connection, on the core that owns it; the result is `None` if the connection
+    /// has ended.
     ///
     /// # Errors
-    /// When the id is none of this server's, when its core is behind by its whole mailbox
+    /// Fails when the id belongs to another server, when the core's mailbox is full
     /// ([`is_limit`](Error::is_limit)) and when the server has ended
     /// ([`is_closed`](Error::is_closed)).
     pub fn with<T, F>(&self, id: ConnectionId, f: F) -> Result<RemoteHandle<Option<T>>>
@@ -84,7 +85,7 @@ impl Sessions {
 }
 
 impl Peer {
-    /// The other connections of the server; `None` on a connection of no server.
+    /// Returns the connections of the server; `None` if the connection belongs to no server.
     pub fn sessions(&self) -> Option<Sessions> {
         let server = Arc::clone(&self.inner().hooks()?.server);
         server.downcast().ok().map(Sessions::new)

@@ -10,7 +10,7 @@ use crate::marks;
 use crate::slow_reader::SlowReader;
 use crate::tls::ServerTls;
 
-/// Everything that the cores need to know; fixed when the server starts.
+/// The configuration that the cores need; fixed when the server starts.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) stream: StreamLimits,
@@ -43,7 +43,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The limits that all connections of one core share.
+    /// Returns the limits that all connections of one core share.
     pub(crate) fn stream_limits(&self) -> Rc<StreamLimits> {
         let mut limits = self.stream.clone();
         if self.slow_reader == SlowReader::Close {

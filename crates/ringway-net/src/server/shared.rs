@@ -15,12 +15,12 @@ use crate::address::Address;
 use crate::limits;
 use crate::session::ConnectionId;
 
-/// One of these a server.
+/// The shared state of one server.
 pub(crate) struct ServerShared {
     pub(crate) settings: Settings,
     pub(crate) addresses: Vec<Address>,
     pub(crate) control: Control,
-    /// The numbers of the cores in ids, in the order of their places in the server.
+    /// The process-wide numbers of the cores in ids, in the order of the server's cores.
     called: Box<[u16]>,
     /// Set once the cores have started, before any of them listens.
     handles: OnceLock<Vec<CoreHandle>>,
@@ -30,8 +30,8 @@ pub(crate) struct ServerShared {
     per_address: PerAddress,
 }
 
-/// The counters of one core, written by it and by cores that hand connections to it. On cache lines of
-/// its own, so that counting does not disturb the neighbours.
+/// The counters of one core, written by it and by cores that hand connections to it. The alignment
+/// keeps them off their neighbours' cache lines.
 #[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct CoreShare {
@@ -47,27 +47,27 @@ pub(crate) struct CoreShare {
 }
 
 impl CoreShare {
-    /// Connections that live on the core now.
+    /// Returns the number of open connections of the core.
     pub(crate) fn open(&self) -> usize {
         self.open.load(Ordering::Relaxed)
     }
 }
 
-/// The right of an accepted descriptor to be open. It goes where the descriptor goes, from core to
-/// core and from its handshake to what is still sent when its handler has ended, and is dropped when
-/// the descriptor has been closed. Whatever counts or waits for connections counts permits.
+/// Counts an accepted descriptor as open. It moves with the descriptor from core to core, stays
+/// through the handshake and the remaining sends after the handler's end, and is dropped when the
+/// descriptor has been closed. Everything that counts or waits for connections counts permits.
 pub(crate) struct Permit {
     shared: Arc<ServerShared>,
     core: u16,
     prefix: Option<Box<IpAddr>>,
 }
 
-/// Why a connection may not be open.
+/// Why a connection is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refusal {
     ConnectionsMax,
     PerAddressMax,
-    /// Its peer has gone, and its address with it.
+    /// The peer has gone, and its address is not known any more.
     Gone,
 }
 
@@ -100,7 +100,8 @@ impl ServerShared {
         self.handles.get().map_or(&[], |handles| handles)
     }
 
-    /// The core on which the connection lives, or has lived; `None` if it is none of this server's.
+    /// Returns the core that owns or has owned the connection; `None` if it belongs to another
+    /// server.
     pub(crate) fn home(&self, id: ConnectionId) -> Option<&CoreHandle> {
         let called = id.core()?;
         self.handles().get(self.called.iter().position(|&core| core == called)?)
@@ -114,17 +115,20 @@ impl ServerShared {
         &self.cores
     }
 
-    /// Connections open now.
+    /// Returns the number of open connections.
     pub(crate) fn open(&self) -> usize {
         self.open.load(Ordering::SeqCst)
     }
 
-    /// Most connections that were open at once.
+    /// Returns the largest number of connections that were open at once.
     pub(crate) fn peak(&self) -> usize {
         self.peak.load(Ordering::Relaxed)
     }
 
-    /// Counts a connection that comes from `address` and will live on `core`.
+    /// Counts a connection from `address` that `core` will serve.
+    ///
+    /// # Errors
+    /// Fails when a limit is reached.
     pub(crate) fn admit(
         self: &Arc<Self>,
         core: usize,
@@ -147,8 +151,8 @@ impl ServerShared {
         Ok(permit)
     }
 
-    /// The core that should have a connection which `own` has accepted: its own, unless that has
-    /// noticeably more than the least loaded one.
+    /// Chooses the core for a connection that `own` has accepted: `own`, unless it has noticeably
+    /// more connections than the least loaded core.
     pub(crate) fn core_for(&self, own: usize, spreads: bool) -> usize {
         let loads = self.cores.iter().map(CoreShare::open).enumerate();
         let Some((least, load)) = loads.min_by_key(|&(_, load)| load) else { return own };
@@ -167,7 +171,7 @@ impl fmt::Debug for Permit {
 }
 
 impl Permit {
-    /// The connection will live on another core.
+    /// Counts the connection on another core from now on.
     pub(crate) fn move_to(&mut self, core: usize) {
         self.shared.cores[usize::from(self.core)].open.fetch_sub(1, Ordering::Relaxed);
         self.shared.cores[core].open.fetch_add(1, Ordering::Relaxed);
@@ -197,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_beyond_the_maximum_are_refused_and_given_back() {
+    fn connections_beyond_the_maximum_are_refused_and_uncounted() {
         let settings = Settings { connections_max: 1, ..Settings::default() };
         let shared = shared(settings, 1);
         let first = shared.admit(0, None).expect("there is room for one");
@@ -209,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn every_address_has_its_own_maximum() {
+    fn connections_are_limited_per_address() {
         let settings = Settings { connections_per_address_max: Some(1), ..Settings::default() };
         let shared = shared(settings, 1);
         let [one, other] = [[127, 0, 0, 1], [127, 0, 0, 2]].map(|ip| Some(IpAddr::from(ip)));
@@ -221,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_core_with_noticeably_more_connections_gives_new_ones_away() {
+    fn core_with_noticeably_more_connections_hands_new_ones_over() {
         let shared = shared(Settings::default(), 2);
         let mut held = Vec::new();
         for _ in 0..limits::HANDOFF_SLACK_MIN {

@@ -1,10 +1,10 @@
-//! SIGINT and SIGTERM: caught while a server runs, and given back when it has ended.
+//! SIGINT and SIGTERM: caught while a server runs, with their previous action afterwards.
 //!
-//! `signal_hook` never takes its handler out of the kernel again, so a signal that was caught once
-//! would be ignored for good. An action of ours stays behind and does what the kernel would have
-//! done, whenever no server catches. Another one ends the process on a third signal, also where the
-//! process was started with the signal ignored, as shells without job control start what is to run beside
-//! them.
+//! `signal_hook` never removes its handler from the kernel, so a signal that was caught once would
+//! be ignored from then on. So one action of ours stays registered and does what the kernel would
+//! have done while no server catches. Another one ends the process at the third signal, even if the
+//! process was started with the signal ignored, as shells without job control do for background
+//! jobs.
 
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
@@ -21,17 +21,17 @@ use super::handle::ServerHandle;
 use super::log::log;
 use crate::error::{Error, Result};
 
-/// The signals that ask a process to end.
+/// The signals that request the end of a process.
 const ASK_TO_END: [i32; 2] = [SIGINT, SIGTERM];
 
-/// Signals go to a server until this is dropped: the first drains it, the second aborts it, and a
-/// third ends the process.
+/// Directs the signals to a server until this is dropped: the first drains it, the second aborts
+/// it, a third ends the process.
 pub(crate) struct Signals {
     ids: Vec<SigId>,
 }
 
 impl Signals {
-    /// Begins to catch.
+    /// Begins to catch the signals.
     pub(crate) fn catch(handle: &ServerHandle) -> Result<Self> {
         let cannot = |error| Error::io("cannot catch signals", error);
         let (caught, tell) = UnixStream::pair().map_err(cannot)?;
@@ -52,7 +52,7 @@ impl Signals {
 impl Drop for Signals {
     fn drop(&mut self) {
         process().end();
-        // This closes the pipe's writing ends, which ends the thread.
+        // This closes the writing ends of the pipe, which ends the thread.
         for id in self.ids.drain(..) {
             unregister(id);
         }
@@ -64,17 +64,17 @@ fn watch(mut caught: UnixStream, handle: &ServerHandle) {
     if !next(&mut caught, &mut byte) {
         return;
     }
-    log(|| tracing::info!("asked to end by a signal: draining"));
+    log(|| tracing::info!("a signal requests the end: draining"));
     handle.shutdown();
     if next(&mut caught, &mut byte) {
-        let what = "asked again: connections are cut off; a third signal ends the process";
+        let what = "a second signal: aborting all connections; a third one ends the process";
         log(|| tracing::warn!("{what}"));
         process().insisted.store(true, Ordering::SeqCst);
         handle.abort();
     }
 }
 
-/// Waits for a signal; false when they are not caught any more.
+/// Waits for a signal; returns false when they are no longer caught.
 fn next(caught: &mut UnixStream, byte: &mut [u8; 1]) -> bool {
     loop {
         match caught.read(byte) {
@@ -88,13 +88,13 @@ fn next(caught: &mut UnixStream, byte: &mut [u8; 1]) -> bool {
 /// The state of signal handling in this process.
 #[derive(Default)]
 struct Process {
-    /// Servers that catch them now.
+    /// The number of servers that catch signals now.
     catching: usize,
-    /// Whether the actions below are there.
+    /// Whether the actions below are registered.
     has_actions: bool,
-    /// Nobody catches signals: each does what the kernel would have done.
+    /// Whether no server catches signals: each then does what the kernel would have done.
     unheard: Arc<AtomicBool>,
-    /// A server was asked twice: the next signal ends the process.
+    /// Whether a server got a second signal: the next one ends the process.
     insisted: Arc<AtomicBool>,
 }
 
@@ -104,14 +104,15 @@ fn process() -> MutexGuard<'static, Process> {
 }
 
 impl Process {
-    /// One more server catches.
+    /// Counts a server that catches signals.
     fn begin(&mut self) -> io::Result<()> {
         if !self.has_actions {
             self.unheard.store(true, Ordering::SeqCst);
             let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
             for signal in ASK_TO_END {
                 register_conditional_default(signal, Arc::clone(&self.insisted))?;
-                // Whoever else handles or ignores it decides what it does at other times.
+                // If another handler exists or the signal is ignored, that decides while no server
+                // runs.
                 if has_default_action(&status, signal) {
                     register_conditional_default(signal, Arc::clone(&self.unheard))?;
                 }
@@ -122,7 +123,7 @@ impl Process {
         Ok(())
     }
 
-    /// A server has begun to catch.
+    /// Notes that a server now catches signals.
     fn is_heard(&self) {
         self.unheard.store(false, Ordering::SeqCst);
         self.insisted.store(false, Ordering::SeqCst);
@@ -137,8 +138,8 @@ impl Process {
     }
 }
 
-/// Whether the process, of which `status` is the kernel's account, neither handles nor ignores a
-/// signal.
+/// Whether a signal has its default action: the process neither handles nor ignores it. `status` is
+/// the text of `/proc/self/status`.
 fn has_default_action(status: &str, signal: i32) -> bool {
     let is_in = |set: &str| {
         let mask = status.lines().find_map(|line| line.strip_prefix(set)).map(str::trim);
@@ -153,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_handle_or_ignore_is_left_to_them() {
+    fn signals_handled_or_ignored_elsewhere_are_left_alone() {
         let status = "Name:\tx\nSigIgn:\t0000000000000002\nSigCgt:\t0000000000004000\n";
         assert!(!has_default_action(status, SIGINT), "ignored");
         assert!(!has_default_action(status, SIGTERM), "handled");

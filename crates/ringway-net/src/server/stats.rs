@@ -6,46 +6,46 @@ use ringway_runtime::{CoreCounters, CoreHandle};
 
 use super::shared::{CoreShare, ServerShared};
 
-/// Counts of a server since its start, read at about one moment.
+/// The counters of a server since its start, read at about the same time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerStats {
-    /// Connections open now: from being accepted until their descriptor is closed.
+    /// Open connections: from their accept until their descriptor is closed.
     pub open: usize,
-    /// Most connections that were open at once.
+    /// The largest number of connections that were open at once.
     pub peak: usize,
-    /// Connections accepted.
+    /// Accepted connections.
     pub accepted: u64,
-    /// Accepted connections that were closed at once, since a limit was reached, the server was being
+    /// Accepted connections that were closed at once: a limit was reached, the server was being
     /// aborted, or the peer had left before its address could be counted.
     pub refused: u64,
-    /// Accepted connections that were given to another core than the one that accepted them.
+    /// Accepted connections that were moved to another core than the one that accepted them.
     pub handed_off: u64,
-    /// Times that accepting failed and paused, as without free descriptors.
+    /// Times that accepting failed and paused, for example without free descriptors.
     pub accept_errors: u64,
-    /// TLS handshakes that were completed.
+    /// TLS handshakes that completed.
     pub handshakes: u64,
-    /// TLS handshakes that failed, took too long or were given up.
+    /// TLS handshakes that failed, took too long or were abandoned.
     pub handshake_errors: u64,
-    /// Handlers that ended with an error: those that returned one, of connections or of datagrams,
-    /// and [`Handler`](crate::Handler)s whose connection failed.
+    /// Handlers that ended with an error: tasks and datagram handlers that returned one, and
+    /// [`Handler`](crate::Handler)s whose connection failed.
     pub handler_errors: u64,
-    /// Handlers that panicked; [`Handler`](crate::Handler)s also when they were made, and when they
-    /// were dropped at the end of their connections.
+    /// Handlers that panicked; for a [`Handler`](crate::Handler) this includes panics while it was
+    /// made or dropped.
     pub handler_panics: u64,
-    /// Each core, in the order of their numbers.
+    /// The counters of each core, in the order of their numbers.
     pub cores: Vec<CoreStats>,
 }
 
-/// Counts of one core of a server.
+/// The counters of one core of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CoreStats {
-    /// Connections that live on the core now.
+    /// Open connections of the core.
     pub open: usize,
     /// Connections that the core has accepted.
     pub accepted: u64,
-    /// The kernel interface in use and the flags that it took.
+    /// The kernel interface in use and its flags.
     pub backend: String,
     /// The runtime's counters of the core.
     pub counters: CoreCounters,

@@ -1,4 +1,4 @@
-//! Serving connections by a task each.
+//! Serving connections with a task for each.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,7 +15,7 @@ use crate::connection::{Connection, ConnectionInner, WeakConnection};
 use crate::error::Result;
 use crate::spans;
 
-/// Every connection gets a task that runs `handler`.
+/// Makes the `Serve` that runs `handler` in a task for every connection.
 pub(crate) fn one_each<F>(handler: F) -> Serve
 where
     F: AsyncFn(Connection) -> Result + 'static,
@@ -35,8 +35,7 @@ async fn serve(
 ) {
     let id = connection.id();
     let inner = Rc::downgrade(connection.inner());
-    // Within a future of its own, so that a handler that panics before it has made one is contained
-    // as well.
+    // The async block also contains a handler that panics before it returns its future.
     let served = pin!(async { handler(connection).await });
     match (Ending { inner: &inner, served }).await {
         Ok(Ok(())) => {}
@@ -45,8 +44,8 @@ async fn serve(
     }
 }
 
-/// A handler whose panic is an outcome, so that only its own connection ends, and whose outcome
-/// decides how the connection ends that it was given: in order, plainly, or by a reset.
+/// A handler whose panic is an outcome, so that only its own connection ends. The outcome decides
+/// how the connection ends: in order, by a plain drop, or by a reset.
 struct Ending<'a, F> {
     inner: &'a WeakConnection,
     served: Pin<&'a mut F>,
@@ -57,8 +56,8 @@ impl<F: Future<Output = Result>> Future for Ending<'_, F> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // The handler drops its connection when it ends. It is kept for that long, since what is to
-        // be said at its end is known only then.
+        // The handler drops its connection when it ends. This reference keeps it, because how to
+        // end it is known only then.
         let inner = self.inner.upgrade();
         let polled = catch_unwind(AssertUnwindSafe(|| self.served.as_mut().poll(cx)));
         match polled {
@@ -77,7 +76,7 @@ impl<F: Future<Output = Result>> Future for Ending<'_, F> {
     }
 }
 
-/// The connection, if its handler has ended with it and has not given it to somebody else.
+/// Returns the connection if the handler has dropped it and nobody else owns it.
 fn only_left(inner: Option<Rc<ConnectionInner>>) -> Option<Rc<ConnectionInner>> {
     inner.filter(|inner| Rc::strong_count(inner) == 1)
 }

@@ -1,4 +1,4 @@
-//! The paths of Unix sockets: taken by one server at a time, and given back by whoever took them.
+//! The paths of Unix sockets: each is taken by one server at a time, which removes the file.
 
 use std::fs::File;
 use std::io;
@@ -13,16 +13,16 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use super::log::log;
 use crate::limits;
 
-/// The file of a listening socket of ours, removed once: when its listener closes, or with the last
-/// that knows of it. Another one that stands in its place meanwhile is left alone.
+/// The file of a listening Unix socket. It is removed once, when the listener closes or with the
+/// last reference to it. A file that has replaced it meanwhile is left alone.
 #[derive(Debug)]
 pub(crate) struct UnixPath {
     path: PathBuf,
-    /// Which file it is; `None` once it was removed.
+    /// The identity of the file; `None` once it was removed.
     file: Mutex<Option<FileId>>,
 }
 
-/// A file by its device and number.
+/// A file by its device and inode number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct FileId(u64, u64);
 
@@ -34,8 +34,8 @@ impl FileId {
 }
 
 impl UnixPath {
-    /// Listens at a path. From here on somebody listens there for everybody who asks, so no other
-    /// server takes it for forsaken; clients wait until we accept.
+    /// Listens at a path. Other servers then find a listener there and do not take the file for
+    /// stale; clients wait until the server accepts.
     pub(crate) fn listen(path: &Path, address: &SockAddr) -> io::Result<(Socket, Self)> {
         let _until_somebody_listens = lock_directory(path);
         let socket = match listen(address) {
@@ -49,7 +49,7 @@ impl UnixPath {
         Ok((socket, Self { path: path.to_owned(), file }))
     }
 
-    /// Removes the file, unless it is not ours any more.
+    /// Removes the file, unless another one has replaced it.
     pub(crate) fn remove(&self) {
         let ours = self.file.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(ours) = ours else { return };
@@ -58,7 +58,7 @@ impl UnixPath {
         }
         if let Err(error) = std::fs::remove_file(&self.path) {
             let path = self.path.display();
-            log(|| tracing::warn!(%error, %path, "cannot remove the socket's file"));
+            log(|| tracing::warn!(%error, %path, "cannot remove the file of a Unix socket"));
         }
     }
 }
@@ -69,7 +69,7 @@ impl Drop for UnixPath {
     }
 }
 
-/// Binds an address that has no listener, a path or a name, and listens there.
+/// Binds a Unix address, a path or an abstract name, and listens.
 pub(crate) fn listen(address: &SockAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM.cloexec(), None)?;
     socket.bind(address)?;
@@ -77,9 +77,9 @@ pub(crate) fn listen(address: &SockAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Keeps other servers of this library from looking at the path while it is bound and not yet
-/// listened on, or while a forsaken file is replaced. Whoever holds the lock for longer than that
-/// takes has no good reason to, so it is not waited for.
+/// Locks the directory, so that no other server of this library inspects the path between `bind`
+/// and `listen`, or while a stale file is replaced. A lock that is held for longer than that takes
+/// is not waited for.
 fn lock_directory(path: &Path) -> Option<File> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = File::open(directory.unwrap_or(Path::new("."))).ok()?;
@@ -94,26 +94,29 @@ fn lock_directory(path: &Path) -> Option<File> {
     None
 }
 
-/// Removes the file of a Unix socket that nobody listens on any more.
+/// Removes the file of a Unix socket without a listener.
 fn clear_stale(path: &Path, address: &SockAddr) -> io::Result<()> {
     let in_use = |why: &str| Err(io::Error::new(io::ErrorKind::AddrInUse, why));
     match std::fs::symlink_metadata(path) {
         Ok(found) if !found.file_type().is_socket() => {
-            return in_use("the path is a file of another kind");
+            return in_use("the path is not a socket");
         }
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     }
-    // A server that does not accept must not block us: its full queue is an answer too.
+    // The connect must not block on a server that does not accept: its full queue shows that it
+    // listens.
     let asking = Socket::new(Domain::UNIX, Type::STREAM.cloexec().nonblocking(), None)?;
     match asking.connect(address) {
-        Ok(()) => in_use("somebody listens there"),
+        Ok(()) => in_use("another process listens there"),
         Err(error) => match error.kind() {
             io::ErrorKind::ConnectionRefused => std::fs::remove_file(path),
             io::ErrorKind::NotFound => Ok(()),
-            io::ErrorKind::WouldBlock => in_use("somebody listens there, and is behind"),
-            _ => in_use(&format!("it cannot be told whether somebody listens there: {error}")),
+            io::ErrorKind::WouldBlock => {
+                in_use("another process listens there, and its queue is full")
+            }
+            _ => in_use(&format!("cannot find out whether another process listens there: {error}")),
         },
     }
 }
@@ -131,11 +134,11 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_removed_by_whose_it_is_and_by_nobody_else() {
+    fn only_its_owner_removes_a_file() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("one.sock");
         let (socket, taken) = listen_at(&path).expect("a free path");
-        assert!(listen_at(&path).is_err(), "somebody listens there");
+        assert!(listen_at(&path).is_err(), "another listens there");
         taken.remove();
         assert!(!path.exists());
         let (_successors, successor) = listen_at(&path).expect("given back");
@@ -146,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_who_find_a_forsaken_file_one_gets_the_path() {
+    fn one_of_many_servers_gets_the_path_of_a_stale_file() {
         let directory = tempfile::tempdir().expect("a directory");
         for round in 0..20 {
             let path = directory.path().join(format!("{round}.sock"));
@@ -164,7 +167,7 @@ mod tests {
                         })
                     })
                     .collect();
-                // All are kept until the last has tried.
+                // Each result is kept until the last attempt.
                 let held: Vec<_> =
                     tries.into_iter().map(|one| one.join().expect("no panic")).collect();
                 drop(held);
@@ -174,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_does_not_accept_blocks_nobody() {
+    fn server_that_does_not_accept_does_not_block_another() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("hangs.sock");
         let hangs = Socket::new(Domain::UNIX, Type::STREAM, None).expect("a socket");
@@ -182,7 +185,7 @@ mod tests {
         hangs.listen(0).expect("listening");
         let _fills_its_queue = UnixStream::connect(&path).expect("connected");
         let error = listen_at(&path).expect_err("it is in use");
-        assert!(error.to_string().contains("is behind"), "{error}");
+        assert!(error.to_string().contains("its queue is full"), "{error}");
         assert!(path.exists());
     }
 }

@@ -1,10 +1,10 @@
-//! Work that something else may end.
+//! Futures that end other work early.
 
 use std::pin::pin;
 use std::task::Poll;
 
-/// Runs `work` until `end` is ready; `None` if `end` comes first. `end` is polled first, so that work which is
-/// always ready does not go on for ever.
+/// Runs `work` until `end` is ready; `None` if `end` comes first. `end` is polled first, so that it
+/// also ends work that is always ready.
 pub(crate) async fn until<T>(end: impl Future, work: impl Future<Output = T>) -> Option<T> {
     let mut end = pin!(end);
     let mut work = pin!(work);
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_is_first_decides_and_the_end_goes_before_the_work() {
+    fn the_first_to_be_ready_decides_and_the_end_is_polled_first() {
         let decided = block_on(async {
             [
                 until(pending::<()>(), ready(1)).await,

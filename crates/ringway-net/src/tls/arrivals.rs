@@ -1,23 +1,26 @@
-//! Where in a client's bytes something ends that a server computes with.
+//! Finds the ends of handshake messages in a client's bytes.
 
-/// Follows the records of a client during its handshake (RFC 8446, section 5.1, and RFC 5246, section 6.2).
+/// Follows the records of a client during its handshake (RFC 8446, section 5.1, and RFC 5246,
+/// section 6.2).
 ///
-/// Computing begins with a whole message, and a message may come in as many pieces as a client likes. As
-/// long as messages are readable this follows them; of encrypted ones it sees the records.
+/// A server computes when a message is complete, and a client may send a message in any number of
+/// pieces. While messages are readable this follows messages; once they are encrypted, it follows
+/// records.
 #[derive(Default)]
 pub(super) struct Arrivals {
     record: Head<5>,
-    /// Bytes of the record that are still to come.
+    /// Bytes of the record that have not arrived.
     record_left: usize,
     message: Head<4>,
-    /// Bytes of the message that are still to come.
+    /// Bytes of the message that have not arrived.
     message_left: usize,
     is_encrypted: bool,
-    /// Something came that is no record: from here on anything may be computed with.
+    /// Whether something arrived that is not a record: from then on any bytes may cause
+    /// computation.
     is_lost: bool,
 }
 
-/// The first bytes of something, gathered.
+/// A header of fixed length, gathered from pieces.
 #[derive(Clone, Copy)]
 struct Head<const LEN: usize> {
     bytes: [u8; LEN],
@@ -31,7 +34,7 @@ impl<const LEN: usize> Default for Head<LEN> {
 }
 
 impl<const LEN: usize> Head<LEN> {
-    /// Takes what is missing from the front of `bytes`; whether it is whole now.
+    /// Takes the missing bytes from the front of `bytes`; returns whether the header is complete.
     fn fill(&mut self, bytes: &mut &[u8]) -> bool {
         let (taken, rest) = bytes.split_at(bytes.len().min(LEN - self.have));
         self.bytes[self.have..][..taken.len()].copy_from_slice(taken);
@@ -47,7 +50,7 @@ const HANDSHAKE: u8 = 22;
 const APPLICATION_DATA: u8 = 23;
 
 impl Arrivals {
-    /// Takes the next bytes; whether they complete something that is computed with.
+    /// Takes the next bytes; returns whether they complete something that the server computes with.
     pub(super) fn complete(&mut self, mut bytes: &[u8]) -> bool {
         let mut found = false;
         while !bytes.is_empty() && !self.is_lost {
@@ -70,7 +73,7 @@ impl Arrivals {
         found || self.is_lost
     }
 
-    /// Takes bytes of one record.
+    /// Takes bytes of one record; returns whether they complete something.
     fn take(&mut self, body: &[u8]) -> bool {
         let ends = self.record_left == 0;
         match self.record.bytes[0] {
@@ -88,7 +91,7 @@ impl Arrivals {
         }
     }
 
-    /// Follows the messages in a readable record; whether one ends.
+    /// Follows the messages in a readable record; returns whether one ends.
     fn follow(&mut self, mut body: &[u8]) -> bool {
         let mut found = false;
         while !body.is_empty() {
@@ -124,14 +127,14 @@ mod tests {
         [&[1, 0, 0, length], &vec![7; length.into()][..]].concat()
     }
 
-    /// The positions behind which something was complete, where bytes come one by one.
+    /// Returns the positions of the bytes that completed something, when they arrive one by one.
     fn completed(bytes: &[u8]) -> Vec<usize> {
         let mut arrivals = Arrivals::default();
         (0..bytes.len()).filter(|&at| arrivals.complete(&bytes[at..=at])).collect()
     }
 
     #[test]
-    fn a_readable_message_counts_once_in_however_many_records_it_comes() {
+    fn readable_message_counts_once_in_any_number_of_records() {
         let message = message(20);
         let pieces: Vec<u8> = message.iter().flat_map(|&byte| record(HANDSHAKE, &[byte])).collect();
         assert_eq!(completed(&pieces), [pieces.len() - 1]);
@@ -142,13 +145,13 @@ mod tests {
     }
 
     #[test]
-    fn several_messages_of_one_record_count_each() {
+    fn each_message_of_a_record_counts() {
         let two = record(HANDSHAKE, &[message(3), message(0)].concat());
         assert_eq!(completed(&two), [5 + 7 - 1, 5 + 7 + 4 - 1]);
     }
 
     #[test]
-    fn encrypted_records_count_and_what_is_between_does_not() {
+    fn encrypted_records_count_and_alerts_do_not() {
         let parts = [
             record(HANDSHAKE, &message(2)),
             record(ALERT, &[1, 0]),
@@ -167,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_counts_always() {
+    fn bytes_that_are_not_records_always_count() {
         for bytes in [&b"GET / HTTP/1.1\r\n"[..], &[22, 3, 3, 0, 0, 0, 0]] {
             let mut arrivals = Arrivals::default();
             assert!(arrivals.complete(bytes));

@@ -18,11 +18,11 @@ use super::{pem, provider, roots};
 use crate::error::{Error, Kind, Result};
 use crate::limits;
 
-/// Whom a client trusts and what it offers, for TLS 1.2 and 1.3. Cheap to clone; clones share
-/// resumed sessions.
+/// Trust settings and offers of a client, for TLS 1.2 and 1.3. Cheap to clone; clones share resumed
+/// sessions.
 ///
-/// Unless told otherwise a server must show a certificate that is valid now, holds the name that
-/// was connected to, and leads to a root that this machine trusts.
+/// By default the server's certificate must be valid now, contain the name that the client
+/// connected to, and chain to a root that this machine trusts.
 ///
 /// ```no_run
 /// use ringway_net::ClientTls;
@@ -38,17 +38,17 @@ pub struct ClientTls {
     alpn: Vec<Vec<u8>>,
     server_name: Option<ServerName<'static>>,
     handshake_timeout: Duration,
-    /// Made from the above at the first use; replaced by an empty one at every change.
+    /// Made of the fields above at the first use; reset by every change.
     config: Arc<OnceLock<Arc<ClientConfig>>>,
 }
 
 #[derive(Clone)]
 enum Trust {
-    /// The machine's roots.
+    /// The roots of this machine.
     System,
-    /// These and no other.
+    /// Only these roots.
     Roots(Roots),
-    /// Anyone.
+    /// No verification.
     Anyone,
 }
 
@@ -59,7 +59,7 @@ impl Default for ClientTls {
 }
 
 impl ClientTls {
-    /// Trusts the machine's roots, shows no certificate, offers no ALPN.
+    /// Trusts the machine's roots, presents no certificate, offers no ALPN protocols.
     pub fn new() -> Self {
         Self {
             trust: Trust::System,
@@ -71,8 +71,8 @@ impl ClientTls {
         }
     }
 
-    /// Trusts these roots (PEM text) instead of the machine's. A server may also show one of them itself, as
-    /// one does whose certificate was made by `openssl req -x509`.
+    /// Trusts these roots (PEM text) instead of the machine's. A server may also present one of the
+    /// roots itself, as with a certificate made by `openssl req -x509`.
     ///
     /// # Errors
     /// [`is_tls`](crate::Error::is_tls) when the text holds no certificate or one that cannot be a
@@ -82,11 +82,11 @@ impl ClientTls {
         Ok(self.changed())
     }
 
-    /// Shows this certificate chain to servers that ask for one. As
-    /// [`ServerTls::from_pem`](super::ServerTls::from_pem) takes them.
+    /// Presents this certificate chain to servers that ask for one. The formats are those of
+    /// [`ServerTls::from_pem`](super::ServerTls::from_pem).
     ///
     /// # Errors
-    /// As there.
+    /// Fails like [`ServerTls::from_pem`](super::ServerTls::from_pem).
     pub fn client_cert_pem(
         mut self,
         chain: impl AsRef<[u8]>,
@@ -96,33 +96,33 @@ impl ClientTls {
         Ok(self.changed())
     }
 
-    /// The application protocols to offer, best first.
+    /// Sets the application protocols to offer (ALPN), in order of preference.
     #[must_use]
     pub fn alpn<P: AsRef<[u8]>>(mut self, protocols: impl IntoIterator<Item = P>) -> Self {
         self.alpn = protocols.into_iter().map(|name| name.as_ref().to_vec()).collect();
         self.changed()
     }
 
-    /// The name (or IP address) that the server's certificate must hold, where that is not the one
-    /// connected to.
+    /// Sets the name or IP address that the server's certificate must contain, if it differs from
+    /// the host that the client connects to.
     ///
     /// # Errors
-    /// [`is_tls`](crate::Error::is_tls) when it is neither a DNS name nor an IP address.
+    /// [`is_tls`](crate::Error::is_tls) when `name` is neither a DNS name nor an IP address.
     pub fn server_name(mut self, name: &str) -> Result<Self> {
         self.server_name = Some(parse_name(name)?);
         Ok(self)
     }
 
-    /// Limits the time of the whole handshake; 10 seconds if not set.
+    /// Sets the time limit of the whole handshake; 10 seconds by default.
     #[must_use]
     pub fn handshake_timeout(mut self, limit: Duration) -> Self {
         self.handshake_timeout = limit;
         self
     }
 
-    /// Accepts **any** certificate, of anyone, for any name: the connection is encrypted, but
-    /// whoever sits on the way can be its other end and read and change everything. For tests on
-    /// one machine, and nothing else.
+    /// Accepts **any** certificate, from anyone, for any name. The connection is encrypted, but
+    /// anyone on the path can impersonate the server and read and change everything. Use it for
+    /// tests on one machine only.
     #[must_use]
     pub fn dangerous_accept_any_certificate(mut self) -> Self {
         self.trust = Trust::Anyone;
@@ -134,7 +134,8 @@ impl ClientTls {
         self
     }
 
-    /// The configuration, made at the first use, and the name that the certificate must hold.
+    /// Returns the configuration, made at the first use, and the name that the certificate must
+    /// contain.
     pub(super) async fn prepare(
         &self,
         host: &str,
@@ -151,7 +152,7 @@ impl ClientTls {
         self.handshake_timeout
     }
 
-    /// `None` where no root counts.
+    /// Returns the trusted roots; `None` without verification.
     async fn trusted_roots(&self) -> Result<Option<Roots>> {
         match &self.trust {
             Trust::System => {
@@ -195,10 +196,12 @@ impl ClientTls {
 fn parse_name(name: &str) -> Result<ServerName<'static>> {
     let bare = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
     let parsed = ServerName::try_from(bare.to_owned());
-    parsed.map_err(|_| unusable("a TLS server name", format!("`{name}` is not one")))
+    parsed.map_err(|_| {
+        unusable("TLS server name", format!("`{name}` is neither a DNS name nor an IP address"))
+    })
 }
 
-/// Without the key.
+/// Omits the key.
 impl fmt::Debug for ClientTls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let trust = match &self.trust {

@@ -1,4 +1,4 @@
-//! Why TLS failed, in words that say what to do.
+//! TLS errors, with advice on what to do.
 
 use std::fmt;
 use std::io;
@@ -7,34 +7,34 @@ use rustls::{AlertDescription, CertificateError, OtherError};
 
 use crate::error::{Error, Kind};
 
-/// A failure of TLS itself, kept by its session and told again to everyone who asks. Carried inside
-/// an [`io::Error`].
+/// A TLS failure. The session keeps it and returns it from every call. It is carried inside an
+/// [`io::Error`].
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum TlsError {
-    /// The peer broke the protocol, was refused by us, or refused us.
+    /// The peer broke the protocol, we rejected it, or it rejected us.
     Protocol(rustls::Error),
-    /// The byte stream ended before the handshake did; whether the peer had said anything.
+    /// The byte stream ended before the handshake did; `heard`: after the peer had sent something.
     HandshakeCut { heard: bool },
     /// The byte stream ended without the peer's `close_notify`.
     Truncated,
-    /// So much was sent that the session's keys must not encrypt more.
+    /// The session's keys have encrypted as many records as is safe.
     KeysUsedUp,
 }
 
 impl TlsError {
-    /// The TLS error that an I/O error carries.
+    /// Returns the TLS error that an I/O error carries.
     pub(crate) fn of(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
     }
 
-    /// Whether `error` carries a breach of TLS, other than a stream that was merely cut.
+    /// Whether `error` carries a TLS failure other than a stream that was merely cut.
     pub(crate) fn broke_protocol(error: &io::Error) -> bool {
         matches!(Self::of(error), Some(Self::Protocol(_)))
     }
 
-    /// Whether another handshake would end the same: one of the two sides refuses what the other one
-    /// is or offers. A stream that was cut may be whole the next time, and a server that is
-    /// overloaded or in trouble says so by an alert, too.
+    /// Whether another handshake would fail the same way, because one side rejects what the other
+    /// is or offers. Not final are a cut stream, and an alert about the state of its sender, such
+    /// as an overload.
     pub(crate) fn is_final(&self) -> bool {
         match self {
             Self::Protocol(rustls::Error::AlertReceived(alert)) => is_refusal(*alert),
@@ -56,7 +56,7 @@ impl TlsError {
         let error = match self {
             Self::Protocol(error) => error,
             Self::HandshakeCut { heard: false } => {
-                return Some("if it does not speak TLS, connect to it by a tcp:// address");
+                return Some("if it does not speak TLS, connect with a tcp:// address");
             }
             _ => return None,
         };
@@ -65,14 +65,14 @@ impl TlsError {
             rustls::Error::AlertReceived(alert) => alert_advice(*alert),
             rustls::Error::InvalidMessage(_) => Some("is the peer speaking TLS at all?"),
             rustls::Error::NoCertificatesPresented => {
-                Some("this server asks for a client certificate")
+                Some("this server requires a client certificate")
             }
             _ => None,
         }
     }
 }
 
-/// Whether an alert is about what we are or offer, not about the state of its sender.
+/// Whether an alert rejects what we are or offer, and is not about the state of its sender.
 fn is_refusal(alert: AlertDescription) -> bool {
     use AlertDescription as A;
     matches!(
@@ -100,7 +100,7 @@ fn is_refusal(alert: AlertDescription) -> bool {
 fn certificate_advice(error: &CertificateError) -> Option<&'static str> {
     match error {
         CertificateError::UnknownIssuer => {
-            Some("no trusted root has signed it: name its root with `roots_pem`")
+            Some("no trusted root has issued it: add its root with `roots_pem`")
         }
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             Some("check this machine's clock")
@@ -116,11 +116,11 @@ fn certificate_advice(error: &CertificateError) -> Option<&'static str> {
             Some("renew it, or check this machine's clock")
         }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            Some("connect by a name that it holds, or name one of them with `server_name`")
+            Some("connect with a name that it contains, or set one of them with `server_name`")
         }
         CertificateError::Other(OtherError(why)) => match why.downcast_ref()? {
             webpki::Error::CaUsedAsEndEntity => Some(
-                "it is that of an authority, as `openssl req -x509` makes them: trust exactly it \
+                "it is a CA certificate, as `openssl req -x509` makes them: trust exactly this one \
                  with `roots_pem`, or sign another one with it",
             ),
             webpki::Error::UnsupportedCertVersion => {
@@ -135,10 +135,10 @@ fn certificate_advice(error: &CertificateError) -> Option<&'static str> {
 fn alert_advice(alert: AlertDescription) -> Option<&'static str> {
     match alert {
         AlertDescription::CertificateRequired => {
-            Some("the peer wants a client certificate: give one with `client_cert_pem`")
+            Some("the peer requires a client certificate: set one with `client_cert_pem`")
         }
         AlertDescription::UnknownCA => {
-            Some("the peer does not know who signed our certificate: have it trust that root")
+            Some("the peer does not trust the issuer of our certificate: add that root there")
         }
         AlertDescription::CertificateExpired => {
             Some("renew our certificate, or check the peer's clock")
@@ -146,13 +146,13 @@ fn alert_advice(alert: AlertDescription) -> Option<&'static str> {
         AlertDescription::BadCertificate
         | AlertDescription::CertificateUnknown
         | AlertDescription::UnsupportedCertificate => {
-            Some("the peer refuses our certificate, and knows why")
+            Some("the peer rejects our certificate: its log may say why")
         }
-        AlertDescription::HandshakeFailure | AlertDescription::ProtocolVersion => {
-            Some("the two have no version or cipher suite of TLS in common: this is 1.2 and 1.3")
-        }
+        AlertDescription::HandshakeFailure | AlertDescription::ProtocolVersion => Some(
+            "there is no common TLS version or cipher suite: this side supports TLS 1.2 and 1.3",
+        ),
         AlertDescription::NoApplicationProtocol => {
-            Some("the peer speaks none of the protocols that we offer by ALPN")
+            Some("the peer supports none of the ALPN protocols that we offer")
         }
         _ => None,
     }
@@ -172,15 +172,15 @@ impl fmt::Display for TlsError {
                 f.write_str("the peer closed during the TLS handshake")?;
             }
             Self::HandshakeCut { heard: false } => {
-                f.write_str("the peer closed before it said anything in the TLS handshake")?;
+                f.write_str("the peer closed without sending anything in the TLS handshake")?;
             }
             Self::Truncated => f.write_str(
                 "the stream ended without TLS close_notify: what arrived may not be all that was \
                  sent",
             )?,
             Self::KeysUsedUp => f.write_str(
-                "the keys of this TLS 1.2 session are used up: connect again, or speak TLS 1.3, which \
-                 changes them by itself",
+                "the keys of this TLS 1.2 session are used up: connect again, or use TLS 1.3, which \
+                 renews them itself",
             )?,
         }
         self.advice().map_or(Ok(()), |advice| write!(f, " ({advice})"))
@@ -202,7 +202,7 @@ impl From<TlsError> for io::Error {
     }
 }
 
-/// As the crate's error.
+/// Converts to the crate's error.
 impl From<TlsError> for Error {
     fn from(error: TlsError) -> Self {
         match error {
@@ -214,7 +214,7 @@ impl From<TlsError> for Error {
     }
 }
 
-/// The error of a certificate or key that cannot be used.
+/// Makes the error of an unusable certificate, key or name.
 pub(super) fn unusable(
     what: &'static str,
     why: impl Into<Box<dyn std::error::Error + Send + Sync>>,

@@ -1,11 +1,11 @@
-//! A server's certificate and key, which may be replaced while it runs.
+//! A server's certificate and key, which can be replaced while it runs.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-/// What handshakes of a server show from now on.
+/// The certificate and key for new handshakes.
 #[derive(Debug)]
 pub(super) struct Identity(RwLock<Arc<CertifiedKey>>);
 

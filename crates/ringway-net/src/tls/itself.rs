@@ -1,9 +1,9 @@
-//! Certificates that are trusted themselves.
+//! Certificates that are trusted themselves, without a chain.
 //!
-//! `openssl req -x509` and most who make a first certificate make that of an authority, and serve with it.
-//! The rules for chains refuse an authority at their end. Whoever was given exactly this certificate as a
-//! root has said that they trust it, so it is accepted where all else is right: its dates, the key, and for a
-//! server the name.
+//! `openssl req -x509` makes a CA certificate, and many servers use it as their own certificate.
+//! Chain verification rejects a CA certificate at the end of a chain. If exactly this certificate
+//! was given as a root, it is trusted, so it is accepted if everything else is right: its dates,
+//! the key, and for a server the name.
 
 use std::sync::Arc;
 
@@ -17,14 +17,15 @@ use rustls::{
     SignatureScheme,
 };
 
-/// Who is trusted: roots of chains, and those among them that are trusted as they are.
+/// The trusted certificates: the roots of chains, and the same certificates to be accepted
+/// themselves.
 #[derive(Clone)]
 pub(super) struct Roots {
     pub(super) store: Arc<RootCertStore>,
     pub(super) themselves: Arc<[CertificateDer<'static>]>,
 }
 
-/// A verifier of chains that accepts these certificates besides.
+/// A verifier that accepts chains, and these certificates themselves.
 #[derive(Debug)]
 pub(super) struct OrItself<V: ?Sized> {
     pub(super) themselves: Arc<[CertificateDer<'static>]>,
@@ -32,13 +33,14 @@ pub(super) struct OrItself<V: ?Sized> {
 }
 
 impl<V: ?Sized> OrItself<V> {
-    /// The rules for chains look at the dates before they look for an authority at the end.
+    /// Whether `end` is one of the certificates, and `refusal` is only about its being a CA. Chain
+    /// verification checks the dates before it reports that.
     fn is_trusted(&self, end: &CertificateDer<'_>, refusal: &Error) -> bool {
         is_authority(refusal) && self.themselves.iter().any(|root| root == end)
     }
 }
 
-/// Whether a certificate was refused, for nothing that was looked at before, as that of an authority.
+/// Whether a certificate was rejected because it is a CA certificate.
 fn is_authority(refusal: &Error) -> bool {
     let Error::InvalidCertificate(CertificateError::Other(OtherError(why))) = refusal else {
         return false;

@@ -1,12 +1,12 @@
-//! Who a certificate is for.
+//! The names in a certificate.
 
 use rustls::pki_types::CertificateDer;
 use webpki::EndEntityCert;
 
-/// The DNS names that a certificate holds (its subject alternative names; the common name does not count).
-/// Of one that a connection has verified, they are whom its authority vouches for.
+/// Returns the DNS names of a certificate: its subject alternative names, not the common name. If a
+/// connection has verified the certificate, its issuer vouches for these names.
 ///
-/// Empty where there are none, and for what is no certificate.
+/// The list is empty if there are none, or the bytes are not a certificate.
 pub fn certificate_names(certificate: &CertificateDer<'_>) -> Vec<String> {
     let parsed = EndEntityCert::try_from(certificate);
     parsed

@@ -1,4 +1,4 @@
-//! Certificates and keys out of PEM text.
+//! Certificates and keys from PEM text.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::itself::Roots;
 use super::provider;
 use crate::error::Result;
 
-/// All certificates of a text, in order.
+/// Parses all certificates of a text, in order.
 pub(super) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
     let found: std::result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let found = found.map_err(|error| unusable("a PEM certificate", error.to_string()))?;
@@ -22,7 +22,7 @@ pub(super) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
     Ok(found)
 }
 
-/// All certificates of a text, as roots that are trusted themselves as well.
+/// Parses all certificates of a text as roots, which are also trusted themselves.
 pub(super) fn roots(pem: &[u8]) -> Result<Roots> {
     let mut store = RootCertStore::empty();
     let themselves = certificates(pem)?;
@@ -33,7 +33,7 @@ pub(super) fn roots(pem: &[u8]) -> Result<Roots> {
     Ok(Roots { store: Arc::new(store), themselves: themselves.into() })
 }
 
-/// A certificate chain and the private key of its first certificate.
+/// Parses a certificate chain and the private key of its first certificate.
 pub(super) fn certified_key(chain_pem: &[u8], key_pem: &[u8]) -> Result<Arc<CertifiedKey>> {
     let chain = certificates(chain_pem)?;
     let key = PrivateKeyDer::from_pem_slice(key_pem)

@@ -1,7 +1,7 @@
 //! The roots that this machine trusts.
 //!
-//! They are read from where the system keeps them, not built in: an administrator's own authority
-//! counts, a distrusted one goes with the next system update, and no list ages in our binary.
+//! They are read from the system and not built in: an administrator's own CA counts, a distrusted
+//! one disappears with the next system update, and no list becomes outdated in the binary.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,10 +10,10 @@ use rustls::RootCertStore;
 
 use crate::error::{Error, Kind, Result};
 
-/// The machine's roots, read once for the process. Blocks on files the first time.
+/// Returns the machine's roots, read once per process. Blocks on files the first time.
 ///
 /// # Errors
-/// When there is not one usable root; asked again, it looks again.
+/// Fails when there is no usable root; the next call tries again.
 pub(super) fn system() -> Result<Arc<RootCertStore>> {
     static KNOWN: Known = Known::new(None);
     once(&KNOWN, load)
@@ -21,7 +21,7 @@ pub(super) fn system() -> Result<Arc<RootCertStore>> {
 
 type Known = Mutex<Option<Arc<RootCertStore>>>;
 
-/// Roots that were read, and how many certificates were none.
+/// Loaded roots, and the number of certificates that were unusable.
 struct Loaded {
     store: RootCertStore,
     ignored: usize,
@@ -36,7 +36,7 @@ fn once(known: &Known, load: impl FnOnce() -> Result<Loaded>) -> Result<Arc<Root
     let store = Arc::clone(known.insert(Arc::new(store)));
     drop(known);
     let added = store.len();
-    contain("what listens to the log", || {
+    contain("a log subscriber", || {
         tracing::debug!(added, ignored, "system root certificates loaded");
     });
     Ok(store)
@@ -72,7 +72,7 @@ mod tests {
 
     static FOUND_LOCKED: AtomicBool = AtomicBool::new(false);
 
-    /// Looks whether others could be served meanwhile, and panics.
+    /// Notes whether the lock is held during an event, then panics.
     struct Panics;
 
     impl Subscriber for Panics {
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_listens_to_the_log_runs_under_no_lock_and_costs_no_roots() {
+    fn log_subscriber_runs_outside_the_lock_and_its_panic_loses_no_roots() {
         let loaded = Loaded { store: RootCertStore::empty(), ignored: 1 };
         let read = tracing::subscriber::with_default(Panics, || once(&KNOWN, || Ok(loaded)));
         assert!(read.expect("roots").is_empty());

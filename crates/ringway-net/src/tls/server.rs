@@ -15,7 +15,7 @@ use super::{pem, provider};
 use crate::error::Result;
 use crate::limits;
 
-/// A server's certificate, key and choices for TLS 1.2 and 1.3. Cheap to clone; one value serves
+/// A server's certificate, key and settings for TLS 1.2 and 1.3. Cheap to clone; one value serves
 /// all cores.
 ///
 /// ```no_run
@@ -38,23 +38,22 @@ pub struct ServerTls {
     handshake_timeout: Duration,
 }
 
-/// Whether a client that shows no certificate is let in. A certificate that is shown is verified in
-/// either case.
+/// Whether a client must present a certificate. A presented certificate is always verified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClientAuth {
-    /// Without a certificate there is no connection.
+    /// A handshake without a client certificate fails.
     Required,
-    /// Without a certificate the connection has no peer certificates.
+    /// A client may connect without a certificate; its connection then has no peer certificates.
     Optional,
 }
 
 impl ServerTls {
-    /// Takes a certificate chain, the server's own certificate first, and its private key (PKCS#8,
-    /// PKCS#1 or SEC1), both as PEM text.
+    /// Makes the settings of a certificate chain, the server's own certificate first, and its
+    /// private key (PKCS#8, PKCS#1 or SEC1), both as PEM text.
     ///
     /// # Errors
-    /// [`is_tls`](crate::Error::is_tls) when either is missing or malformed, the key is of a kind
-    /// that is not supported, or the two do not belong together.
+    /// [`is_tls`](crate::Error::is_tls) when either is missing or malformed, the kind of key is not
+    /// supported, or the key does not belong to the certificate.
     pub fn from_pem(chain: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Result<Self> {
         let certified = pem::certified_key(chain.as_ref(), key.as_ref())?;
         let identity = Arc::new(Identity::new(certified));
@@ -63,8 +62,8 @@ impl ServerTls {
         Ok(Self { identity, config, client_auth: None, handshake_timeout })
     }
 
-    /// The application protocols to agree on, best first. A client that offers only others is
-    /// refused; one that offers none is not.
+    /// Sets the application protocols to agree on (ALPN), in order of preference. The handshake
+    /// fails with a client that offers only others, and succeeds with one that offers none.
     #[must_use]
     pub fn alpn<P: AsRef<[u8]>>(mut self, protocols: impl IntoIterator<Item = P>) -> Self {
         let protocols = protocols.into_iter().map(|name| name.as_ref().to_vec());
@@ -72,14 +71,14 @@ impl ServerTls {
         self
     }
 
-    /// Whether there are protocols to agree on.
+    /// Whether application protocols were set.
     #[must_use]
     pub fn has_alpn(&self) -> bool {
         !self.config.alpn_protocols.is_empty()
     }
 
-    /// Takes another certificate chain and key for the handshakes that begin from now on. Clones have them as
-    /// well, so keep one beside the server: no connection is lost.
+    /// Replaces the certificate chain and key for new handshakes. Clones share them, so keep a
+    /// clone beside the server; existing connections are not affected.
     ///
     /// ```no_run
     /// use ringway_net::{Server, ServerTls};
@@ -93,16 +92,17 @@ impl ServerTls {
     /// ```
     ///
     /// # Errors
-    /// As [`from_pem`](Self::from_pem); then the former ones stay.
+    /// Fails like [`from_pem`](Self::from_pem); the former certificate and key then stay.
     pub fn replace_pem(&self, chain: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Result<()> {
         self.identity.replace(pem::certified_key(chain.as_ref(), key.as_ref())?);
         Ok(())
     }
 
-    /// Asks clients for a certificate that one of these roots (PEM text) has signed, or that is one of them.
+    /// Asks clients for a certificate that one of these roots (PEM text) has issued, or that is one
+    /// of them.
     ///
     /// # Errors
-    /// [`is_tls`](crate::Error::is_tls) when the text holds no usable root.
+    /// [`is_tls`](crate::Error::is_tls) when the text contains no usable root.
     pub fn client_auth(mut self, roots: impl AsRef<[u8]>, auth: ClientAuth) -> Result<Self> {
         let Roots { store, themselves } = pem::roots(roots.as_ref())?;
         let builder = WebPkiClientVerifier::builder_with_provider(store, provider());
@@ -118,7 +118,7 @@ impl ServerTls {
         Ok(self)
     }
 
-    /// Limits the time that a client has for the whole handshake; 10 seconds if not set.
+    /// Sets the time limit of the whole handshake; 10 seconds by default.
     #[must_use]
     pub fn handshake_timeout(mut self, limit: Duration) -> Self {
         self.handshake_timeout = limit;
@@ -141,7 +141,7 @@ fn config(identity: &Arc<Identity>, clients: Arc<dyn ClientCertVerifier>) -> Res
     Ok(builder.with_client_cert_verifier(clients).with_cert_resolver(Arc::clone(identity) as _))
 }
 
-/// Without the key.
+/// Omits the key.
 impl fmt::Debug for ServerTls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let protocols =

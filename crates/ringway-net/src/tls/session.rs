@@ -1,4 +1,4 @@
-//! One TLS session: ciphertext in, plaintext out, and the other way. No socket, no clock.
+//! One TLS session, without a socket or a clock: ciphertext in and plaintext out, and the reverse.
 //!
 //! ```text
 //!              handshake done              peer's close_notify
@@ -7,7 +7,7 @@
 //!       └───────────────────────┴──────────► Failed ◄────────────────┘
 //! ```
 //!
-//! Our own `close_notify` is independent of that: it ends one direction only.
+//! Our own `close_notify` is independent of these states: it ends only the sending direction.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Write};
@@ -19,26 +19,26 @@ use rustls::{Connection, SupportedCipherSuite};
 use super::TlsError;
 use crate::limits;
 
-/// The state between a byte stream's two directions and their plaintext.
+/// The state of a TLS session.
 pub(super) struct TlsSession {
     rustls: Connection,
-    /// Ciphertext that has not been taken in yet. More than one piece only where plaintext is not
-    /// taken before more is given.
+    /// Ciphertext that was not processed yet. It is more than one view only if the caller gives
+    /// more before it has taken the plaintext.
     input: VecDeque<View>,
-    /// Plaintext that nobody has taken yet.
+    /// Plaintext that was not taken yet.
     plain: Vec<u8>,
     peer_closed: bool,
     close_sent: bool,
-    /// Records that may be sent still; known since the first that was.
+    /// How many records may still be sent; known from the first one on.
     records_left: Option<u64>,
-    /// The first failure; it stays.
+    /// The first failure; it is never replaced.
     failed: Option<TlsError>,
 }
 
 impl TlsSession {
     pub(super) fn new(rustls: impl Into<Connection>) -> Self {
         let mut rustls = rustls.into();
-        // What is encrypted goes to the stream's send queue at once, and that one has a bound.
+        // Ciphertext goes to the stream's send queue at once, which has a bound.
         rustls.set_buffer_limit(None);
         Self {
             rustls,
@@ -55,12 +55,12 @@ impl TlsSession {
         self.rustls.is_handshaking()
     }
 
-    /// What the handshake agreed on.
+    /// Returns the rustls connection, for the results of the handshake.
     pub(super) fn rustls(&self) -> &Connection {
         &self.rustls
     }
 
-    /// Why the session failed. Plaintext that arrived before that may still wait.
+    /// Returns why the session failed. Earlier plaintext may still wait.
     pub(super) fn failure(&self) -> Option<&TlsError> {
         self.failed.as_ref()
     }
@@ -70,12 +70,12 @@ impl TlsSession {
         self.failed.get_or_insert(error);
     }
 
-    /// No more ciphertext comes, as though the peer had said that it sends no more.
+    /// Ends receiving as though the peer had sent `close_notify`.
     pub(super) fn end_receiving(&mut self) {
         self.peer_closed = true;
     }
 
-    /// Whether the peer has said that it sends no more.
+    /// Whether the peer has ended its direction (`close_notify`).
     pub(super) fn is_peer_closed(&self) -> bool {
         self.peer_closed
     }
@@ -85,7 +85,7 @@ impl TlsSession {
         self.close_sent || self.failed.is_some()
     }
 
-    /// Takes ciphertext in. Who only wants to go on gives none.
+    /// Takes ciphertext in; ignored after a failure.
     pub(super) fn give(&mut self, ciphertext: View) {
         if self.failed.is_none() && !ciphertext.is_empty() {
             self.input.push_back(ciphertext);
@@ -93,7 +93,7 @@ impl TlsSession {
         }
     }
 
-    /// The next piece of plaintext; at most [`limits::TLS_PLAIN_BYTES_MAX`].
+    /// Returns the next plaintext, at most [`limits::TLS_PLAIN_BYTES_MAX`] bytes.
     pub(super) fn next_plain(&mut self) -> Option<View> {
         if self.plain.is_empty() {
             self.advance();
@@ -104,13 +104,13 @@ impl TlsSession {
         Some(View::from(std::mem::take(&mut self.plain)))
     }
 
-    /// Memory of received bytes that nobody has taken. As no more is given while any waits, it is a receive
-    /// buffer and a piece of plaintext at most.
+    /// Returns the memory of received bytes that were not taken. Callers give no more while any
+    /// wait, so it is at most a receive buffer and a view of plaintext.
     pub(super) fn kept_bytes(&self) -> usize {
         self.input.iter().map(View::held_bytes).sum::<usize>() + self.plain.capacity()
     }
 
-    /// Decrypts until the input is used up or a full piece of plaintext waits.
+    /// Decrypts until the input is empty or a full view of plaintext waits.
     fn advance(&mut self) {
         while self.plain.len() < limits::TLS_PLAIN_BYTES {
             let Some(mut view) = self.input.pop_front() else {
@@ -128,14 +128,14 @@ impl TlsSession {
         }
     }
 
-    /// Decrypts from the front of `view`, a full piece of plaintext at most.
+    /// Decrypts from the front of `view`, at most a full view of plaintext.
     fn decrypt(&mut self, view: &mut View) -> Result<(), TlsError> {
         while !view.is_empty() && self.plain.len() < limits::TLS_PLAIN_BYTES {
             let mut rest = &view[..];
             let taken = self.rustls.read_tls(&mut rest);
             let taken = taken.map_err(|error| rustls::Error::General(error.to_string()))?;
             if taken == 0 {
-                // What follows a close_notify means nothing.
+                // Bytes after a close_notify are ignored (RFC 8446, section 6.1).
                 view.advance(view.len());
                 break;
             }
@@ -145,7 +145,7 @@ impl TlsSession {
         Ok(())
     }
 
-    /// Handles whole records, and collects their plaintext even when a later one is bad.
+    /// Processes complete records, and keeps their plaintext even if a later one is bad.
     fn process(&mut self) -> Result<(), rustls::Error> {
         let outcome = match self.close_sent {
             false => self.rustls.process_new_packets(),
@@ -166,15 +166,14 @@ impl TlsSession {
         outcome.map(|_| ())
     }
 
-    /// In builds with debug assertions, rustls 0.23 takes a bad record that arrives after our own
-    /// `close_notify` for a mistake of its own and panics (`send_fatal_alert`). A peer must not be
-    /// able to do that.
+    /// Processes records after our own `close_notify`. In builds with debug assertions, rustls 0.23
+    /// panics on a bad record then (`send_fatal_alert`), which a peer must not be able to cause.
     fn process_after_close(&mut self) -> Result<rustls::IoState, rustls::Error> {
         let processed = catch_unwind(AssertUnwindSafe(|| self.rustls.process_new_packets()));
         processed.unwrap_or_else(|_| Err(rustls::Error::General("a bad record".to_owned())))
     }
 
-    /// Encrypts `plain`, one record at most; [`drain_to`](Self::drain_to) then has it.
+    /// Encrypts `plain`, at most one record; [`drain_to`](Self::drain_to) then returns it.
     pub(super) fn encrypt(&mut self, plain: &[u8]) {
         let left = self.records_left.unwrap_or_else(|| records_max(&self.rustls));
         if left == 0 {
@@ -186,7 +185,7 @@ impl TlsSession {
         }
     }
 
-    /// Tells the peer that we send no more.
+    /// Ends our direction with `close_notify`.
     pub(super) fn close(&mut self) {
         if !self.is_send_closed() {
             self.close_sent = true;
@@ -194,7 +193,7 @@ impl TlsSession {
         }
     }
 
-    /// Moves all ciphertext that waits, alerts included, to `out`.
+    /// Moves all pending ciphertext, alerts included, to `out`.
     pub(super) fn drain_to(&mut self, out: &mut impl Write) -> io::Result<()> {
         while self.rustls.wants_write() {
             self.rustls.write_tls(out)?;
@@ -203,8 +202,8 @@ impl TlsSession {
     }
 }
 
-/// Records that one key may encrypt. TLS 1.3 changes the keys by itself before that. TLS 1.2 cannot, and
-/// rustls then drops what is to be sent, and says a clean end: so we end before it does.
+/// Returns how many records one key may encrypt. TLS 1.3 renews the keys itself. TLS 1.2 cannot: at
+/// its limit rustls drops the data and sends a clean end, so we fail the session before.
 fn records_max(rustls: &Connection) -> u64 {
     match rustls.negotiated_cipher_suite() {
         Some(SupportedCipherSuite::Tls12(suite)) => {

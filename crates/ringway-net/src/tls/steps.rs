@@ -1,4 +1,4 @@
-//! Bounds what a core computes of TLS handshakes in one turn.
+//! A bound on the TLS handshake computation of one core in one turn.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,14 +9,14 @@ use ringway_runtime::{spawn_named, yield_now};
 
 use crate::limits;
 
-/// Deals out the steps of handshakes, turn by turn. Who waits for a later step goes before all who wait
-/// for their first: what was computed for it is lost if it does not end in time.
+/// Grants the steps of handshakes, a few per turn. A handshake that waits for a later step goes
+/// before those that wait for their first: its computation is lost if it does not finish in time.
 #[derive(Default)]
 pub(super) struct Steps {
     lines: RefCell<Lines>,
 }
 
-/// In which of the lines a handshake waits.
+/// The queue in which a handshake waits.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Line {
     Later,
@@ -25,15 +25,15 @@ pub(super) enum Line {
 
 #[derive(Default)]
 struct Lines {
-    /// Whether a task deals out steps. Nobody waits otherwise.
+    /// Whether a task grants steps. If not, both queues are empty.
     is_dealing: bool,
     joined: u64,
-    /// By the order in which they came; a token is cancelled when its step may be taken.
+    /// Waiting handshakes by the order in which they came. Cancelling the token grants the step.
     later: BTreeMap<u64, CancellationToken>,
     first: BTreeMap<u64, CancellationToken>,
 }
 
-/// A place in a line, until it is dropped.
+/// An entry of a queue, until it is dropped.
 struct InLine<'a> {
     steps: &'a Steps,
     line: Line,
@@ -42,7 +42,7 @@ struct InLine<'a> {
 }
 
 impl Steps {
-    /// Waits until a step may be taken; not at all where nobody has taken one in this turn.
+    /// Waits until a step is granted; returns at once if none was granted in this turn.
     pub(super) async fn take(self: &Rc<Self>, line: Line) {
         match self.join(line) {
             Some(waiting) => waiting.served.cancelled().await,
@@ -50,7 +50,8 @@ impl Steps {
         }
     }
 
-    /// `None` where a step may be taken at once, and somebody has to deal out the next ones.
+    /// Enters a queue. `None` if the step may be taken at once; the caller must then start the task
+    /// that grants the next ones.
     fn join(&self, line: Line) -> Option<InLine<'_>> {
         let mut lines = self.lines.borrow_mut();
         if !std::mem::replace(&mut lines.is_dealing, true) {
@@ -79,7 +80,7 @@ impl Lines {
     }
 }
 
-/// Serves the next ones in each turn, until there is one in which nobody waits.
+/// Grants steps in each turn, until a turn in which no handshake waits.
 async fn deal(steps: Rc<Steps>) {
     loop {
         yield_now().await;
@@ -112,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn later_steps_go_before_first_ones_and_a_turn_takes_a_few() {
+    fn later_steps_precede_first_steps_and_a_turn_grants_a_few() {
         const EACH: usize = 6;
         let order = block_on(async {
             let steps = Rc::new(Steps::default());
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_the_line_is_not_waited_for() {
+    fn dropped_waiters_leave_the_queue() {
         let steps = Rc::new(Steps::default());
         assert!(steps.join(Line::First).is_none(), "nobody is before it");
         let (gone, stays) = (steps.join(Line::First), steps.join(Line::First));

@@ -1,4 +1,4 @@
-//! A stream whose bytes are encrypted.
+//! A stream under TLS.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -13,19 +13,19 @@ use super::TlsError;
 use super::session::TlsSession;
 use crate::limits;
 
-/// A [`Stream`] under TLS, with the same ways to receive and send.
+/// A [`Stream`] under TLS, which receives and sends in the same ways.
 ///
-/// Received bytes are decrypted into views of their own memory; all ciphertext goes through the
-/// stream's send queue, so its marks and bounds count encrypted bytes. Dropping it sends what is
-/// queued, then closes; that this was all is told by [`shutdown`](Self::shutdown) alone, so that a
-/// peer does not take a half of something for the whole.
+/// Received bytes are decrypted into views with their own memory. All ciphertext goes through the
+/// stream's send queue, so its marks and bounds count encrypted bytes. Dropping the stream sends
+/// the queue, then closes; only [`shutdown`](Self::shutdown) sends `close_notify`, which tells the
+/// peer that the data is complete.
 pub struct TlsStream {
     stream: Stream,
     session: RefCell<TlsSession>,
     agreed: Agreed,
-    /// Our own side has ended receiving.
+    /// Whether our side has ended receiving.
     receiving_ended: Cell<bool>,
-    /// What the stream was told that the session keeps.
+    /// The number of held bytes that was last reported to the stream.
     kept: Cell<usize>,
 }
 
@@ -37,7 +37,7 @@ struct Agreed {
 }
 
 impl TlsStream {
-    /// A session whose handshake is done, over its stream.
+    /// Makes a stream of a session whose handshake has completed.
     pub(super) fn new(stream: Stream, session: TlsSession) -> Self {
         let rustls = session.rustls();
         let agreed = Agreed {
@@ -57,8 +57,8 @@ impl TlsStream {
         }
     }
 
-    /// Whether the first bytes that a server has sent are a TLS alert: what a server that expects TLS
-    /// answers to a client that does not speak it.
+    /// Whether the first bytes from a server are a TLS alert: the reply of a TLS server to a client
+    /// that does not speak TLS.
     ///
     /// ```
     /// use ringway_net::TlsStream;
@@ -67,31 +67,32 @@ impl TlsStream {
     /// assert!(!TlsStream::is_alert(b"HTTP/1.1 400 Bad Request\r\n"));
     /// ```
     pub fn is_alert(first_bytes: &[u8]) -> bool {
-        // RFC 8446, section 5.1: the content type, and the major version of all TLS.
+        // RFC 8446, section 5.1: the content type `alert`, and the major version of all TLS
+        // versions.
         first_bytes.starts_with(&[21, 3])
     }
 
-    /// The stream beneath, for its limits, addresses and socket options. Bytes sent on it directly
-    /// break the session.
+    /// Returns the stream underneath, for its limits, addresses and socket options. Bytes sent on
+    /// it directly break the session.
     pub fn stream(&self) -> &Stream {
         &self.stream
     }
 
-    /// The next received bytes, at most 64 KiB; `None` once the peer has said that it sends no more
+    /// Receives the next bytes, at most 64 KiB; `None` once the peer has finished sending
     /// (`close_notify`).
     ///
     /// # Errors
-    /// `UnexpectedEof` when the stream ends without that: bytes may be missing. `InvalidData` when
-    /// the peer breaks the protocol, `ConnectionAborted` when it sends an alert; further as
-    /// [`Stream::recv`]. Repeated by every later call.
+    /// `UnexpectedEof` when the stream ends without `close_notify`: bytes may be missing.
+    /// `InvalidData` when the peer breaks the protocol, `ConnectionAborted` when it sends an alert;
+    /// otherwise the errors of [`Stream::recv`]. Every later call repeats the error.
     pub async fn recv(&self) -> io::Result<Option<View>> {
         std::future::poll_fn(|cx| self.poll_recv(cx)).await
     }
 
-    /// Polls for what [`recv`](Self::recv) waits for, for hand-written futures.
+    /// Polls like [`recv`](Self::recv), for hand-written futures.
     pub fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<io::Result<Option<View>>> {
         loop {
-            // Plaintext that waits here is held back as what waits in the stream is.
+            // Plaintext waits for room in the send queue like bytes in the stream do.
             if self.stream.poll_room(cx).is_pending() {
                 self.waits();
                 return Poll::Pending;
@@ -109,22 +110,22 @@ impl TlsStream {
         }
     }
 
-    /// Decrypts what the stream has received.
+    /// Decrypts bytes that the stream has received.
     pub(crate) fn give(&self, ciphertext: View) {
         self.session.borrow_mut().give(ciphertext);
     }
 
-    /// The next piece of what was decrypted.
+    /// Returns the next decrypted bytes.
     pub(crate) fn next_plain(&self) -> Option<View> {
         let mut session = self.session.borrow_mut();
         let plain = session.next_plain();
-        // Answers to what was just taken in: key updates, alerts.
+        // Sends responses to the input: key updates, alerts.
         flush(&mut session, &self.stream);
         self.count_kept(&session);
         plain
     }
 
-    /// What was decrypted, or is to be, waits for its reader: it counts among what the core holds.
+    /// Counts waiting bytes as held by the core, because the reader does not take them now.
     pub(crate) fn waits(&self) {
         self.count_kept(&self.session.borrow());
     }
@@ -136,7 +137,7 @@ impl TlsStream {
         }
     }
 
-    /// How the session has ended for the receiver, behind all plaintext.
+    /// Returns how the session has ended for the receiver; it applies after all plaintext.
     pub(crate) fn end(&self) -> Option<Result<(), TlsError>> {
         let session = self.session.borrow();
         if let Some(error) = session.failure() {
@@ -146,8 +147,8 @@ impl TlsStream {
         session.is_peer_closed().then_some(Ok(()))
     }
 
-    /// The stream has no more bytes: an end that nobody has said, unless the peer has in what was received
-    /// before, or it is our own doing.
+    /// Handles the end of the stream: it truncates the session, unless the peer has sent
+    /// `close_notify` or our side has ended receiving.
     pub(crate) fn stream_ended(&self) {
         let mut session = self.session.borrow_mut();
         match self.receiving_ended.get() || session.is_peer_closed() {
@@ -156,7 +157,7 @@ impl TlsStream {
         }
     }
 
-    /// The next end of the stream is our own doing: no bytes are missing, and sending goes on.
+    /// Notes that our side ends the stream next: no bytes are missing, and sending goes on.
     pub(crate) fn expect_end(&self) {
         self.receiving_ended.set(true);
     }
@@ -166,7 +167,7 @@ impl TlsStream {
         self.write(segment.into().as_slice())
     }
 
-    /// Queues a copy of `bytes`, as [`send`](Self::send) does with bytes that it owns.
+    /// Encrypts and queues `bytes`, like [`send`](Self::send).
     pub fn write(&self, bytes: &[u8]) -> Pressure {
         let mut session = self.session.borrow_mut();
         let mut pressure = self.stream.write(&[]);
@@ -183,32 +184,32 @@ impl TlsStream {
     /// Waits until the send queue is below its low-water mark.
     ///
     /// # Errors
-    /// As [`Stream::drained`], and when the session has failed.
+    /// Fails like [`Stream::drained`], and when the session has failed.
     pub async fn drained(&self) -> io::Result<()> {
         std::future::poll_fn(|cx| self.poll_drained(cx)).await
     }
 
-    /// Waits until everything queued was accepted by the kernel.
+    /// Waits until the kernel has accepted everything that is queued.
     ///
     /// # Errors
-    /// As [`drained`](Self::drained).
+    /// Fails like [`drained`](Self::drained).
     pub async fn flushed(&self) -> io::Result<()> {
         std::future::poll_fn(|cx| self.poll_flushed(cx)).await
     }
 
-    /// Polls for what [`drained`](Self::drained) waits for, for hand-written futures.
+    /// Polls like [`drained`](Self::drained), for hand-written futures.
     pub fn poll_drained(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.stream.poll_drained(cx))?;
         Poll::Ready(self.session_failure().map_or(Ok(()), Err))
     }
 
-    /// Polls for what [`flushed`](Self::flushed) waits for, for hand-written futures.
+    /// Polls like [`flushed`](Self::flushed), for hand-written futures.
     pub fn poll_flushed(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.stream.poll_flushed(cx))?;
         Poll::Ready(self.session_failure().map_or(Ok(()), Err))
     }
 
-    /// Why nothing can be sent any more, if it is not our own doing.
+    /// Returns why nothing can be sent any more, unless we ended sending ourselves.
     pub(crate) fn failure(&self) -> Option<io::Error> {
         self.stream.failure().or_else(|| self.session_failure())
     }
@@ -217,13 +218,13 @@ impl TlsStream {
         Some(self.session.borrow().failure()?.clone().into())
     }
 
-    /// Encrypted bytes queued that the kernel has not accepted yet.
+    /// Returns the number of queued encrypted bytes that the kernel has not accepted yet.
     pub fn queued_bytes(&self) -> usize {
         self.stream.queued_bytes()
     }
 
-    /// Finishes sending after what is queued, and tells the peer that this was all: `close_notify`, then
-    /// the half-close of the stream. Receiving goes on.
+    /// Finishes sending after the queued bytes: `close_notify`, then the half-close of the stream.
+    /// Receiving goes on.
     pub fn shutdown(&self) {
         let mut session = self.session.borrow_mut();
         session.close();
@@ -231,24 +232,23 @@ impl TlsStream {
         self.stream.shutdown();
     }
 
-    /// Resets the connection: what is queued is dropped, whoever waits gets an error, and the peer
-    /// sees one too.
+    /// Resets the connection: drops the send queue; waiting calls and the peer get an error.
     pub fn abort(&self) {
         self.stream.abort();
     }
 
-    /// The certificate chain that the peer has shown, in DER, its own first; empty when it showed none.
-    /// It was verified, unless the client was told to accept any.
+    /// Returns the certificate chain of the peer, in DER, its own certificate first; empty if it
+    /// presented none. The chain is verified, unless the client accepts any certificate.
     pub fn peer_certificates(&self) -> &[CertificateDer<'static>] {
         &self.agreed.peer_certificates
     }
 
-    /// The application protocol that both sides agreed on.
+    /// Returns the application protocol that both sides agreed on (ALPN).
     pub fn alpn_protocol(&self) -> Option<&[u8]> {
         self.agreed.alpn.as_deref()
     }
 
-    /// On a server, the host name that the client asked for.
+    /// Returns the host name that the client asked for (SNI); `None` on a client.
     pub fn server_name(&self) -> Option<&str> {
         self.agreed.server_name.as_deref()
     }
@@ -269,14 +269,14 @@ pub(super) fn flush(session: &mut TlsSession, stream: &Stream) -> Pressure {
     queue.pressure
 }
 
-/// Lets rustls write its records where they are sent from, without a buffer in between.
+/// Lets rustls write its records directly into the send queue.
 struct SendQueue<'a> {
     stream: &'a Stream,
     pressure: Pressure,
 }
 
 impl Write for SendQueue<'_> {
-    /// Takes everything; a stream that has ended drops it and says so by its pressure.
+    /// Accepts everything; a stream that has ended drops it and reports `Pressure::Closed`.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.pressure = self.stream.write(bytes);
         Ok(bytes.len())

@@ -7,8 +7,8 @@ use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signat
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
-/// Accepts whatever certificate the server shows. It still proves that the server holds that
-/// certificate's key, which says nothing about who the server is.
+/// Accepts any certificate of a server. It still checks that the server has the certificate's key,
+/// which does not identify the server.
 #[derive(Debug)]
 pub(super) struct AcceptAny(pub(super) Arc<CryptoProvider>);
 

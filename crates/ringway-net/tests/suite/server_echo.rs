@@ -98,7 +98,8 @@ fn a_stale_unix_file_is_replaced_and_a_live_one_is_not() {
     drop(std::os::unix::net::UnixListener::bind(&path).expect("bound"));
     let server = Server::bind(Address::Unix(path.clone())).expect("the file is stale");
     let handle = server.threads(1).start(echo).expect("the server starts");
-    let taken = Server::bind(Address::Unix(path.clone())).expect_err("somebody listens there");
+    let taken =
+        Server::bind(Address::Unix(path.clone())).expect_err("another process listens there");
     assert!(taken.is_address(), "{taken}");
     end(&handle);
     std::fs::write(&path, "not a socket").expect("written");
@@ -120,7 +121,7 @@ fn a_unix_path_goes_from_one_server_to_the_next() {
         let old = old.start(wants_more).expect("the server starts");
         let busy = UnixStream::connect(&path).expect("connected");
         round_trip(&busy, b"the old one");
-        assert!(at().expect_err("somebody listens there").is_address());
+        assert!(at().expect_err("another process listens there").is_address());
         old.shutdown();
         eventually("the path is given back", || !path.exists());
         let new = at().expect("given back").backend(backend);

@@ -171,7 +171,7 @@ fn a_handler_that_keeps_its_core_is_left_behind_with_an_error() {
     told.recv_timeout(LIMIT).expect("the core is kept");
     handle.abort();
     let error = handle.wait().expect_err("it has not ended wholly");
-    assert!(error.is_timeout() && error.to_string().contains("keeps its thread"), "{error}");
+    assert!(error.is_timeout() && error.to_string().contains("blocks its thread"), "{error}");
     drop(hold);
     client.read_to_end(&mut Vec::new()).expect("its core ends when it can");
 }

@@ -1,4 +1,4 @@
-//! Two sessions in memory, with the bytes between them cut and spoilt.
+//! Two sessions in memory, with the bytes between them cut and corrupted.
 
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use rustls::{ClientConnection, RootCertStore, ServerConnection};
 use super::*;
 use crate::tls::{TlsStream, provider};
 
-/// A client and a server without a socket between them.
+/// A client and a server session without a socket.
 struct Pair {
     client: TlsSession,
     server: TlsSession,
@@ -52,7 +52,7 @@ impl Pair {
         Self { client: TlsSession::new(client), server: TlsSession::new(server) }
     }
 
-    /// Carries bytes both ways, in pieces of `cut`, until nothing moves any more.
+    /// Carries bytes both ways, in pieces of `cut`, until there are no more.
     fn exchange(&mut self, cut: usize) {
         loop {
             let up = carry(&mut self.client, &mut self.server, cut);
@@ -80,7 +80,7 @@ fn carry(from: &mut TlsSession, to: &mut TlsSession, cut: usize) -> usize {
     let mut plain = Vec::new();
     for piece in ciphertext.chunks(cut) {
         to.give(View::from(piece.to_vec()));
-        // Only what a test sends is plaintext; it is put back for the test to look at.
+        // All plaintext comes from the test; it is put back for the test to inspect.
         plain.extend(received(to));
     }
     to.plain = plain;
@@ -103,7 +103,7 @@ fn received(session: &mut TlsSession) -> Vec<u8> {
 }
 
 #[test]
-fn any_cut_gives_the_same_bytes() {
+fn plaintext_is_the_same_at_any_cut() {
     let sent: Vec<u8> = (0..40_000_u32).map(|at| (at % 251) as u8).collect();
     for cut in [1, 2, 3, 5, 7, 64, 1_000, 4_097, usize::MAX] {
         let mut pair = Pair::shaken(cut);
@@ -116,7 +116,7 @@ fn any_cut_gives_the_same_bytes() {
 }
 
 #[test]
-fn one_large_view_comes_out_in_bounded_pieces() {
+fn large_view_is_delivered_in_bounded_pieces() {
     let mut pair = Pair::shaken(usize::MAX);
     let sent = vec![7; 300_000];
     pair.client.encrypt(&sent);
@@ -125,11 +125,11 @@ fn one_large_view_comes_out_in_bounded_pieces() {
 }
 
 #[test]
-fn a_spoilt_byte_anywhere_is_an_error_and_never_plaintext() {
+fn corrupted_byte_is_an_error_and_never_plaintext() {
     let mut pair = Pair::shaken(usize::MAX);
     pair.client.encrypt(b"good");
     let good = ciphertext_of(&mut pair.client);
-    // A record's version field (bytes 1 and 2) means nothing (RFC 8446, section 5.1).
+    // The version field of a record (bytes 1 and 2) is ignored (RFC 8446, section 5.1).
     for at in (0..good.len()).filter(|at| !(1..3).contains(at)) {
         let mut pair = Pair::shaken(usize::MAX);
         pair.client.encrypt(b"good");
@@ -137,18 +137,18 @@ fn a_spoilt_byte_anywhere_is_an_error_and_never_plaintext() {
         pair.client.encrypt(b"evil");
         let mut second = ciphertext_of(&mut pair.client);
         second[at] ^= 0x20;
-        // A length that became longer waits for bytes that never come; these are enough.
+        // A longer length waits for more bytes: these are enough.
         second.resize(20_000, 0);
         pair.server.give(View::from([first, second].concat()));
-        assert_eq!(received(&mut pair.server), b"good", "what came before is delivered");
+        assert_eq!(received(&mut pair.server), b"good", "earlier plaintext is delivered");
         assert!(pair.server.failure().is_some(), "byte {at}");
         assert!(pair.server.is_send_closed());
-        assert!(!ciphertext_of(&mut pair.server).is_empty(), "an alert says why");
+        assert!(!ciphertext_of(&mut pair.server).is_empty(), "an alert is sent");
     }
 }
 
 #[test]
-fn a_bad_record_after_our_own_close_is_an_error_too() {
+fn bad_record_after_our_own_close_is_an_error() {
     let mut pair = Pair::shaken(usize::MAX);
     pair.server.close();
     pair.server
@@ -158,7 +158,7 @@ fn a_bad_record_after_our_own_close_is_an_error_too() {
 }
 
 #[test]
-fn what_follows_a_close_notify_is_ignored() {
+fn bytes_after_a_close_notify_are_ignored() {
     let mut pair = Pair::shaken(usize::MAX);
     pair.client.encrypt(b"all");
     pair.client.close();
@@ -174,7 +174,7 @@ fn what_follows_a_close_notify_is_ignored() {
 }
 
 #[test]
-fn a_failure_stays_the_first_one() {
+fn first_failure_is_kept() {
     let mut pair = Pair::new();
     pair.server.give(View::from(b"GET / HTTP/1.0\r\n\r\n".to_vec()));
     let first = pair.server.failure().cloned().expect("no TLS");
@@ -182,10 +182,10 @@ fn a_failure_stays_the_first_one() {
     assert_eq!(pair.server.failure(), Some(&first));
 }
 
-/// How many records one key may encrypt, in a provider of the test's own.
+/// The number of records that one key may encrypt in the test's provider.
 const RECORDS_MAX: u64 = 64;
 
-/// The suite that the two agree on, with keys that are soon used up.
+/// A provider with one cipher suite, whose keys are soon used up.
 fn soon_used_up(is_tls13: bool) -> Arc<CryptoProvider> {
     let mut provider = rustls::crypto::ring::default_provider();
     provider.cipher_suites.retain(|suite| {
@@ -213,7 +213,7 @@ fn common(of: &CipherSuiteCommon) -> CipherSuiteCommon {
 }
 
 #[test]
-fn keys_that_are_used_up_are_changed_or_end_the_session_without_a_clean_end() {
+fn used_up_keys_are_renewed_or_fail_the_session() {
     for is_tls13 in [true, false] {
         let mut pair = Pair::with_provider(soon_used_up(is_tls13)).shake_hands(usize::MAX);
         let mut sent = Vec::new();
@@ -226,10 +226,10 @@ fn keys_that_are_used_up_are_changed_or_end_the_session_without_a_clean_end() {
             }
             carry(&mut pair.client, &mut pair.server, usize::MAX);
             arrived.append(&mut pair.server.plain);
-            // The answer to a change of keys.
+            // Carries the answer to a key update.
             carry(&mut pair.server, &mut pair.client, usize::MAX);
         }
-        assert_eq!(arrived, sent, "what was taken arrives (TLS 1.3: {is_tls13})");
+        assert_eq!(arrived, sent, "accepted bytes arrive (TLS 1.3: {is_tls13})");
         assert!(!pair.server.is_peer_closed() && pair.server.failure().is_none());
         match is_tls13 {
             true => assert_eq!(sent.len() as u64, 3 * 4 * RECORDS_MAX),
@@ -239,7 +239,7 @@ fn keys_that_are_used_up_are_changed_or_end_the_session_without_a_clean_end() {
 }
 
 #[test]
-fn what_is_empty_takes_no_place_among_what_waits() {
+fn empty_views_are_not_queued() {
     let mut pair = Pair::shaken(usize::MAX);
     for _ in 0..4 {
         pair.client.encrypt(&[7; limits::TLS_WRITE_BYTES]);
@@ -251,14 +251,14 @@ fn what_is_empty_takes_no_place_among_what_waits() {
     assert!(pair.server.input.len() <= 1, "{} pieces", pair.server.input.len());
 }
 
-/// What the core counts as held at the end of a turn.
+/// Returns the bytes that the core counts as held at the end of a turn.
 async fn held_bytes() -> u64 {
     yield_now().await;
     CoreHandle::current().counters().held_bytes
 }
 
 #[test]
-fn what_waits_in_a_session_counts_among_what_its_core_holds() {
+fn waiting_plaintext_counts_as_held_by_its_core() {
     let counted = block_on(async {
         let mut pair = Pair::shaken(usize::MAX);
         let sent = vec![7; 200_000];
@@ -274,7 +274,7 @@ fn what_waits_in_a_session_counts_among_what_its_core_holds() {
         assert!(all >= sent.len() as u64, "{all} bytes");
         let piece = tls.next_plain().expect("it has come").len() as u64;
         let rest = held_bytes().await;
-        // The beginning of a record is within rustls.
+        // rustls holds the beginning of an incomplete record.
         let begun = limits::TLS_WRITE_BYTES as u64;
         let is_counted = rest < all && rest + piece + begun >= sent.len() as u64;
         assert!(is_counted, "{piece}, and {rest} of {all}");
