@@ -407,7 +407,7 @@ mod tests {
             ("tcp://:1", "`` is not a host name"),
             ("tcp://::1:1", "must be in brackets"),
             ("tcp://a b:1", "`a b` is not a host name"),
-            ("tcp://[fe80::1%]:1", "no host name"),
+            ("tcp://[fe80::1%]:1", "not a host name"),
             ("unix://", "the path is missing"),
             ("unix://@", "the name is missing"),
             ("unix:///a\0b", "zero byte"),

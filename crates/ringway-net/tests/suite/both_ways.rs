@@ -1,4 +1,5 @@
-//! Two ends that both send much and both always read: neither direction waits for the other.
+//! Two ends that both send much and both read all the time: neither direction may wait for the
+//! other.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -18,7 +19,7 @@ use crate::support::trust::Trust;
 const BYTES: usize = 64 << 20;
 const BLOCK: usize = 256 * 1024;
 
-/// Far above what any exchange takes.
+/// A guard against hanging, far above what any exchange takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[test]
@@ -27,14 +28,14 @@ fn halves_of_a_byte_stream_are_independent() {
 }
 
 #[test]
-fn a_connection_that_is_not_paced_reads_while_it_sends() {
+fn connection_that_is_not_paced_reads_while_it_sends() {
     over_each(async |connection| {
         connection.set_paced(false);
         one_task(connection).await
     });
 }
 
-/// Both ends do the same, over each transport.
+/// Runs `exchange` at both ends of a connection, over each transport.
 fn over_each(exchange: impl AsyncFn(Connection) -> Result + Clone + Send + 'static) {
     let directory = tempfile::tempdir().expect("a directory");
     let unix: Address = Address::Unix(directory.path().join("socket"));
@@ -68,7 +69,7 @@ fn client(handle: &ServerHandle, trust: &Trust) -> Client {
     client.tls(trust.client.clone().server_name(NAME).expect("a name"))
 }
 
-/// A task that only reads, and one that only writes.
+/// Uses one task that only reads, and one that only writes.
 async fn halves(stream: IoStream) -> Result {
     let (mut reader, mut writer) = tokio::io::split(stream);
     let reading = spawn(async move {
@@ -90,7 +91,7 @@ async fn halves(stream: IoStream) -> Result {
     Ok(())
 }
 
-/// One task that does both, as it can.
+/// Uses one task that reads and writes, whichever is possible.
 async fn one_task(mut connection: Connection) -> Result {
     let block = bytes::Bytes::from(vec![7; BLOCK]);
     let (mut sent, mut received, mut has_ended) = (0, 0, false);
@@ -117,7 +118,7 @@ async fn one_task(mut connection: Connection) -> Result {
 }
 
 #[test]
-fn all_tasks_that_wait_for_room_go_on() {
+fn all_tasks_that_wait_for_room_are_woken() {
     for scheme in ["tcp", "tls"] {
         let trust = Trust::new();
         let (start_reading, may_read) = mpsc::channel();
@@ -141,7 +142,7 @@ fn all_tasks_that_wait_for_room_go_on() {
                 let connection = Rc::clone(&connection);
                 spawn(async move { connection.send("x").await })
             });
-            // Two more that wait in one task.
+            // Two more futures that wait in one task.
             let (flushed, drained) = (connection.flushed(), connection.send("y").into_future());
             let (mut flushed, mut drained) = (pin!(flushed), pin!(drained));
             yield_now().await;

@@ -1,4 +1,5 @@
-//! Clients on real sockets: refused, timed out, over TLS and Unix, and after a server's restart.
+//! Clients on real sockets: refused, timed out, over TLS and Unix sockets, and after a server's
+//! restart.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -16,24 +17,24 @@ use crate::support::trust::{listen, run, server_of, socket_addr};
 const MS: Duration = Duration::from_millis(1);
 
 #[test]
-fn refused_attempts_are_counted_and_end() {
+fn refused_attempts_are_counted_and_bounded() {
     run(async {
         for (attempts, text) in [(1, "(1 attempt)"), (3, "(3 attempts)"), (0, "(1 attempt)")] {
-            let client = quick(nobody_there())?.attempts_max(attempts);
+            let client = quick(unused_address())?.attempts_max(attempts);
             let error = client.open().await.expect_err("nobody listens");
             assert!(error.to_string().contains(text), "{error}");
             let cause = error.as_io().expect("the kernel's");
             assert_eq!(cause.kind(), io::ErrorKind::ConnectionRefused);
-            assert!(cause.raw_os_error().is_some(), "with the kernel's number");
+            assert!(cause.raw_os_error().is_some(), "the error keeps the kernel's number");
         }
         Ok(())
     });
 }
 
 #[test]
-fn a_name_that_does_not_resolve_is_an_address_error() {
+fn unresolvable_name_is_an_address_error() {
     run(async {
-        // No host name begins with a hyphen, so that no name server is asked.
+        // No host name begins with a hyphen, so no name server is asked.
         let error = quick("tcp://-:1")?.attempts_max(2).open().await.expect_err("no name");
         assert!(error.is_address(), "{error:?}");
         assert!(error.to_string().contains("(2 attempts): cannot look up"), "{error}");
@@ -42,7 +43,7 @@ fn a_name_that_does_not_resolve_is_an_address_error() {
 }
 
 #[test]
-fn a_listener_whose_queue_is_full_times_out() {
+fn connect_to_a_listener_with_a_full_queue_times_out() {
     run(async {
         let (listener, waiting) = full_listener()?;
         let address = socket_addr(&listener.local_addr()?);
@@ -56,7 +57,7 @@ fn a_listener_whose_queue_is_full_times_out() {
 }
 
 #[test]
-fn a_connection_has_nodelay_unless_told_otherwise() {
+fn nodelay_is_on_by_default() {
     run(async {
         let (address, _server) = echo_server(&"127.0.0.1:0".parse().expect("an address"))?;
         for on in [true, false] {
@@ -83,7 +84,7 @@ fn every_address_of_a_name_is_tried() {
 }
 
 #[test]
-fn a_new_connection_follows_when_the_server_is_back() {
+fn client_reconnects_when_the_server_is_back() {
     run(async {
         let (address, server) = echo_server(&"127.0.0.1:0".parse().expect("an address"))?;
         let client = quick(address)?.stable_after(Duration::ZERO).attempts_max(2);
@@ -106,7 +107,7 @@ fn a_new_connection_follows_when_the_server_is_back() {
 }
 
 #[test]
-fn tls_is_spoken_to_a_tls_address() {
+fn tls_address_is_connected_with_tls() {
     run(async {
         let authority = Authority::new();
         let tls = server_of(&authority.sign("127.0.0.1")).alpn(["echo"]);
@@ -123,14 +124,14 @@ fn tls_is_spoken_to_a_tls_address() {
         let wary = ClientTls::new().roots_pem(Authority::new().pem())?;
         let error = Client::new(&*address)?.tls(wary).open().await.expect_err("unknown authority");
         assert!(error.is_tls(), "{error:?}");
-        assert!(error.to_string().contains("(1 attempt)"), "not worth another: {error}");
+        assert!(error.to_string().contains("(1 attempt)"), "not retried: {error}");
         server.await??;
         Ok(())
     });
 }
 
 #[test]
-fn a_unix_server_is_reached_when_its_socket_is_there() {
+fn unix_server_is_reached_once_its_socket_exists() {
     run(async {
         let directory = tempfile::tempdir()?;
         let path = directory.path().join("echo");
@@ -147,9 +148,9 @@ fn a_unix_server_is_reached_when_its_socket_is_there() {
 }
 
 #[test]
-fn addresses_that_cannot_be_connected_to_are_refused_at_once() {
+fn addresses_that_cannot_be_connected_to_are_rejected_at_once() {
     for (address, why) in [
-        ("udp://127.0.0.1:1", "datagrams"),
+        ("udp://127.0.0.1:1", "UDP has no connections"),
         ("tcp://127.0.0.1:0", "port 0"),
         ("127.0.0.1:1", "tcp://"),
     ] {
@@ -158,7 +159,7 @@ fn addresses_that_cannot_be_connected_to_are_refused_at_once() {
     }
 }
 
-/// With waits that a test can afford.
+/// Makes a client with short pauses.
 fn quick<A>(address: A) -> Result<Client>
 where
     A: TryInto<Address>,
@@ -167,13 +168,13 @@ where
     Ok(Client::new(address)?.backoff(Backoff::new(MS, 2 * MS)))
 }
 
-/// A port that was free a moment ago, on an address that no other test takes ports of.
-fn nobody_there() -> SocketAddr {
+/// Returns a port that was free a moment ago, on an address where no other test takes ports.
+fn unused_address() -> SocketAddr {
     let listener = TcpListener::bind("127.77.0.1:0").expect("a free port");
     listener.local_addr().expect("bound")
 }
 
-/// A listener that nobody accepts from, with the connections that fill its queue: the kernel drops
+/// Makes a listener that does not accept, with connections that fill its queue: the kernel drops
 /// further SYNs.
 fn full_listener() -> io::Result<(Socket, Vec<Socket>)> {
     let listener = Socket::new(Domain::IPV4, Type::STREAM, None)?;
@@ -184,21 +185,21 @@ fn full_listener() -> io::Result<(Socket, Vec<Socket>)> {
     for _ in 0..4 {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
         socket.set_nonblocking(true)?;
-        // Under way, or waiting for room: either is wanted.
+        // The connect is under way or waits for room: either suits the test.
         let _begun = socket.connect(&listener.local_addr()?);
         waiting.push(socket);
     }
     Ok((listener, waiting))
 }
 
-/// A server that ends, with its connections, when its task does.
+/// Starts an echo server that ends, with its connections, when its task does.
 fn echo_server(address: &SocketAddr) -> Result<(SocketAddr, JoinHandle<io::Result<()>>)> {
     let listener = Listener::bind(&(*address).into(), ListenOptions::default())?;
     let address = socket_addr(listener.local_addr());
     Ok((address, spawn(serve_echo(listener))))
 }
 
-/// One connection after the other.
+/// Serves one connection after the other.
 async fn serve_echo(listener: Listener) -> io::Result<()> {
     loop {
         let stream = listener.accept().await?.into_stream(&Rc::default())?;
@@ -213,7 +214,7 @@ async fn echo(stream: Stream) -> io::Result<()> {
     Ok(())
 }
 
-/// Echoes one connection, and sees another one refuse our certificate.
+/// Echoes one connection, then takes another one whose client rejects our certificate.
 async fn tls_server(listener: Listener, tls: ServerTls) -> Result {
     let stream = listener.accept().await?.into_stream(&Rc::default())?;
     let stream = TlsStream::accept(stream, &tls).await?;

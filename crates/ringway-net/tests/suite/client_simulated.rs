@@ -1,4 +1,4 @@
-//! Clients on simulated networks: what their waits are, on a clock that nobody has to wait for.
+//! Back-off of clients, on a simulated network and clock.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use ringway_runtime::{Builder, now, sleep, spawn, timeout};
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn waits_grow_between_attempts() {
+fn pauses_grow_between_attempts() {
     for seed in 0..20 {
         simulate(SimConfig::new(seed), async {
             let client = Client::new(server_address())?.attempts_max(5);
@@ -20,7 +20,7 @@ fn waits_grow_between_attempts() {
             let began = now();
             let error = client.open().await.expect_err("nobody listens");
             assert!(error.to_string().contains("(5 attempts)"), "{error}");
-            // 1 + 2 + 3 + 3 seconds, each shortened by up to a half.
+            // The pauses are 1 + 2 + 3 + 3 seconds, each shortened by up to a half.
             let took = now() - began;
             assert!(took > 9 * SECOND / 2 && took < 91 * SECOND / 10, "{took:?}");
             Ok(())
@@ -29,7 +29,7 @@ fn waits_grow_between_attempts() {
 }
 
 #[test]
-fn an_address_that_never_answers_takes_the_connect_timeout_each_time() {
+fn each_attempt_on_a_silent_address_takes_the_connect_timeout() {
     let faults = Faults { connects_lost: ALWAYS, ..Faults::none() };
     simulate(SimConfig { faults, ..SimConfig::new(3) }, async {
         let _listener = listener()?;
@@ -44,7 +44,7 @@ fn an_address_that_never_answers_takes_the_connect_timeout_each_time() {
 }
 
 #[test]
-fn a_server_that_comes_late_is_found() {
+fn server_that_starts_late_is_reached() {
     simulate(SimConfig::new(4), async {
         let server = spawn(async {
             sleep(10 * SECOND).await;
@@ -62,7 +62,7 @@ fn a_server_that_comes_late_is_found() {
 }
 
 #[test]
-fn a_server_that_closes_at_once_is_not_stormed() {
+fn server_that_closes_at_once_is_not_flooded() {
     simulate(SimConfig::new(5), async {
         let accepting = spawn(async {
             let listener = listener()?;
@@ -84,7 +84,7 @@ fn a_server_that_closes_at_once_is_not_stormed() {
             let mut connection = connections.next().await?;
             assert!(!matches!(connection.recv().await, Ok(Some(_))), "closed");
         }
-        // 1 + 2 + 4 + … + 60 seconds, each shortened by up to a half.
+        // The pauses are 1 + 2 + 4 + … + 60 seconds, each shortened by up to a half.
         assert!(now() - began >= 61 * SECOND, "{:?}", now() - began);
         assert_eq!(accepting.await??, 8);
         Ok(())
@@ -92,7 +92,7 @@ fn a_server_that_closes_at_once_is_not_stormed() {
 }
 
 #[test]
-fn a_caller_who_is_impatient_comes_no_earlier() {
+fn dropping_and_repeating_a_connect_gains_no_time() {
     for is_there in [true, false] {
         simulate(SimConfig::new(7), async move {
             let closing = spawn(async move {
@@ -113,7 +113,7 @@ fn a_caller_who_is_impatient_comes_no_earlier() {
                     made += 1;
                 }
             }
-            // 1, 2, 4, 8 and 16 seconds lie between them, each shortened by up to a half.
+            // The pauses are 1, 2, 4, 8 and 16 seconds, each shortened by up to a half.
             let attempts = made.max(connections.failures());
             assert!((4..=6).contains(&attempts), "{attempts} attempts, {made} connections");
             assert_eq!(made > 0, is_there);
@@ -124,7 +124,7 @@ fn a_caller_who_is_impatient_comes_no_earlier() {
 }
 
 #[test]
-fn a_caller_who_asks_again_after_every_error_comes_no_earlier() {
+fn retrying_after_every_error_gains_no_time() {
     simulate(SimConfig::new(8), async {
         let client = Client::new(server_address())?.attempts_max(1);
         let mut connections = client.backoff(Backoff::new(SECOND, 60 * SECOND)).reconnecting();
@@ -133,7 +133,7 @@ fn a_caller_who_asks_again_after_every_error_comes_no_earlier() {
             let error = connections.next().await.expect_err("nobody listens");
             assert!(error.to_string().contains("(1 attempt)"), "{error}");
         }
-        // 8 waits of a second, as each series is new, each shortened by up to a half.
+        // Each series is new, so there are 8 pauses of a second, each shortened by up to a half.
         let took = now() - began;
         assert!(took >= 4 * SECOND && took < 9 * SECOND, "{took:?}");
         Ok(())
@@ -141,7 +141,7 @@ fn a_caller_who_asks_again_after_every_error_comes_no_earlier() {
 }
 
 #[test]
-fn a_connection_that_lasted_begins_a_new_series() {
+fn stable_connection_resets_the_series() {
     simulate(SimConfig::new(6), async {
         let server = spawn(async {
             let listener = listener()?;
@@ -166,7 +166,7 @@ fn a_connection_that_lasted_begins_a_new_series() {
     });
 }
 
-/// In a thousand.
+/// A probability of one, in thousandths.
 const ALWAYS: u16 = 1_000;
 
 fn server_address() -> SocketAddr {

@@ -15,7 +15,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use crate::support::peer::{LIMIT, read_all, with_peer, write};
 
 #[test]
-fn tokio_reads_what_came_and_then_the_end() {
+fn tokio_reads_the_received_bytes_and_then_the_end() {
     let sent: Vec<u8> = (0..100_000_u32).map(|n| (n % 251) as u8).collect();
     let expected = sent.clone();
     let (_, received) = with_peer(
@@ -34,9 +34,9 @@ fn tokio_reads_what_came_and_then_the_end() {
 }
 
 #[test]
-fn tokio_writes_no_further_ahead_than_the_high_water_mark() {
+fn tokio_writes_at_most_to_the_high_water_mark() {
     const LENGTH: usize = 24 << 20;
-    // Made before anybody waits: in a slow build this takes as long as the peer has patience.
+    // Made before the timeouts run: in a debug build this takes as long as the peer would wait.
     let bytes: Vec<u8> = (0..LENGTH).map(|n| (n % 251) as u8).collect();
     let (start_reading, may_read) = mpsc::channel();
     let (received, queued_max) = with_peer(
@@ -54,7 +54,7 @@ fn tokio_writes_no_further_ahead_than_the_high_water_mark() {
                 let write = stream.write(&bytes[written..]);
                 match ringway_runtime::timeout(Duration::from_millis(100), write).await {
                     Ok(taken) => written += taken.expect("the peer is there"),
-                    // Not accepted: now the peer may read, and the rest goes through.
+                    // The write waits: now the peer may read, and the rest is accepted.
                     Err(_) => drop(start_reading.take().expect("it waits once").send(())),
                 }
                 queued_max = queued_max.max(stream.connection().queued_bytes());
@@ -94,7 +94,7 @@ fn shutdown_closes_one_direction() {
 }
 
 #[test]
-fn halves_and_buffers_of_tokio_work_on_it() {
+fn tokio_split_and_buffers_work() {
     let (answers, ()) = with_peer(
         |socket| {
             write(&socket, "a\nb\nc\n");
@@ -147,10 +147,10 @@ fn hyper_reads_and_writes() {
 }
 
 #[test]
-fn a_reset_is_an_error_with_its_kind() {
+fn reset_is_an_error_of_its_kind() {
     let (_, error) = with_peer(
         |socket| {
-            // Closing with unread bytes resets.
+            // Closing a socket with unread bytes resets it.
             let mut first = [0];
             std::io::Read::read_exact(&mut &socket, &mut first).expect("a byte");
         },
@@ -164,7 +164,7 @@ fn a_reset_is_an_error_with_its_kind() {
 }
 
 #[test]
-fn sleeps_of_hyper_end_in_time_can_be_moved_and_dropped_anywhere() {
+fn hyper_sleeps_fire_can_be_reset_and_dropped_on_any_thread() {
     ringway_runtime::block_on(async {
         let begun = Instant::now();
         HyperTimer.sleep(Duration::from_millis(20)).await;
@@ -185,7 +185,7 @@ fn sleeps_of_hyper_end_in_time_can_be_moved_and_dropped_anywhere() {
 }
 
 #[test]
-fn a_sleep_polled_on_another_core_panics_instead_of_stopping_a_strangers_timer() {
+fn hyper_sleep_polled_on_another_core_panics() {
     let sleep = ringway_runtime::block_on(async {
         let mut sleep = HyperTimer.sleep(LIMIT);
         assert!(ringway_runtime::timeout(Duration::ZERO, &mut sleep).await.is_err());
@@ -196,11 +196,11 @@ fn a_sleep_polled_on_another_core_panics_instead_of_stopping_a_strangers_timer()
         ringway_runtime::block_on(async { ringway_runtime::spawn(sleep).await })
     });
     let joined = other.join().expect("contained in its task").expect("a runtime starts");
-    assert!(joined.unwrap_err().to_string().contains("away from its core"));
+    assert!(joined.unwrap_err().to_string().contains("on another thread than before"));
 }
 
 #[test]
-fn tasks_of_hyper_need_not_be_send() {
+fn hyper_tasks_need_not_be_send() {
     let seen = ringway_runtime::block_on(async {
         let seen = Rc::new(ringway_runtime::sync::Notify::new());
         let told = Rc::clone(&seen);

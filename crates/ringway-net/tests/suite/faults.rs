@@ -1,4 +1,4 @@
-//! What must not bring a server down: descriptors that run out, resets, storms.
+//! Faults that a server survives: no descriptors, resets, floods of connects.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -28,14 +28,14 @@ fn resets_end_only_their_own_connections() {
             let mut client = connect(&handle);
             reset(&client);
             if round % 2 == 0 {
-                // Something is under way in both directions.
+                // Bytes are under way in both directions.
                 client.write_all(&vec![1; round * 2_000]).expect("written");
             }
             drop(client);
             round_trip(&steady, b"unharmed");
         }
         drop(steady);
-        // A core that is behind has some in its listener's queue still.
+        // A core may still have some in its listener's queue.
         eventually("all were accepted", || handle.stats().accepted == 101);
         eventually("all have ended", || handle.stats().open == 0);
         end(&handle);
@@ -44,7 +44,7 @@ fn resets_end_only_their_own_connections() {
 }
 
 #[test]
-fn descriptors_may_run_out() {
+fn server_survives_running_out_of_descriptors() {
     alone(|| {
         for backend in BACKENDS {
             survive_emfile(backend);
@@ -53,14 +53,14 @@ fn descriptors_may_run_out() {
 }
 
 fn survive_emfile(backend: Backend) {
-    // An io_uring accept keeps the limit that was in force when it was armed, so the limit stands
-    // before the server does.
+    // An io_uring accept keeps the limit that was in force when it was armed, so the limit is set
+    // before the server starts.
     let limit = Rlimit { current: Some(256), maximum: getrlimit(Resource::Nofile).maximum };
     setrlimit(Resource::Nofile, limit).expect("a lower limit");
     let handle = server(backend).start(echo).expect("the server starts");
     let first = connect(&handle);
     round_trip(&first, b"before");
-    // The clients are of this process too, so their sockets are made while there is room.
+    // The clients belong to this process too, so their sockets are made while descriptors are left.
     let socket = || Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     let waiting: Vec<_> = (0..40).map(|_| socket()).collect();
     let mut fillers = Vec::new();
@@ -86,7 +86,7 @@ fn survive_emfile(backend: Backend) {
 }
 
 #[test]
-fn a_client_without_descriptors_is_told_so() {
+fn client_without_descriptors_gets_a_limit_error() {
     alone(|| {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("bound");
@@ -106,7 +106,7 @@ fn a_client_without_descriptors_is_told_so() {
 }
 
 #[test]
-fn a_storm_of_connects_leaks_no_descriptor() {
+fn flood_of_connects_leaks_no_descriptor() {
     alone(|| {
         let limit = getrlimit(Resource::Nofile);
         let raised = Rlimit { current: limit.maximum, ..limit };
@@ -114,13 +114,13 @@ fn a_storm_of_connects_leaks_no_descriptor() {
         for backend in BACKENDS {
             let before = descriptors();
             storm(backend);
-            // The server's own thread lets go of the cores a moment after it has told its end.
+            // The server's own thread drops the cores a moment after it has reported the end.
             eventually("the server's descriptors are closed", || descriptors() == before);
         }
     });
 }
 
-/// Twice 25,000 connects and one connection that is served all the while.
+/// Makes 50,000 connects from two threads while one connection is served all the time.
 fn storm(backend: Backend) {
     let handle = server(backend).start(echo).expect("the server starts");
     let steady = connect(&handle);
@@ -157,10 +157,10 @@ fn storm(backend: Backend) {
 const CONNECTS: usize = 50_000;
 const BATCHES: usize = CONNECTS / 2 / BATCH;
 
-/// Connections that one thread has open at once.
+/// The number of connections that one thread has open at once.
 const BATCH: usize = 250;
 
-/// Echoes until the storm is over: how many, and how long the slowest took.
+/// Echoes until `over`; returns the number of echoes and the time of the slowest.
 fn serve_until(over: &AtomicBool, steady: &TcpStream) -> (usize, Duration) {
     let (mut served, mut slowest) = (0, Duration::ZERO);
     while !over.load(Ordering::Relaxed) {
@@ -171,8 +171,8 @@ fn serve_until(over: &AtomicBool, steady: &TcpStream) -> (usize, Duration) {
     (served, slowest)
 }
 
-/// Opens connections from an address of the batch's own, so that ports do not run out, and leaves
-/// each in one of the ways to leave.
+/// Opens connections from an address of the batch's own, so that ports do not run out, and closes
+/// each in one of several ways.
 fn connect_batch(handle: &ServerHandle, batch: usize, thread: usize) {
     let from = [127, 1, thread as u8, batch as u8];
     let clients: Vec<_> = (0..BATCH).map(|_| connect_from(from, handle)).collect();
@@ -181,14 +181,14 @@ fn connect_batch(handle: &ServerHandle, batch: usize, thread: usize) {
             0 => reset(&client),
             1 => round_trip(&client, b"storm"),
             2 => client.write_all(b"unread").expect("written"),
-            // Closed at once, in order, which leaves the port waiting for a minute.
+            // Closed at once, which leaves the port in TIME_WAIT for a minute.
             _ => {}
         }
     }
 }
 
 #[test]
-fn a_peer_that_vanishes_in_the_middle_of_a_large_reply_frees_its_memory() {
+fn peer_that_vanishes_during_a_large_reply_frees_its_memory() {
     for backend in BACKENDS {
         let handler = async |mut conn: Connection| {
             conn.recv().await?;

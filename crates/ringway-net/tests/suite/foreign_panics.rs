@@ -1,5 +1,5 @@
-//! The program's own code that panics where one does not look: what makes handlers, destructors of
-//! what connections have, what listens to the log. It costs a connection, or nothing.
+//! Code of the program that panics in unusual places: while handlers are made, in destructors of
+//! connections' values, in log subscribers. Such a panic ends at most one connection.
 
 use std::fmt;
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ use crate::support::alone::alone;
 use crate::support::server::{BACKENDS, LIMIT, connect, echo, end, eventually};
 use crate::support::server::{is_closed, round_trip, server, socket_addr};
 
-/// Echoes; `!` has it leave two things with the session whose destructors panic, as its own does.
+/// Echoes; `!` makes it leave two values in the session whose destructors panic, as its own does.
 struct Careless {
     is_bad: bool,
 }
@@ -39,7 +39,7 @@ impl Drop for Careless {
     }
 }
 
-/// Panics when it is dropped; its payload may be another one.
+/// Panics when it is dropped; the panic's payload may be another such value.
 #[derive(Debug)]
 struct Bad<const KIND: u8>;
 
@@ -63,7 +63,7 @@ fn leave_bad_items(peer: &Peer) {
 }
 
 #[test]
-fn a_panic_of_what_makes_handlers_costs_one_connection_and_not_the_listener() {
+fn panic_while_a_handler_is_made_ends_one_connection_and_not_the_listener() {
     for backend in BACKENDS {
         let is_bad = Arc::new(AtomicBool::new(true));
         let make = move || {
@@ -78,9 +78,9 @@ fn a_panic_of_what_makes_handlers_costs_one_connection_and_not_the_listener() {
     }
 }
 
-/// In a process of its own, as it would end by two panics of destructors at once.
+/// Runs in its own process, because two panics of destructors at once would end the process.
 #[test]
-fn any_number_of_destructors_may_panic_at_the_end_of_a_callbacks_connection() {
+fn any_number_of_destructors_may_panic_when_a_callback_connection_ends() {
     alone(|| {
         for backend in BACKENDS {
             let make = || Careless { is_bad: false };
@@ -98,9 +98,9 @@ fn any_number_of_destructors_may_panic_at_the_end_of_a_callbacks_connection() {
     });
 }
 
-/// The same in a task. How its handler has ended is counted all the same.
+/// Runs in its own process, like the test above. The outcome of the handler is still counted.
 #[test]
-fn any_number_of_destructors_may_panic_at_the_end_of_a_tasks_connection() {
+fn any_number_of_destructors_may_panic_when_a_task_connection_ends() {
     alone(|| {
         for backend in BACKENDS {
             let handler = async |mut conn: Connection| {
@@ -128,7 +128,7 @@ fn any_number_of_destructors_may_panic_at_the_end_of_a_tasks_connection() {
 }
 
 #[test]
-fn whatever_becomes_of_one_datagram_the_next_one_is_served_and_it_is_counted() {
+fn failed_datagram_handlers_are_counted_and_the_next_datagram_is_served() {
     for backend in BACKENDS {
         let handler = async |datagram: Datagram, responder: Responder| {
             match &*datagram {
@@ -156,7 +156,7 @@ fn whatever_becomes_of_one_datagram_the_next_one_is_served_and_it_is_counted() {
     }
 }
 
-/// Panics at every event of this library, as a writer does whose pipe has gone.
+/// Panics at every event of this library, like a writer whose pipe was closed.
 struct Broken;
 
 impl Subscriber for Broken {
@@ -173,7 +173,7 @@ impl Subscriber for Broken {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, _: &Event<'_>) {
-        panic!("a bug in what listens to the log");
+        panic!("a bug in a log subscriber");
     }
 
     fn enter(&self, _: &Id) {}
@@ -181,21 +181,21 @@ impl Subscriber for Broken {
     fn exit(&self, _: &Id) {}
 }
 
-/// In a process of its own, since what listens is the whole process's.
+/// Runs in its own process, because the subscriber is global.
 #[test]
-fn a_log_that_panics_stops_neither_a_listener_nor_a_shutdown() {
+fn panicking_log_subscriber_stops_neither_a_listener_nor_a_shutdown() {
     alone(|| {
         tracing::subscriber::set_global_default(Broken).expect("the only one");
         for backend in BACKENDS {
             let server = server(backend).threads(1).connections_max(1);
-            let farewell = || panic!("as the test asked for");
-            let handle = server.on_shutdown(farewell).start(echo).expect("the server starts");
+            let hook = || panic!("as the test asked for");
+            let handle = server.on_shutdown(hook).start(echo).expect("the server starts");
             let first = connect(&handle);
             round_trip(&first, b"inside");
-            // Its refusal is told.
+            // Refusing it makes a log event.
             assert!(is_closed(&connect(&handle)));
             drop(first);
-            eventually("its place is free", || handle.stats().open == 0);
+            eventually("its slot is free", || handle.stats().open == 0);
             let mut next = connect(&handle);
             round_trip(&next, b"served");
             drop(handle.clone());

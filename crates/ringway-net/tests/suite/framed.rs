@@ -35,7 +35,7 @@ fn frames_cut_anywhere_arrive_whole() {
 }
 
 #[test]
-fn answers_are_queued_in_order_while_the_frames_are_handled() {
+fn replies_are_queued_in_order_while_frames_are_handled() {
     const COUNT: usize = 5_000;
     let (answers, queued) = with_peer(
         |socket| {
@@ -61,11 +61,11 @@ fn answers_are_queued_in_order_while_the_frames_are_handled() {
     );
     let expected: Vec<_> = (0..COUNT).map(|n| format!("re: {n}")).collect();
     assert_eq!(answers, expected);
-    assert!(queued > 0, "answers go to the queue at once, not after the last frame");
+    assert!(queued > 0, "replies are queued at once, not after the last frame");
 }
 
 #[test]
-fn the_end_between_two_frames_is_the_end_and_within_one_an_error() {
+fn end_of_stream_within_a_frame_is_an_error() {
     for (sent, is_whole) in [("a\nb\n", true), ("a\nb", false)] {
         let (_, (first, last)) = with_peer(
             move |socket| {
@@ -90,13 +90,13 @@ fn the_end_between_two_frames_is_the_end_and_within_one_an_error() {
 }
 
 #[test]
-fn frames_behind_the_one_taken_wait_for_the_next_call() {
+fn remaining_frames_wait_for_the_next_call() {
     let (_, taken) = with_peer(
         |socket| write(&socket, "1\n2\n3\n4\n5\n"),
         async |connection| {
             let mut framed = Framed::new(connection, LINE);
             let mut taken = vec![framed.next_with(|line| line.to_vec()).await];
-            // An error of the program's own does not lose the frames behind it either.
+            // An error of the program's own loses no frames either.
             let mut refused = Vec::new();
             let refusal = framed.for_each_frame(|line, _| {
                 refused.push(line.to_vec());
@@ -142,7 +142,7 @@ fn long_frames_and_short_ones_keep_their_order() {
 }
 
 #[test]
-fn a_payload_that_fits_no_frame_sends_nothing() {
+fn payload_that_fits_no_frame_sends_nothing() {
     let (sent, refusal) = with_peer(
         |socket| read_all(&socket),
         async |connection| {
@@ -157,7 +157,7 @@ fn a_payload_that_fits_no_frame_sends_nothing() {
 }
 
 #[test]
-fn bytes_against_the_codec_are_the_peers_fault_and_the_error_stays() {
+fn bytes_that_violate_the_codec_are_a_protocol_error_and_it_repeats() {
     let (_, errors) = with_peer(
         |socket| {
             write(&socket, "fine\n");
@@ -173,7 +173,7 @@ fn bytes_against_the_codec_are_the_peers_fault_and_the_error_stays() {
     assert!(errors.iter().all(Error::is_protocol), "{errors:?}");
 }
 
-/// How a server answers the frames of a connection.
+/// The way in which a server replies to the frames of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Loop {
     AllOfAReceive,
@@ -182,12 +182,12 @@ enum Loop {
 
 const ANSWER: usize = 256 * 1024;
 
-/// A server that answers every line with `ANSWER` bytes, and counts the lines.
+/// Starts a server that answers every line with `ANSWER` bytes and counts the lines.
 fn start_answering(by: Loop, handled: &Arc<AtomicUsize>) -> ServerHandle {
     start_answering_at(server(Backend::Uring).threads(1), by, handled, || ())
 }
 
-/// The same by a server that does `first` with each connection.
+/// Starts such a server that first calls `first` with each connection.
 fn start_answering_at(
     server: Server,
     by: Loop,
@@ -220,8 +220,8 @@ fn start_answering_at(
 }
 
 #[test]
-fn a_client_that_asks_much_at_once_and_reads_gets_all() {
-    // Far more than a send queue may hold.
+fn client_with_many_requests_at_once_gets_all_replies() {
+    // Far more replies than a send queue may hold.
     const ASKED: usize = 200;
     for by in [Loop::AllOfAReceive, Loop::OneByOne] {
         let handled = Arc::default();
@@ -240,7 +240,7 @@ fn a_client_that_asks_much_at_once_and_reads_gets_all() {
 }
 
 #[test]
-fn a_client_that_goes_without_reading_costs_no_answers_for_nobody() {
+fn client_that_leaves_without_reading_stops_the_replies() {
     const ASKED: usize = 20_000;
     for by in [Loop::AllOfAReceive, Loop::OneByOne] {
         let handled = Arc::default();
@@ -248,7 +248,7 @@ fn a_client_that_goes_without_reading_costs_no_answers_for_nobody() {
         let client = connect(&handle);
         write(&client, "?\n".repeat(ASKED));
         eventually("it is being answered", || handled.load(Ordering::Relaxed) > 0);
-        // With answers that it has not read: that resets the connection.
+        // Closing with unread replies resets the connection.
         drop(client);
         eventually("the server has seen it", || handle.stats().open == 0);
         end(&handle);
@@ -258,13 +258,13 @@ fn a_client_that_goes_without_reading_costs_no_answers_for_nobody() {
 }
 
 #[test]
-fn a_client_whose_session_has_failed_costs_no_answers_for_nobody() {
+fn failed_tls_session_stops_the_replies() {
     const ASKED: usize = 1_000;
     let trust = Trust::new();
     for by in [Loop::AllOfAReceive, Loop::OneByOne] {
         let (has_written, gate) = mpsc::channel::<()>();
         let gate = Arc::new(Mutex::new(gate));
-        // All is there when the server looks for the first time.
+        // All bytes have arrived when the server looks for the first time.
         let wait = move || _ = gate.lock().expect("no panic").recv();
         let handled = Arc::default();
         let server = patient_server(&trust);

@@ -9,7 +9,7 @@ use ringway_net::{Backend, Client, Connection, Delivery, Group, ServerHandle, Sl
 
 use crate::support::server::{BACKENDS, LIMIT, connect, end, eventually, server};
 
-/// Members that receive nothing but the group's messages, and their name as an item.
+/// Starts members that receive only the group's messages; their name is stored in the session.
 fn start_members(
     group: &Group,
     backend: Backend,
@@ -65,7 +65,7 @@ fn every_member_on_every_core_gets_each_message_in_order() {
 }
 
 #[test]
-fn a_predicate_chooses_members_by_their_items() {
+fn predicate_selects_members_by_their_session() {
     let group = Group::new();
     let handle = start_members(&group, BACKENDS[0], SlowReader::Pause, 1 << 20);
     let mut clients: Vec<_> = (0..6).map(|name| join(&handle, name)).collect();
@@ -82,8 +82,8 @@ fn a_predicate_chooses_members_by_their_items() {
     end(&handle);
 }
 
-/// Sends much more than the kernel's buffers hold at a member that does not read, beside one that
-/// does; tells what became of the messages.
+/// Sends much more than the kernel's buffers hold to a member that does not read, while another one
+/// reads; returns the outcome of the messages.
 fn flood(backend: Backend, policy: SlowReader) -> (Delivery, usize, bool) {
     const MESSAGE: usize = 16 * 1024;
     const MESSAGES: usize = 4_096;
@@ -116,7 +116,7 @@ fn flood(backend: Backend, policy: SlowReader) -> (Delivery, usize, bool) {
     (total, received / MESSAGE, still_member)
 }
 
-/// The longest send queue of the group's members now.
+/// Returns the length of the longest send queue of the group's members.
 fn queued_max(handle: &ServerHandle, group: &Group) -> usize {
     let (tell, told) = mpsc::channel();
     let look = move |peer: &ringway_net::Peer| {
@@ -129,7 +129,7 @@ fn queued_max(handle: &ServerHandle, group: &Group) -> usize {
 }
 
 #[test]
-fn a_slow_member_is_closed_when_its_queue_reaches_the_bound() {
+fn slow_member_is_closed_when_its_queue_reaches_the_bound() {
     for backend in BACKENDS {
         for policy in [SlowReader::Pause, SlowReader::Close] {
             let (total, _, still_member) = flood(backend, policy);
@@ -141,17 +141,17 @@ fn a_slow_member_is_closed_when_its_queue_reaches_the_bound() {
 }
 
 #[test]
-fn messages_for_a_slow_member_are_dropped_whole_and_it_stays() {
+fn messages_for_a_slow_member_are_dropped_whole_and_it_stays_open() {
     for backend in BACKENDS {
         let (total, received, _) = flood(backend, SlowReader::Drop);
         assert!(total.dropped > 0, "{total:?}");
         assert_eq!(total.queued + total.dropped, 2 * 4_096, "{total:?}");
-        assert_eq!(received, total.queued - 4_096, "all that was queued arrives, and no half");
+        assert_eq!(received, total.queued - 4_096, "all queued messages arrive, whole");
     }
 }
 
 #[test]
-fn a_drop_lasts_until_the_queue_is_at_the_low_water_mark() {
+fn dropping_lasts_until_the_low_water_mark() {
     const HIGH_WATER: usize = 256 * 1024;
     let group = Group::new();
     let (tell, told) = mpsc::channel();
@@ -161,7 +161,7 @@ fn a_drop_lasts_until_the_queue_is_at_the_low_water_mark() {
         let _member = room.join(&conn);
         conn.write(&vec![1; HIGH_WATER]);
         let above = room.send("dropped").await;
-        // Below the mark, but not at the low one since.
+        // The queue is below the high-water mark again, but has not reached the low-water mark.
         conn.set_send_marks(2 * HIGH_WATER, HIGH_WATER / 4);
         let below = room.send("dropped, too").await;
         conn.send("mine").await?;
@@ -182,14 +182,14 @@ fn a_drop_lasts_until_the_queue_is_at_the_low_water_mark() {
 }
 
 #[test]
-fn members_that_are_gone_are_counted() {
+fn members_whose_connection_or_core_ended_are_counted() {
     let group = Group::new();
     let handle = start_members(&group, BACKENDS[0], SlowReader::Pause, 1 << 20);
     let _client = join(&handle, 0);
     let of_client = group.clone();
     let address = handle.addresses()[0].clone();
     let kept = ringway_runtime::block_on(async move {
-        // Of two memberships here, one outlives its connection, and both their core.
+        // One of the two memberships outlives its connection, and both outlive their core.
         let gone = Client::connect(&address).await?;
         let there = Client::connect(&address).await?;
         let kept = (of_client.join(&gone), of_client.join(&there));
@@ -207,7 +207,7 @@ fn members_that_are_gone_are_counted() {
 }
 
 #[test]
-fn members_of_a_threads_second_core_are_reached() {
+fn members_on_a_threads_second_core_are_reached() {
     let group = Group::new();
     let handle = start_members(&Group::new(), BACKENDS[0], SlowReader::Pause, 1 << 20);
     let run = |group: Group, sends: bool| {
@@ -240,7 +240,7 @@ fn members_of_a_threads_second_core_are_reached() {
 }
 
 #[test]
-fn a_predicate_that_panics_on_another_core_is_told() {
+fn panic_of_a_predicate_on_another_core_is_reported() {
     let group = Group::new();
     let handle = start_members(&group, BACKENDS[0], SlowReader::Pause, 1 << 20);
     let _clients = [0, 1].map(|name| join(&handle, name));

@@ -1,4 +1,4 @@
-//! Peers that vanish without closing: only time, or the kernel's own questions, find them.
+//! Peers that vanish without closing: only timeouts and keepalive probes find them.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use ringway_net::{Client, Connection, Result};
 
 use crate::support::server::{BACKENDS, connect, end, is_closed, round_trip, server};
 
-/// Whether the kernel asks, after which time, how often after that and how many times.
+/// Keepalive on or off, idle time, interval and number of probes.
 type Keepalive = (bool, Duration, Duration, u32);
 
 fn keepalive_of(conn: &Connection) -> Result<Keepalive> {
@@ -21,7 +21,7 @@ fn keepalive_of(conn: &Connection) -> Result<Keepalive> {
     Ok(set.expect("the socket was asked"))
 }
 
-/// What the sockets of a server have when it was told `quiet`.
+/// Returns the options of a connection's socket of a server with `keepalive(quiet)`.
 fn keepalive_of_a_server(backend: ringway_net::Backend, quiet: Option<Duration>) -> Keepalive {
     let (tell, told) = mpsc::channel();
     let handler = async move |mut conn: Connection| {
@@ -47,7 +47,7 @@ const fn secs(count: u64) -> Duration {
 }
 
 #[test]
-fn accepted_connections_are_asked_whether_they_live_if_the_server_wants_it() {
+fn accepted_connections_have_the_servers_keepalive() {
     for backend in BACKENDS {
         let set = |quiet| keepalive_of_a_server(backend, Some(quiet));
         assert_eq!(set(secs(60)), (true, secs(60), secs(12), 5));
@@ -58,7 +58,7 @@ fn accepted_connections_are_asked_whether_they_live_if_the_server_wants_it() {
 }
 
 #[test]
-fn a_client_asks_its_server_if_it_is_told_to() {
+fn client_connections_have_the_configured_keepalive() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = format!("tcp://{}", listener.local_addr().expect("it is bound"));
     let set = ringway_runtime::block_on(async move {
@@ -72,10 +72,10 @@ fn a_client_asks_its_server_if_it_is_told_to() {
     assert_eq!(asking, (true, secs(20), secs(4), 5));
 }
 
-/// A peer that has gone in the middle of a reply acknowledges nothing; neither does one that just
-/// does not read, as far as our queue is concerned.
+/// A peer that vanished during a reply acknowledges nothing; for our send queue, a peer that does
+/// not read looks the same.
 #[test]
-fn a_peer_that_takes_nothing_of_a_reply_is_given_up() {
+fn write_stall_timeout_ends_the_connection() {
     const STALL: Duration = Duration::from_millis(100);
     for backend in BACKENDS {
         let (tell, told) = mpsc::channel();

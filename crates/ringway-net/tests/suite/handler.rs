@@ -1,4 +1,4 @@
-//! Handlers by callbacks: the same calls over TCP and over TLS.
+//! Callback handlers: the same calls over TCP and over TLS.
 
 use std::sync::mpsc::{self, Receiver, Sender};
 
@@ -12,7 +12,7 @@ use crate::support::trust::Trust;
 const HIGH_WATER: usize = 256 * 1024;
 const LOW_WATER: usize = 64 * 1024;
 
-/// A server of one core over each transport, and a client of it.
+/// Starts a server with one core over each transport, and makes a client of it.
 fn over_both<H: Handler>(
     make: impl Fn() -> H + Clone + Send + 'static,
     test: impl Fn(&ServerHandle, Client),
@@ -31,13 +31,13 @@ fn over_both<H: Handler>(
     }
 }
 
-/// Runs one end of a test, but not for ever.
+/// Runs one end of a test with a time limit.
 fn run<T: 'static>(test: impl Future<Output = Result<T, Error>> + 'static) -> T {
     let outcome = block_on(timeout(LIMIT, test)).expect("a core");
     outcome.expect("in time").expect("the test's own connection")
 }
 
-/// Receives to the end: how much, and whether it was a clean one.
+/// Receives to the end; returns the number of bytes and whether the end was clean.
 async fn receive_all(connection: &mut Connection) -> (usize, Result<(), Error>) {
     let mut received = 0;
     loop {
@@ -49,7 +49,7 @@ async fn receive_all(connection: &mut Connection) -> (usize, Result<(), Error>) 
     }
 }
 
-/// Sends block after block, as there is room.
+/// Sends one block after another while there is room.
 struct Download {
     left: usize,
 }
@@ -80,7 +80,7 @@ impl Handler for Download {
 }
 
 #[test]
-fn a_download_goes_on_whenever_there_is_room() {
+fn download_continues_whenever_there_is_room() {
     over_both(
         || Download { left: Download::BLOCKS },
         |_, client| {
@@ -95,7 +95,7 @@ fn a_download_goes_on_whenever_there_is_room() {
     );
 }
 
-/// What a handler was told, and how full its send queue was then.
+/// The calls of a handler, with the fill level of its send queue at the time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Told {
     Message { queued: usize },
@@ -103,8 +103,8 @@ enum Told {
     Closed { in_order: bool },
 }
 
-/// Answers with more than the high-water mark, and to a long question with more than the kernel takes
-/// on top.
+/// Replies with more than the high-water mark, and to a long question with more than the kernel
+/// takes besides.
 struct Answering {
     tell: Sender<Told>,
 }
@@ -136,7 +136,7 @@ impl Handler for Answering {
 }
 
 impl Answering {
-    /// The test may have seen enough.
+    /// The test may have ended already.
     fn told(&self, told: Told) {
         let _ = self.tell.send(told);
     }
@@ -150,7 +150,7 @@ impl Answering {
     }
 }
 
-/// All that a handler was told, to its end.
+/// Returns all calls of a handler up to its end.
 fn to_the_end(told: &Receiver<Told>) -> Vec<Told> {
     let mut all = Vec::new();
     while !matches!(all.last(), Some(Told::Closed { .. })) {
@@ -160,11 +160,11 @@ fn to_the_end(told: &Receiver<Told>) -> Vec<Told> {
 }
 
 #[test]
-fn nothing_is_delivered_above_the_high_water_mark_nor_said_to_be_drained_above_the_low_one() {
+fn data_waits_above_the_high_water_mark_and_drained_comes_below_the_low_one() {
     Answering::over_both(|_, client, told| {
         let (received, end) = run(async move {
             let mut connection = client.open().await?;
-            // Several receives, and over TLS several pieces of plaintext in each.
+            // This takes several receives, and over TLS several views of plaintext in each.
             connection.write(&[QUESTION; 400_000]);
             connection.shutdown();
             Ok(receive_all(&mut connection).await)
@@ -186,9 +186,9 @@ fn nothing_is_delivered_above_the_high_water_mark_nor_said_to_be_drained_above_t
 }
 
 #[test]
-fn a_connection_that_fails_is_not_said_to_be_drained_and_is_counted() {
+fn failed_connection_is_counted_and_not_reported_as_drained() {
     Answering::over_both(|handle, client, told| {
-        // Nobody reads the answer, so it waits when the connection is reset.
+        // The client does not read the reply, so it waits when the connection is reset.
         run(async move {
             let connection = client.open().await?;
             connection.write(&[LONG_QUESTION]);
@@ -204,7 +204,7 @@ fn a_connection_that_fails_is_not_said_to_be_drained_and_is_counted() {
 }
 
 #[test]
-fn what_has_arrived_before_a_drain_is_delivered_although_its_answers_wait() {
+fn data_received_before_a_drain_is_delivered_although_replies_wait() {
     const BEHIND: usize = 100_000;
     Answering::over_both(|handle, client, told| {
         let server = handle.clone();
@@ -214,7 +214,7 @@ fn what_has_arrived_before_a_drain_is_delivered_although_its_answers_wait() {
             let mut connection = client.open().await?;
             connection.write(&[LONG_QUESTION]);
             let first = connection.recv().await?.map_or(0, |view| view.len());
-            // The next one waits behind the answer to the first.
+            // The next message waits because the reply to the first does.
             let before = arrived();
             connection.write(&[QUESTION; BEHIND]);
             connection.flushed().await?;
@@ -233,7 +233,7 @@ fn what_has_arrived_before_a_drain_is_delivered_although_its_answers_wait() {
 }
 
 #[test]
-fn a_panic_in_the_middle_of_an_answer_is_no_clean_end() {
+fn panic_during_a_reply_is_not_a_clean_end() {
     Answering::over_both(|handle, client, told| {
         let (_, end) = run(async move {
             let mut connection = client.open().await?;
@@ -247,7 +247,7 @@ fn a_panic_in_the_middle_of_an_answer_is_no_clean_end() {
     });
 }
 
-/// Closes with the first byte, and panics at the next.
+/// Closes at the first byte, and panics at the next.
 #[derive(Default)]
 struct ClosesAtOnce {
     is_over: bool,
@@ -263,7 +263,7 @@ impl Handler for ClosesAtOnce {
 }
 
 #[test]
-fn a_handler_that_asks_to_close_is_done() {
+fn handler_that_closes_is_not_called_again() {
     over_both(ClosesAtOnce::default, |handle, client| {
         let (received, end) = run(async move {
             let mut connection = client.open().await?;
@@ -284,7 +284,7 @@ impl Drop for BadItem {
     }
 }
 
-/// Has an item in its session that does.
+/// Stores a value in its session whose destructor panics.
 struct HasBadItem;
 
 impl Handler for HasBadItem {
@@ -299,7 +299,7 @@ impl Handler for HasBadItem {
 }
 
 #[test]
-fn a_destructor_that_panics_harms_nobody_else() {
+fn panicking_destructor_affects_no_other_connection() {
     over_both(
         || HasBadItem,
         |handle, client| {

@@ -22,7 +22,7 @@ fn in_order(connection: Connection, in_flight_max: usize) -> Requester<Line> {
     Requester::in_order(Framed::new(connection, LINE), in_flight_max)
 }
 
-/// Lines of the form `id request`.
+/// Makes a requester over lines of the form `id request`.
 fn by_id(connection: Connection, in_flight_max: usize) -> Requester<Line> {
     Requester::by_id(
         Framed::new(connection, LINE),
@@ -86,9 +86,9 @@ fn replies_by_id_may_come_in_any_order() {
 }
 
 #[test]
-fn a_late_reply_goes_to_nobody() {
+fn late_reply_is_discarded() {
     for start in [in_order, by_id] {
-        // The first request is answered only when the second has come.
+        // The first request is answered only after the second has arrived.
         let answer = |socket: TcpStream| {
             for line in read_lines(&socket, 2) {
                 write(&socket, format!("{line} done\n"));
@@ -106,7 +106,7 @@ fn a_late_reply_goes_to_nobody() {
 }
 
 #[test]
-fn the_earliest_deadline_counts_in_whatever_order_requests_begin() {
+fn requests_time_out_in_the_order_of_their_deadlines() {
     let (_, ended) = with_peer(
         |socket| read_all(&socket),
         async |connection| {
@@ -132,7 +132,7 @@ fn the_earliest_deadline_counts_in_whatever_order_requests_begin() {
 }
 
 #[test]
-fn a_dropped_request_is_given_up() {
+fn dropped_request_is_abandoned() {
     for start in [in_order, by_id] {
         let answer = |socket: TcpStream| {
             for line in read_lines(&socket, 2) {
@@ -152,7 +152,7 @@ fn a_dropped_request_is_given_up() {
 }
 
 #[test]
-fn a_broken_connection_fails_everything_with_its_reason() {
+fn failed_connection_fails_all_requests_with_its_reason() {
     with_peer(
         |socket| drop(read_lines(&socket, 3)),
         async |connection| {
@@ -173,7 +173,7 @@ fn a_broken_connection_fails_everything_with_its_reason() {
 }
 
 #[test]
-fn a_reply_that_nobody_asked_for_ends_the_connection() {
+fn unexpected_reply_ends_the_connection() {
     for (start, reply) in [(in_order as fn(_, _) -> _, "a\nb\n"), (by_id, "no id\n")] {
         let answer = move |socket: TcpStream| {
             read_lines(&socket, 1);
@@ -193,7 +193,7 @@ fn a_reply_that_nobody_asked_for_ends_the_connection() {
 }
 
 #[test]
-fn requests_over_the_limit_are_refused_and_not_sent() {
+fn requests_over_the_limit_are_rejected_and_not_sent() {
     let (sent, _) = with_peer(
         |socket| read_all(&socket),
         async |connection| {
@@ -214,7 +214,7 @@ fn requests_over_the_limit_are_refused_and_not_sent() {
 }
 
 #[test]
-fn a_panic_while_reading_replies_fails_the_requests() {
+fn panic_while_reading_replies_fails_the_requests() {
     let answer = |socket: TcpStream| {
         read_lines(&socket, 1);
         write(&socket, "boom\n");
@@ -264,11 +264,11 @@ fn requests_wait_while_the_peer_does_not_read() {
 }
 
 thread_local! {
-    /// The requester that code of the program uses wherever it is called.
+    /// The requester that code of the program uses whenever it runs.
     static USED: RefCell<Option<Requester<Line>>> = const { RefCell::new(None) };
 }
 
-/// How often it could be used.
+/// Counts the successful uses.
 static USES: AtomicUsize = AtomicUsize::new(0);
 
 fn use_requester() {
@@ -280,7 +280,7 @@ fn use_requester() {
     });
 }
 
-/// An item of the session.
+/// A value of the session.
 struct UsesWhenDropped;
 
 impl Drop for UsesWhenDropped {
@@ -289,7 +289,7 @@ impl Drop for UsesWhenDropped {
     }
 }
 
-/// A waker that panics, too.
+/// A waker that also panics.
 struct UsesWhenWoken;
 
 impl Wake for UsesWhenWoken {
@@ -300,7 +300,7 @@ impl Wake for UsesWhenWoken {
 }
 
 #[test]
-fn code_of_the_program_may_use_the_requester_wherever_it_is_called() {
+fn program_code_may_use_the_requester_wherever_it_runs() {
     let answer = |socket: TcpStream| {
         for line in read_lines(&socket, 2) {
             write(&socket, format!("{line}\n"));
@@ -324,25 +324,26 @@ fn code_of_the_program_may_use_the_requester_wherever_it_is_called() {
             },
         );
         USED.set(Some(requester.clone()));
-        // Its waker is the program's own, and panics; the other request is answered all the same.
+        // Its waker is the program's own, and panics; the other request is still answered.
         let mut woken = pin!(requester.request(b"a", LIMIT));
         let waker = Arc::new(UsesWhenWoken).into();
         assert!(woken.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         assert_eq!(requester.request(b"b", LIMIT).await.expect("a reply"), "2 b");
         assert_eq!(woken.await.expect("a reply"), "1 a");
-        // The peer closes after two lines: the connection goes, and its items with it.
+        // The peer closes after two lines: the connection is dropped, and its session's values with
+        // it.
         let error = requester.request(b"c", LIMIT).await.expect_err("closed");
         assert!(error.is_closed(), "{error:?}");
         ringway_runtime::yield_now().await;
         drop(USED.take());
     });
-    // The third request was written only if the end had not been seen before.
+    // The third request was written only if the end had not been noticed before.
     let uses = USES.load(Ordering::Relaxed);
     assert!(uses >= 6, "{uses}: two written, two read, one woken, one dropped");
 }
 
 #[test]
-fn a_request_within_a_request_is_refused() {
+fn request_within_a_request_is_rejected() {
     with_peer(
         |socket| {
             let line = read_lines(&socket, 1).remove(0);
@@ -398,7 +399,7 @@ fn large_requests_and_replies_do_not_wait_for_each_other() {
     end(&handle);
 }
 
-/// The lengths of long lines.
+/// Returns the lengths of long lines.
 fn read_lines_long(socket: &TcpStream, count: usize) -> impl Iterator<Item = usize> {
     use std::io::BufRead;
     let lines = std::io::BufReader::with_capacity(1 << 20, socket).lines();

@@ -1,4 +1,4 @@
-//! The end of a server, its sessions, and the handler face.
+//! The end of a server, its sessions, and callback handlers.
 
 use std::collections::HashSet;
 use std::io::{Read, Write};
@@ -17,7 +17,7 @@ use crate::support::server::{
 };
 
 #[test]
-fn a_reply_under_way_is_delivered_and_idle_clients_do_not_hold_the_drain_up() {
+fn reply_under_way_is_delivered_and_idle_clients_do_not_delay_the_drain() {
     for backend in BACKENDS {
         let (tell, asked) = mpsc::channel();
         let handler = async move |mut conn: Connection| {
@@ -44,11 +44,11 @@ fn a_reply_under_way_is_delivered_and_idle_clients_do_not_hold_the_drain_up() {
     }
 }
 
-/// In a process of its own, whose descriptors it uses up.
+/// Runs in its own process, because it uses up the descriptors.
 #[test]
-fn whoever_has_connected_is_let_in_when_a_drain_has_made_room_for_its_descriptor() {
+fn queued_connections_are_accepted_when_a_drain_frees_descriptors() {
     alone(|| {
-        // Before anybody accepts: an accept that goes on keeps the limit that it began with.
+        // Set before the server accepts: an accept under way keeps the limit that it began with.
         let few = Rlimit { current: Some(64), ..getrlimit(Resource::Nofile) };
         setrlimit(Resource::Nofile, few).expect("a lower limit");
         for backend in BACKENDS {
@@ -95,7 +95,7 @@ fn whoever_has_connected_is_let_in_when_a_drain_has_made_room_for_its_descriptor
 }
 
 #[test]
-fn a_handler_that_wants_more_receives_until_its_peer_ends() {
+fn receive_while_draining_lasts_until_the_peer_ends() {
     let handler = async |mut conn: Connection| {
         conn.receive_while_draining(true);
         conn.write(b"!");
@@ -115,7 +115,7 @@ fn a_handler_that_wants_more_receives_until_its_peer_ends() {
 }
 
 #[test]
-fn the_deadline_cuts_off_who_is_stuck_and_abort_does_not_wait_for_it() {
+fn drain_timeout_aborts_stuck_handlers_and_abort_does_not_wait() {
     for backend in BACKENDS {
         for aborts in [false, true] {
             let deadline = if aborts { LIMIT * 10 } else { Duration::from_millis(100) };
@@ -204,7 +204,7 @@ fn sessions_are_reached_by_their_ids_from_any_thread() {
 }
 
 #[test]
-fn no_two_connections_of_a_process_are_called_the_same_whatever_their_servers() {
+fn connection_ids_are_unique_in_the_process() {
     let (tell, told) = mpsc::channel::<ConnectionId>();
     let start = || {
         let tell = tell.clone();
@@ -218,7 +218,7 @@ fn no_two_connections_of_a_process_are_called_the_same_whatever_their_servers() 
     let mut connect_to = |handle| {
         let client = connect(handle);
         let id = told.recv_timeout(LIMIT).expect("an id");
-        assert!(ids.insert(id), "{id} has come again");
+        assert!(ids.insert(id), "{id} is used again");
         (client, id)
     };
     let (one, other) = (start(), start());
@@ -237,7 +237,7 @@ fn no_two_connections_of_a_process_are_called_the_same_whatever_their_servers() 
     later.wait().expect("an end");
 }
 
-/// Echoes, counts, and says good bye.
+/// Echoes, counts, and writes a last word.
 struct Counting {
     bytes: usize,
     tell: mpsc::Sender<(usize, bool)>,
@@ -292,7 +292,7 @@ fn handlers_serve_without_a_task() {
         round_trip(&good, b"unharmed");
         assert_eq!(handle.stats().handler_panics, 1);
 
-        // A drain closes what is idle, in order.
+        // A drain closes idle connections in order.
         end(&handle);
         let mut text = String::new();
         good.read_to_string(&mut text).expect("an end in order");

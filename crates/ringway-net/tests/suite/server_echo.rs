@@ -13,7 +13,7 @@ use crate::support::server::{
 };
 use crate::support::server::{server, socket_addr};
 
-/// Sends more than any buffer holds, half-closes, and reads it all back meanwhile.
+/// Sends more than any buffer holds, half-closes, and reads it all back at the same time.
 fn exchange<C: Read + Send>(
     mut reader: C,
     mut writer: impl Write + Send,
@@ -37,7 +37,7 @@ fn exchange_tcp(client: &TcpStream) {
 }
 
 #[test]
-fn tcp_echoes_and_a_half_closed_client_gets_everything() {
+fn tcp_echoes_and_half_closed_client_gets_everything() {
     for backend in BACKENDS {
         let handle = server(backend).start(echo).expect("the server starts");
         for _ in 0..4 {
@@ -68,7 +68,7 @@ fn unix_echoes_on_all_cores_and_the_file_is_removed() {
 }
 
 #[test]
-fn who_is_at_the_other_end_of_a_unix_socket_is_known() {
+fn unix_sockets_have_peer_credentials() {
     for backend in BACKENDS {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("who.sock");
@@ -92,7 +92,7 @@ fn who_is_at_the_other_end_of_a_unix_socket_is_known() {
 }
 
 #[test]
-fn a_stale_unix_file_is_replaced_and_a_live_one_is_not() {
+fn stale_unix_file_is_replaced_and_live_one_is_not() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("stale.sock");
     drop(std::os::unix::net::UnixListener::bind(&path).expect("bound"));
@@ -108,7 +108,7 @@ fn a_stale_unix_file_is_replaced_and_a_live_one_is_not() {
 }
 
 #[test]
-fn a_unix_path_goes_from_one_server_to_the_next() {
+fn unix_path_passes_from_one_server_to_the_next() {
     for backend in BACKENDS {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("handed-on.sock");
@@ -139,7 +139,7 @@ fn a_unix_path_goes_from_one_server_to_the_next() {
 }
 
 #[test]
-fn a_path_that_was_bound_and_never_served_is_given_back() {
+fn path_that_was_bound_and_never_served_is_removed() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("unused.sock");
     let unused = Server::bind(Address::Unix(path.clone())).expect("a free path");
@@ -167,7 +167,7 @@ fn ipv6_echoes_where_the_machine_has_it() {
 }
 
 #[test]
-fn tcp_udp_and_unix_are_served_by_one_server_and_port_0_is_shared() {
+fn one_server_serves_tcp_udp_and_unix_and_shares_port_0() {
     for backend in BACKENDS {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("several.sock");
@@ -203,7 +203,7 @@ fn tcp_udp_and_unix_are_served_by_one_server_and_port_0_is_shared() {
 }
 
 #[test]
-fn a_panic_for_one_datagram_leaves_the_next_one_served() {
+fn panic_for_one_datagram_does_not_affect_the_next() {
     let server = Server::bind("udp://127.0.0.1:0").expect("a free port").threads(1);
     let handler = async |datagram: Datagram, responder: Responder| {
         assert_ne!(&*datagram, b"panic", "as the test asked for");
@@ -223,7 +223,7 @@ fn a_panic_for_one_datagram_leaves_the_next_one_served() {
 }
 
 #[test]
-fn a_panic_before_the_first_wait_of_a_datagrams_handler_costs_that_datagram() {
+fn panic_before_a_datagram_handlers_first_await_is_contained() {
     fn handle(
         datagram: Datagram,
         responder: Responder,
@@ -247,7 +247,7 @@ fn a_panic_before_the_first_wait_of_a_datagrams_handler_costs_that_datagram() {
     end(&server);
 }
 
-/// A socket whose peer is the server's first address.
+/// Makes a socket that is connected to the server's first address.
 fn udp_client(handle: &ServerHandle) -> UdpSocket {
     let client = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     client.set_read_timeout(Some(LIMIT)).expect("a socket option");
@@ -256,7 +256,7 @@ fn udp_client(handle: &ServerHandle) -> UdpSocket {
 }
 
 #[test]
-fn datagrams_that_come_before_the_start_are_handled() {
+fn datagrams_received_before_the_start_are_handled() {
     for backend in BACKENDS {
         let server = Server::bind("udp://127.0.0.1:0").expect("a free port").threads(2);
         let address = socket_addr(&server.addresses()[0]);
@@ -281,7 +281,7 @@ fn datagrams_that_come_before_the_start_are_handled() {
 }
 
 #[test]
-fn an_ipv4_peer_of_a_socket_for_both_families_is_written_as_one_and_answered() {
+fn ipv4_peer_of_a_dual_stack_socket_has_an_ipv4_address() {
     if let Err(error) = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)) {
         return eprintln!("skipped: ::1 cannot be bound here: {error}");
     }
@@ -309,7 +309,7 @@ fn every_address_of_a_name_is_served() {
     let port = handle.addresses()[0].port().expect("a port");
     let mut served = 0;
     for address in ("localhost", port).to_socket_addrs().expect("a name") {
-        // The name may stand for an address that this machine does not have.
+        // The name may resolve to an address that this machine does not have.
         if TcpListener::bind((address.ip(), 0)).is_ok() {
             round_trip(connect_to(address), b"served");
             served += 1;
@@ -320,7 +320,7 @@ fn every_address_of_a_name_is_served() {
 }
 
 #[test]
-fn addresses_that_overlap_get_ports_of_their_own_and_others_share_one() {
+fn overlapping_addresses_get_their_own_ports_and_others_share_one() {
     let has_v6 = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
     let cases = [
         ("tcp://0.0.0.0:0", "tcp://127.0.0.1:0", false),
@@ -347,7 +347,7 @@ fn addresses_that_overlap_get_ports_of_their_own_and_others_share_one() {
 }
 
 #[test]
-fn a_wildcard_of_ipv6_leaves_ipv4_to_whoever_is_named_for_it() {
+fn ipv6_wildcard_leaves_ipv4_to_an_explicit_address() {
     if let Err(error) = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)) {
         return eprintln!("skipped: ::1 cannot be bound here: {error}");
     }
@@ -367,7 +367,7 @@ fn a_wildcard_of_ipv6_leaves_ipv4_to_whoever_is_named_for_it() {
 }
 
 #[test]
-fn a_port_in_use_is_an_error_of_bind() {
+fn port_in_use_is_an_error_of_bind() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = format!("tcp://{}", taken.local_addr().expect("bound"));
     let error = Server::bind(&*address).expect_err("it is in use");
@@ -383,7 +383,7 @@ fn a_port_in_use_is_an_error_of_bind() {
 }
 
 #[test]
-fn an_address_without_what_serves_it_is_refused() {
+fn address_without_certificate_or_handler_is_rejected() {
     let tls = Server::bind("tls://127.0.0.1:0").expect("a free port").threads(1);
     assert!(tls.start(echo).expect_err("no certificate").to_string().contains("a certificate"));
     let udp = Server::bind("udp://127.0.0.1:0").expect("a free port").threads(1);

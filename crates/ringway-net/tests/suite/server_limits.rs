@@ -1,4 +1,4 @@
-//! Timeouts, limits and what happens when a handler goes wrong.
+//! Timeouts, limits, and handlers that fail.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -15,7 +15,7 @@ use crate::support::server::{
 use crate::support::server::{eventually, is_closed, round_trip, server};
 
 #[test]
-fn an_idle_client_is_kicked_out_and_a_busy_one_is_not() {
+fn idle_timeout_closes_idle_clients_only() {
     const IDLE: Duration = Duration::from_millis(200);
     for backend in BACKENDS {
         let (tell, told) = mpsc::channel();
@@ -26,7 +26,7 @@ fn an_idle_client_is_kicked_out_and_a_busy_one_is_not() {
         };
         let server = server(backend).idle_timeout(IDLE);
         let handle = server.start(handler).expect("the server starts");
-        // The server counts from when it has accepted, which may be before the client runs on.
+        // The server counts from its accept, which may be before the client continues.
         let began = Instant::now();
         let (idle, busy) = (connect(&handle), connect(&handle));
         while told.try_recv().is_err() {
@@ -41,7 +41,7 @@ fn an_idle_client_is_kicked_out_and_a_busy_one_is_not() {
 }
 
 #[test]
-fn a_connection_ends_with_its_lifetime_however_busy() {
+fn busy_connection_ends_with_its_lifetime() {
     const LIFETIME: Duration = Duration::from_millis(150);
     for backend in BACKENDS {
         let handle = server(backend).lifetime(LIFETIME).start(echo).expect("the server starts");
@@ -58,7 +58,7 @@ fn a_connection_ends_with_its_lifetime_however_busy() {
 }
 
 #[test]
-fn a_connection_may_have_timeouts_of_its_own() {
+fn connection_may_have_its_own_timeouts() {
     let handler = async |conn: Connection| {
         conn.set_idle_timeout(Some(Duration::from_millis(20)));
         echo(conn).await
@@ -79,7 +79,7 @@ fn connections_over_the_maximum_are_closed_at_once_and_counted() {
         }
         let [first, second] = held;
         drop(first);
-        eventually("its place is free", || handle.stats().open == 1);
+        eventually("its slot is free", || handle.stats().open == 1);
         let third = connect(&handle);
         round_trip(&third, b"inside");
         round_trip(&second, b"inside");
@@ -91,7 +91,7 @@ fn connections_over_the_maximum_are_closed_at_once_and_counted() {
 }
 
 #[test]
-fn connections_of_one_address_have_a_maximum_of_their_own() {
+fn connections_per_address_are_limited() {
     for backend in BACKENDS {
         let server = server(backend).connections_per_address_max(1);
         let handle = server.start(echo).expect("the server starts");
@@ -101,7 +101,7 @@ fn connections_of_one_address_have_a_maximum_of_their_own() {
         let other = connect_from([127, 0, 0, 2], &handle);
         round_trip(&other, b"another address");
         drop(first);
-        eventually("its place is free", || handle.stats().open == 1);
+        eventually("its slot is free", || handle.stats().open == 1);
         round_trip(connect(&handle), b"inside");
         assert_eq!(handle.stats().refused, 1);
         end(&handle);
@@ -109,12 +109,12 @@ fn connections_of_one_address_have_a_maximum_of_their_own() {
 }
 
 #[test]
-fn whoever_has_left_again_before_the_accept_is_not_let_in_beside_the_limit_of_its_address() {
+fn peer_that_left_before_the_accept_does_not_bypass_the_limit_per_address() {
     for backend in BACKENDS {
         let (tell, kept) = mpsc::channel();
         let (hold, wait) = mpsc::channel::<()>();
         let wait = Arc::new(Mutex::new(wait));
-        // Keeps the core where it was told to, and its connection for ever.
+        // Blocks the core on request, and keeps its connection for ever.
         let handler = async move |mut conn: Connection| {
             if let Some(_told_to) = conn.recv().await? {
                 tell.send(()).expect("a listener");
@@ -144,7 +144,7 @@ fn whoever_has_left_again_before_the_accept_is_not_let_in_beside_the_limit_of_it
 }
 
 #[test]
-fn a_mark_of_a_connections_own_raises_its_bound_and_none_is_below_an_empty_queue() {
+fn marks_of_a_connection_raise_its_bound_and_stay_above_zero() {
     const LONG: usize = 24 << 20;
     for backend in BACKENDS {
         let handler = async |mut conn: Connection| {
@@ -174,7 +174,7 @@ fn a_mark_of_a_connections_own_raises_its_bound_and_none_is_below_an_empty_queue
 /// More than the kernel takes for a peer with a small buffer, and less than a send queue holds.
 const ANSWER: usize = 12 << 20;
 
-/// Answers the first bytes at length and is done, which it tells.
+/// Sends a long reply to the first bytes, then ends and reports that.
 fn answers_at_length(
     tell: &mpsc::Sender<()>,
 ) -> impl AsyncFn(Connection) -> Result + Clone + Send + 'static {
@@ -189,7 +189,7 @@ fn answers_at_length(
 }
 
 #[test]
-fn a_connection_counts_for_as_long_as_its_descriptor_is_open() {
+fn connection_counts_while_its_descriptor_is_open() {
     for backend in BACKENDS {
         let (tell, done) = mpsc::channel();
         let server = server(backend).connections_max(2);
@@ -213,7 +213,7 @@ fn a_connection_counts_for_as_long_as_its_descriptor_is_open() {
 }
 
 #[test]
-fn a_drain_waits_for_what_is_queued_for_connections_without_a_handler() {
+fn drain_waits_for_queued_bytes_after_the_handlers_end() {
     for backend in BACKENDS {
         let (tell, done) = mpsc::channel();
         let handle = server(backend).start(answers_at_length(&tell)).expect("the server starts");
@@ -233,7 +233,7 @@ fn a_drain_waits_for_what_is_queued_for_connections_without_a_handler() {
 }
 
 #[test]
-fn an_abort_resets_connections_without_a_handler_too() {
+fn abort_resets_connections_whose_handler_has_ended() {
     for backend in BACKENDS {
         let (tell, done) = mpsc::channel();
         let server = server(backend).threads(1);
@@ -244,8 +244,8 @@ fn an_abort_resets_connections_without_a_handler_too() {
         eventually("both are there", || handle.stats().open == 2);
         handle.abort();
         assert!(is_closed(&idle), "the core aborts");
-        // A part of an answer must not look like a whole one. Were it only left to the end of the
-        // core, the rest would be sent now that it is read.
+        // A truncated reply must not look complete. If the end of the core closed the connection,
+        // the rest would be sent now that the client reads.
         let error = client.read_to_end(&mut Vec::new()).expect_err("a reset");
         assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
         handle.wait().expect("an end in order");
@@ -253,7 +253,7 @@ fn an_abort_resets_connections_without_a_handler_too() {
 }
 
 #[test]
-fn a_panic_before_the_handlers_first_wait_costs_its_connection() {
+fn panic_before_a_handlers_first_await_is_contained() {
     fn serve(conn: Connection) -> impl Future<Output = Result> {
         assert!(conn.limits().idle_timeout.is_some(), "as the test asked for");
         echo(conn)
@@ -265,7 +265,7 @@ fn a_panic_before_the_handlers_first_wait_costs_its_connection() {
 }
 
 #[test]
-fn a_panicking_handler_closes_only_its_own_connection() {
+fn panicking_handler_closes_only_its_own_connection() {
     for backend in BACKENDS {
         let handler = async |mut conn: Connection| {
             while let Some(view) = conn.recv().await? {
@@ -288,7 +288,7 @@ fn a_panicking_handler_closes_only_its_own_connection() {
 }
 
 #[test]
-fn an_error_of_a_handler_closes_its_connection_after_what_was_queued() {
+fn error_of_a_handler_closes_its_connection_after_the_queued_bytes() {
     let handler = async |mut conn: Connection| -> Result {
         conn.recv().await?;
         conn.write(b"good bye");
@@ -305,7 +305,7 @@ fn an_error_of_a_handler_closes_its_connection_after_what_was_queued() {
 }
 
 #[test]
-fn garbage_and_every_way_to_leave_are_survived() {
+fn server_survives_garbage_and_every_way_to_close() {
     for backend in BACKENDS {
         let handle = server(backend).start(echo).expect("the server starts");
         for seed in 0..50u32 {
@@ -326,7 +326,7 @@ fn garbage_and_every_way_to_leave_are_survived() {
 }
 
 #[test]
-fn the_high_water_mark_stops_reading_a_peer_that_does_not_read() {
+fn high_water_mark_stops_reading_from_a_peer_that_does_not_read() {
     const QUEUE: usize = 64 * 1024;
     for backend in BACKENDS {
         let (tell, told) = mpsc::channel();
@@ -343,7 +343,7 @@ fn the_high_water_mark_stops_reading_a_peer_that_does_not_read() {
         let handle = server.start(handler).expect("the server starts");
         let mut client = connect(&handle);
         client.set_nonblocking(true).expect("a socket option");
-        // The kernel's buffers take some megabytes; a server that reads on would take all of it.
+        // The kernel's buffers take some megabytes; a server that reads on would take everything.
         let block = vec![7; 64 * 1024];
         let mut sent = 0;
         let mut stuck = Instant::now();
@@ -360,7 +360,7 @@ fn the_high_water_mark_stops_reading_a_peer_that_does_not_read() {
         client.read_to_end(&mut echoed).expect("read to the end");
         assert_eq!(echoed.len(), sent);
         let queued_max = told.recv().expect("the handler has ended");
-        // One receive may come on top of the mark: a bulk buffer.
+        // One receive may exceed the mark: a bulk buffer.
         assert!(queued_max < QUEUE + 256 * 1024, "{queued_max}");
         end(&handle);
     }

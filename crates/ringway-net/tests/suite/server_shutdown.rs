@@ -1,5 +1,5 @@
-//! The end of a server that something stands in the way of: cores that are behind, handlers that do
-//! not give them back, programs that are slow to say farewell, clients that come at the last moment.
+//! The end of a server under difficulties: cores with full mailboxes, handlers that block their
+//! cores, slow shutdown hooks, clients that connect at the last moment.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ use crate::support::server::{
     BACKENDS, LIMIT, connect, echo, end, eventually, is_closed, round_trip, server, socket_addr,
 };
 
-/// What a handler waits for, with its core: it goes on when the sender is dropped.
+/// Blocks a handler and its core until the sender is dropped.
 type Gate = Arc<Mutex<mpsc::Receiver<()>>>;
 
 fn gate() -> (mpsc::Sender<()>, Gate) {
@@ -23,13 +23,13 @@ fn gate() -> (mpsc::Sender<()>, Gate) {
     (hold, Arc::new(Mutex::new(wait)))
 }
 
-/// Keeps the calling core until the gate's sender is dropped.
+/// Blocks the calling core until the gate's sender is dropped.
 fn wait_at(gate: &Gate) {
     let _no_message_ever_comes = gate.lock().expect("no panic").recv();
 }
 
-/// Echoes, and says "bye" at the end; a message that begins with `!` keeps the core at the gate, which
-/// is told.
+/// Echoes, and writes "bye" at the end; a message that begins with `!` blocks the core at the gate,
+/// which is reported.
 fn held_by(
     gate: &Gate,
     tell: &mpsc::Sender<ConnectionId>,
@@ -48,14 +48,14 @@ fn held_by(
     }
 }
 
-/// Sends messages to the core of a connection, until it takes none.
+/// Sends messages to the core of a connection until its mailbox is full.
 fn fill_mailbox(handle: &ServerHandle, at: ConnectionId) {
     let refused = (0..).find_map(|_| handle.sessions().with(at, |_| ()).err());
     assert!(refused.expect("some time").is_limit());
 }
 
 #[test]
-fn a_core_that_takes_no_message_any_more_drains_all_the_same() {
+fn core_with_a_full_mailbox_drains() {
     for backend in BACKENDS {
         let ((hold, gate), (tell, told)) = (gate(), mpsc::channel());
         let handle = server(backend).threads(1).start(held_by(&gate, &tell));
@@ -77,13 +77,13 @@ fn a_core_that_takes_no_message_any_more_drains_all_the_same() {
 }
 
 #[test]
-fn a_connection_that_another_core_cannot_take_stays_where_it_came() {
+fn connection_stays_if_the_other_core_cannot_take_it() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("spread.sock");
     let ((hold, gate), (tell, told)) = (gate(), mpsc::channel());
     let server = Server::bind(Address::Unix(path.clone())).expect("a free path").threads(2);
     let handle = server.start(held_by(&gate, &tell)).expect("the server starts");
-    // One listener spreads over two cores: it gives the first connection away.
+    // One listener spreads over two cores: it hands the first connection over.
     let mut there = UnixStream::connect(&path).expect("connected");
     round_trip(&there, b"there");
     assert_eq!(handle.stats().handed_off, 1);
@@ -101,7 +101,7 @@ fn a_connection_that_another_core_cannot_take_stays_where_it_came() {
 }
 
 #[test]
-fn a_drain_may_take_for_ever_and_does_not_if_nothing_is_left() {
+fn drain_with_unlimited_time_ends_when_nothing_is_left() {
     let server = server(BACKENDS[0]).drain_timeout(Duration::MAX);
     let handle = server.start(echo).expect("the server starts");
     let client = connect(&handle);
@@ -119,7 +119,7 @@ fn a_drain_may_take_for_ever_and_does_not_if_nothing_is_left() {
 }
 
 #[test]
-fn a_farewell_that_takes_long_holds_up_neither_the_drain_nor_an_abort() {
+fn slow_shutdown_hook_delays_neither_the_drain_nor_an_abort() {
     for aborts in [false, true] {
         let (hold, gate) = gate();
         let (tell, told) = mpsc::channel();
@@ -132,13 +132,13 @@ fn a_farewell_that_takes_long_holds_up_neither_the_drain_nor_an_abort() {
         let client = connect(&handle);
         round_trip(&client, b"open");
         handle.shutdown();
-        told.recv_timeout(LIMIT).expect("it is being said");
+        told.recv_timeout(LIMIT).expect("the hook runs");
         let began = Instant::now();
         if aborts {
             handle.abort();
             handle.wait().expect("an end all the same");
         }
-        assert!(is_closed(&client), "told while the farewell is still being said");
+        assert!(is_closed(&client), "closed while the hook still runs");
         drop((hold, client));
         handle.wait().expect("an end in order");
         assert!(began.elapsed() < LIMIT, "{:?}", began.elapsed());
@@ -146,7 +146,7 @@ fn a_farewell_that_takes_long_holds_up_neither_the_drain_nor_an_abort() {
 }
 
 #[test]
-fn all_who_want_to_be_told_of_the_shutdown_are_told_in_order() {
+fn shutdown_hooks_run_in_order_and_survive_a_panic() {
     let (tell, told) = mpsc::channel();
     let [first, third] = ["first", "third"].map(|name| {
         let tell = tell.clone();
@@ -162,7 +162,7 @@ fn all_who_want_to_be_told_of_the_shutdown_are_told_in_order() {
 }
 
 #[test]
-fn a_handler_that_keeps_its_core_is_left_behind_with_an_error() {
+fn handler_that_blocks_its_core_is_reported_and_abandoned() {
     let ((hold, gate), (tell, told)) = (gate(), mpsc::channel());
     let handle = server(BACKENDS[0]).threads(1).start(held_by(&gate, &tell));
     let handle = handle.expect("the server starts");
@@ -176,7 +176,7 @@ fn a_handler_that_keeps_its_core_is_left_behind_with_an_error() {
     client.read_to_end(&mut Vec::new()).expect("its core ends when it can");
 }
 
-/// One client after the other: connects, asks, reads the answer, closes; until nobody listens.
+/// Connects, asks, reads the reply, closes, and repeats until no server listens.
 fn keep_asking<C: Read + Write>(connect: impl Fn() -> io::Result<C>) -> Asked {
     let mut clients = Asked { count: 0, unanswered: Vec::new() };
     while let Ok(mut client) = connect() {
@@ -194,19 +194,19 @@ fn keep_asking<C: Read + Write>(connect: impl Fn() -> io::Result<C>) -> Asked {
     clients
 }
 
-/// Clients that have asked, and what those met with who got no answer.
+/// Clients that have asked, and the outcomes of those without a reply.
 struct Asked {
     count: usize,
     unanswered: Vec<String>,
 }
 
-/// A client that takes longer from its connect to its question has no right to an answer any more.
+/// A client that takes longer from its connect to its question need not be answered.
 const SLOW: Duration = Duration::from_millis(250);
 
 /// Time for a connect. While a listener is about to close, the kernel does not answer at all.
 const CONNECT: Duration = Duration::from_millis(20);
 
-/// Answers one question, a drain or not.
+/// Answers one question, even while the server drains.
 async fn answer(mut conn: Connection) -> ringway_net::Result {
     if let Some(view) = conn.recv().await? {
         conn.send(view);
@@ -214,7 +214,7 @@ async fn answer(mut conn: Connection) -> ringway_net::Result {
     Ok(())
 }
 
-/// Shuts a server down while it serves one client after the other, over and over.
+/// Shuts a server down, again and again, while it serves one client after another.
 fn ask_during_shutdowns(rounds: usize, threads: usize, unix: Option<&Path>) -> Asked {
     let mut all = Asked { count: 0, unanswered: Vec::new() };
     for round in 0..rounds {
@@ -243,14 +243,14 @@ fn ask_during_shutdowns(rounds: usize, threads: usize, unix: Option<&Path>) -> A
 }
 
 #[test]
-fn whoever_has_connected_is_answered_whenever_the_server_shuts_down() {
+fn connected_clients_are_answered_during_a_shutdown() {
     const ROUNDS: usize = 80;
     let directory = tempfile::tempdir().expect("a directory");
     for threads in [1, 2] {
         let Asked { count, unanswered } =
             ask_during_shutdowns(ROUNDS, threads, Some(directory.path()));
         assert!(unanswered.is_empty(), "{threads} cores, of {count}: {unanswered:?}");
-        // Of TCP's own handshake the last part may come late, if the machine is busy.
+        // The last segment of a TCP handshake may come late if the machine is busy.
         let Asked { count, unanswered } = ask_during_shutdowns(ROUNDS, threads, None);
         let late_max = ROUNDS / 20;
         assert!(unanswered.len() <= late_max, "{threads} cores, of {count}: {unanswered:?}");
@@ -258,7 +258,7 @@ fn whoever_has_connected_is_answered_whenever_the_server_shuts_down() {
 }
 
 #[test]
-fn whoever_connects_while_the_cores_are_starting_is_served() {
+fn clients_that_connect_during_the_start_are_served() {
     let directory = tempfile::tempdir().expect("a directory");
     for round in 0..20 {
         let path = directory.path().join(format!("{round}.sock"));
@@ -280,7 +280,7 @@ fn whoever_connects_while_the_cores_are_starting_is_served() {
     }
 }
 
-/// Waits for a message, and fails in the way that it names; so does a `Handler`.
+/// Waits for a message, and fails in the way that it names; the `Handler` below does the same.
 async fn fails(mut conn: Connection) -> ringway_net::Result {
     let word = conn.recv().await?;
     conn.write(b"!");
@@ -299,7 +299,7 @@ impl Handler for Waits {
 }
 
 #[test]
-fn handlers_that_an_abort_ends_are_counted() {
+fn handlers_ended_by_an_abort_are_counted() {
     let check = |handle: ServerHandle, panics: u64| {
         let clients = ["panic", "error", "error"].map(|word| {
             let mut client = connect(&handle);

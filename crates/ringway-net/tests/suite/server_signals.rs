@@ -1,4 +1,4 @@
-//! Signals to a process that serves, each in a process of its own.
+//! Signals to a serving process; each test starts its own process.
 
 use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -10,22 +10,22 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::server::{connect_to, echo, eventually, is_closed, round_trip};
 
-/// Says which of the programs below the process is to be.
+/// Selects which of the programs below the process runs.
 const PROGRAM: &str = "RINGWAY_TEST_PROGRAM";
 
-/// Whether a signal does nothing to this process.
+/// Whether this process ignores a signal.
 fn ignores(signal: Signal) -> bool {
     is_in(&std::fs::read_to_string("/proc/self/status").expect("/proc"), "SigIgn:", signal)
 }
 
-/// Whether a signal is in a set of the kernel's account of a process.
+/// Whether a signal is in a set of `/proc/PID/status`.
 fn is_in(status: &str, set: &str, signal: Signal) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix(set)).expect("a set of signals");
     let mask = u64::from_str_radix(mask.trim(), 16).expect("a number");
     mask >> (signal.as_raw() - 1) & 1 == 1
 }
 
-/// Not a test of its own: what the others run as a process, so that it can be signalled.
+/// The program that the tests start as a process and signal; not a test itself.
 #[test]
 fn the_program() {
     let Ok(program) = std::env::var(PROGRAM) else { return };
@@ -45,7 +45,7 @@ fn the_program() {
         _ => server.serve(echo),
     };
     println!("served: {}", if served.is_ok() { "in order" } else { "with an error" });
-    // The program goes on; its tests end it.
+    // The program goes on; its test ends it.
     std::io::stdin().read_to_end(&mut Vec::new()).expect("standard input");
 }
 
@@ -56,11 +56,11 @@ struct Program {
 }
 
 impl Program {
-    /// Starts it in the way in which a terminal does: with signals that end it.
+    /// Starts it like a terminal does: with signals that end it.
     fn start(name: &str) -> Self {
         let program = std::env::current_exe().expect("this program");
-        // A shell without job control starts what is to run beside it with SIGINT ignored; that is
-        // inherited, and nothing but `env` gives it up.
+        // A shell without job control starts background jobs with SIGINT ignored. Children inherit
+        // that, and only `env` resets it.
         match ignores(Signal::INT) {
             true => Self::begin(Command::new("env").arg("--default-signal=INT").arg(program), name),
             false => Self::begin(&mut Command::new(program), name),
@@ -87,7 +87,7 @@ impl Program {
         Self { child, lines, _goes_on_until_closed: stdin }
     }
 
-    /// What it prints behind `mark`.
+    /// Returns what it prints after `mark`.
     fn prints(&mut self, mark: &str) -> String {
         loop {
             let line = self.lines.next().unwrap_or_else(|| panic!("it ended before: {mark}"));
@@ -105,20 +105,20 @@ impl Program {
         kill_process(Pid::from_child(&self.child), signal).expect("signalled");
     }
 
-    /// Whether a signal would not end it.
+    /// Whether it catches a signal.
     fn catches(&self, signal: Signal) -> bool {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
         is_in(&status.expect("it runs"), "SigCgt:", signal)
     }
 
-    /// The signal by which it ended.
+    /// Returns the signal that ended it.
     fn ended_by(mut self) -> Option<i32> {
         self.child.wait().expect("it ends").signal()
     }
 }
 
 #[test]
-fn a_signal_drains_and_the_next_one_ends_the_program_that_goes_on() {
+fn signal_drains_and_the_next_one_ends_a_program_that_goes_on() {
     for (first, name) in [
         (Signal::TERM, "echoes"),
         (Signal::INT, "echoes"),
@@ -139,7 +139,7 @@ fn a_signal_drains_and_the_next_one_ends_the_program_that_goes_on() {
 }
 
 #[test]
-fn a_signal_ends_a_program_whose_server_could_not_start() {
+fn signal_ends_a_program_whose_server_did_not_start() {
     let mut program = Program::start("fails");
     assert_eq!(program.prints("served: "), "with an error");
     program.signal(Signal::INT);
@@ -147,7 +147,7 @@ fn a_signal_ends_a_program_whose_server_could_not_start() {
 }
 
 #[test]
-fn the_address_of_a_killed_process_is_taken_over_at_once() {
+fn address_of_a_killed_process_can_be_bound_at_once() {
     let is_taken_over = || {
         let mut program = Program::start("echoes");
         let address = program.prints("listening on ");
@@ -157,25 +157,25 @@ fn the_address_of_a_killed_process_is_taken_over_at_once() {
         assert_eq!(program.ended_by(), Some(Signal::KILL.as_raw()));
         Server::bind(&*address).is_ok()
     };
-    // A kernel that is very busy may take longer than anybody should wait.
+    // A busy kernel may take longer than `bind` retries.
     assert!((0..5).any(|_| is_taken_over()));
 }
 
 #[test]
-fn a_third_signal_ends_a_process_whose_handler_keeps_its_core() {
+fn third_signal_ends_a_process_whose_handler_blocks_its_core() {
     for program in [Program::start("keeps its core"), Program::start_ignoring("keeps its core")] {
         check_third_signal(program);
     }
 }
 
-/// Also where the process was started with the signal ignored.
+/// Also holds for a process that was started with the signal ignored.
 fn check_third_signal(mut program: Program) {
     let mut client = program.connect();
     client.write_all(b"?").expect("written");
     program.prints("keeps its core");
     program.signal(Signal::INT);
     program.prints("asked to end");
-    // How soon the second one is noticed is not to be seen from here.
+    // The test cannot see when the second signal is noticed.
     eventually("a further one ends it", || {
         program.signal(Signal::INT);
         program.child.try_wait().expect("a child").is_some()

@@ -1,5 +1,5 @@
-//! A peer that never reads and has 1 GiB sent at it: memory stays bounded, and the others on the
-//! same core are served as before.
+//! A peer that never reads while 1 GiB is sent to it: memory stays bounded, and other connections
+//! of the core are served as before.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -12,51 +12,52 @@ use crate::support::alone::alone;
 use crate::support::server;
 use crate::support::server::{connect, end, eventually, server};
 
-/// What the slow reader is sent.
+/// Bytes sent to the slow reader.
 const SENT: usize = 1 << 30;
 const MESSAGE: usize = 64 * 1024;
 const HIGH_WATER: usize = 1 << 20;
 const SEND_QUEUE_MAX: usize = 4 << 20;
 
-/// Memory that is not the queue's: receive buffers that come into use, what the allocator keeps.
+/// Memory outside of the queue: receive buffers that come into use, memory that the allocator
+/// keeps.
 const SLACK: usize = 8 << 20;
 
-/// Connections that are served beside.
+/// Connections that are served at the same time.
 const OTHERS: usize = 4;
 
-/// Sends that may be cut short for other reasons than slow readers: each of the others' first ones,
-/// while the kernel has yet to widen its buffers.
+/// Partial sends for other reasons than slow readers: the first ones of each other connection,
+/// while the kernel has yet to enlarge its buffers.
 const OTHERS_SHORT_SENDS: u64 = 4 * OTHERS as u64;
 
-/// Echoes between two looks at the memory.
+/// Echoes between two samples of the memory.
 const ECHOES_PER_SAMPLE: usize = 64;
 
-/// How the bytes come to the slow reader.
+/// How bytes are sent to the slow reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Sending {
-    /// Its own handler sends them, and waits for room.
+    /// Its own handler sends them and waits for room.
     Awaited,
-    /// Everything that the others send is pushed to it, too.
+    /// Everything that the other connections send is also pushed to it.
     Pushed(SlowReader),
 }
 
 #[test]
-fn one_that_is_waited_for() {
+fn slow_reader_whose_handler_waits() {
     alone(|| check_all(Sending::Awaited));
 }
 
 #[test]
-fn one_whose_messages_are_queued() {
+fn slow_reader_whose_messages_are_queued() {
     alone(|| check_all(Sending::Pushed(SlowReader::Pause)));
 }
 
 #[test]
-fn one_whose_messages_are_dropped() {
+fn slow_reader_whose_messages_are_dropped() {
     alone(|| check_all(Sending::Pushed(SlowReader::Drop)));
 }
 
 #[test]
-fn one_that_is_closed() {
+fn slow_reader_that_is_closed() {
     alone(|| check_all(Sending::Pushed(SlowReader::Close)));
 }
 
@@ -66,7 +67,7 @@ fn check_all(sending: Sending) {
     }
 }
 
-/// The same echoes without and with a slow reader beside them.
+/// Runs the same echoes without and with a slow reader.
 fn check(backend: Backend, sending: Sending) {
     let mut service = Service::start(backend, sending);
     let mut others: Vec<_> = (0..OTHERS).map(|_| service.join(ECHOES)).collect();
@@ -88,18 +89,18 @@ fn check(backend: Backend, sending: Sending) {
     service.end(beside.slow_readers);
     let bound = if sending == Sending::Awaited { HIGH_WATER + MESSAGE } else { SEND_QUEUE_MAX };
     assert!(grown <= bound + SLACK, "{grown} bytes of memory more");
-    // What a slow reader costs the others is the making and copying of its bytes. Its send is cut
-    // short, then waits for it in the kernel; tried again and again, it would cost them more.
+    // A slow reader costs the others only the making and copying of its bytes. One partial send
+    // then waits in the kernel; retrying it would cost the others more.
     let short_sends_max = 2 * beside.slow_readers as u64 + OTHERS_SHORT_SENDS;
     assert!(beside.short_sends <= short_sends_max, "{} sends cut short", beside.short_sends);
 }
 
-/// The first byte of a connection tells what it wants to be.
+/// The first byte of a connection selects its role.
 const ECHOES: u8 = b'e';
 const IS_PUSHED_TO: u8 = b'p';
 const DOWNLOADS: u8 = b'd';
 
-/// One core that serves everybody, and what its handlers tell.
+/// One core that serves all connections, and the results of its handlers.
 struct Service {
     handle: ServerHandle,
     group: Group,
@@ -108,7 +109,7 @@ struct Service {
     downloads: Receiver<Result>,
 }
 
-/// What was seen while 1 GiB went through the others.
+/// Measurements while 1 GiB went through the other connections.
 struct Seen {
     mib_per_s: f64,
     resident_max: usize,
@@ -134,7 +135,7 @@ impl Service {
         Self { handle, group, sending, downloads }
     }
 
-    /// A client that has been taken for what it wants to be.
+    /// Connects a client and waits until its role is set.
     fn join(&self, role: u8) -> TcpStream {
         let mut client = connect(&self.handle);
         client.set_nodelay(true).expect("a socket option");
@@ -143,7 +144,7 @@ impl Service {
         client
     }
 
-    /// 1 GiB of echoes over all of `others`; beside them there is always a slow reader, if wanted.
+    /// Echoes 1 GiB over all of `others`, with a slow reader at all times if wanted.
     fn run(&mut self, others: &mut [TcpStream], with_slow_reader: bool) -> Seen {
         let message = vec![7; MESSAGE];
         let mut slow = Vec::new();
@@ -166,7 +167,7 @@ impl Service {
         Seen { mib_per_s, resident_max, slow_readers, short_sends }
     }
 
-    /// Sends that the kernel has taken only in part.
+    /// Returns the number of sends that the kernel has accepted only in part.
     fn short_sends(&self) -> u64 {
         self.handle.stats().cores.iter().map(|core| core.counters.short_sends).sum()
     }
@@ -175,7 +176,7 @@ impl Service {
         if self.sending == Sending::Awaited { DOWNLOADS } else { IS_PUSHED_TO }
     }
 
-    /// Whether there is none; under some policies they are closed, and the next one comes.
+    /// Whether a new slow reader is needed, because some policies close it.
     fn needs_slow_reader(&self, until_now: usize) -> bool {
         match self.sending {
             Sending::Awaited => until_now == 0,
@@ -183,7 +184,7 @@ impl Service {
         }
     }
 
-    /// The slow readers go, without having read.
+    /// Closes the slow readers without reading.
     fn leave(&self, slow: Vec<TcpStream>) {
         drop(slow);
         let others = OTHERS;
@@ -203,7 +204,7 @@ impl Service {
     }
 }
 
-/// One message to each, then all echoes.
+/// Sends one message to each, then reads all echoes.
 fn echo_one_each(clients: &mut [TcpStream], message: &[u8]) {
     for client in clients.iter_mut() {
         client.write_all(message).expect("the server reads");
@@ -229,7 +230,7 @@ async fn serve(mut conn: Connection, group: &Group, tell: &Sender<Result>) -> Re
     Ok(())
 }
 
-/// Memory of its own for every message, so that what is queued is what it costs.
+/// Allocates every message, so that queued bytes cost their own memory.
 async fn download(conn: &Connection) -> Result {
     for _ in 0..SENT / MESSAGE {
         conn.send(bytes::Bytes::from(vec![3; MESSAGE])).await?;
@@ -245,7 +246,7 @@ async fn echo_and_push(mut conn: Connection, group: &Group) -> Result {
     Ok(())
 }
 
-/// Memory of this process that is present.
+/// Returns the resident memory of this process.
 fn resident_bytes() -> usize {
     let pages = std::fs::read_to_string("/proc/self/statm").expect("/proc is mounted");
     let resident = pages.split(' ').nth(1).expect("Linux tells it");

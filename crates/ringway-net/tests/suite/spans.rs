@@ -1,4 +1,4 @@
-//! Spans of `tracing`: they name the connection, and cost nothing while nobody listens.
+//! `tracing` spans: they name the connection, and cost nothing without a subscriber.
 
 use std::cell::RefCell;
 use std::fmt::Debug;
@@ -17,29 +17,29 @@ use crate::support::allocations::allocations;
 use crate::support::alone::alone;
 use crate::support::server::{BACKENDS, connect, echo, end, eventually, server};
 
-/// Keeps every span, and every event with the spans that it is inside of.
+/// Records every span, and every event with the spans around it.
 #[derive(Default)]
 struct Recorder {
-    /// Each with its name and fields, as text; the first has the id 1.
+    /// The spans with name and fields as text; the first has the id 1.
     spans: Mutex<Vec<String>>,
     closed: AtomicU64,
     events: Mutex<Vec<(String, Vec<String>)>>,
 }
 
 thread_local! {
-    /// The spans that this thread is in.
+    /// The spans that this thread has entered.
     static ENTERED: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Recorder {
-    /// Listens to this process, which the test has for itself.
+    /// Subscribes to this process, which belongs to one test.
     fn listen() -> Arc<Self> {
         let recorder = Arc::new(Self::default());
         tracing::subscriber::set_global_default(Arc::clone(&recorder)).expect("the only one");
         recorder
     }
 
-    /// The spans around the events whose text contains `part`.
+    /// Returns the spans around the events whose text contains `part`.
     fn spans_around(&self, part: &str) -> Vec<Vec<String>> {
         let events = self.events.lock().expect("no panic");
         let found = events.iter().filter(|(text, _)| text.contains(part));
@@ -91,7 +91,7 @@ impl Subscriber for Recorder {
     }
 }
 
-/// Fields as ` name=value`.
+/// Formats fields as ` name=value`.
 #[derive(Default)]
 struct Text(String);
 
@@ -101,7 +101,7 @@ impl Visit for Text {
     }
 }
 
-/// Tells of each message, with the id that the span should have.
+/// Makes an event for each message, with the id that the span should have.
 async fn telling(mut conn: Connection) -> ringway_net::Result {
     while let Some(view) = conn.recv().await? {
         tracing::info!(told = %conn.id(), "a task has a message");
@@ -123,7 +123,7 @@ impl Handler for Telling {
     }
 }
 
-/// Two connections that take turns on one core; the addresses of their clients.
+/// Serves two connections in turn on one core; returns the addresses of their clients.
 fn talk(handle: &ServerHandle) -> [String; 2] {
     let mut clients = [connect(handle), connect(handle)];
     for _ in 0..3 {
@@ -142,7 +142,7 @@ fn round_trip(client: &mut TcpStream) {
     assert_eq!(&echoed, b"ping");
 }
 
-/// Whether `count` events of this text were each inside the one span of their own connection.
+/// Checks that `count` events of this text were each inside the one span of their own connection.
 fn check(recorder: &Recorder, text: &str, peers: &[String; 2], count: usize) {
     let events = recorder.events.lock().expect("no panic").clone();
     let mine = events.iter().filter(|(event, spans)| {
@@ -164,7 +164,7 @@ fn check(recorder: &Recorder, text: &str, peers: &[String; 2], count: usize) {
 }
 
 #[test]
-fn events_of_a_task_are_inside_the_span_of_its_connection() {
+fn task_events_are_inside_the_span_of_their_connection() {
     alone(|| {
         let recorder = Recorder::listen();
         for backend in BACKENDS {
@@ -177,7 +177,7 @@ fn events_of_a_task_are_inside_the_span_of_its_connection() {
 }
 
 #[test]
-fn events_of_callbacks_are_inside_the_span_of_their_connection() {
+fn callback_events_are_inside_the_span_of_their_connection() {
     alone(|| {
         let recorder = Recorder::listen();
         for backend in BACKENDS {
@@ -201,7 +201,7 @@ fn spans_end_with_their_connections() {
 }
 
 #[test]
-fn attempts_of_a_client_are_inside_a_span_with_the_address() {
+fn connect_attempts_are_inside_a_span_with_the_address() {
     alone(|| {
         let recorder = Recorder::listen();
         let listener = TcpListener::bind("127.77.0.4:0").expect("a free port");
@@ -223,7 +223,7 @@ fn attempts_of_a_client_are_inside_a_span_with_the_address() {
 }
 
 #[test]
-fn messages_cost_no_allocation_while_nobody_listens() {
+fn messages_cost_no_allocation_without_a_subscriber() {
     alone(|| {
         for backend in BACKENDS {
             for face in ["task", "callback"] {
@@ -241,7 +241,7 @@ fn messages_cost_no_allocation_while_nobody_listens() {
     });
 }
 
-/// Allocations in the last of some runs of messages, or in the first that had none.
+/// Returns the allocations of the last run of messages, or 0 at the first run without any.
 fn allocations_in_the_steady_state(handle: &ServerHandle) -> usize {
     const MESSAGES: usize = 2_000;
     const RUNS_MAX: usize = 5;

@@ -19,7 +19,7 @@ use crate::support::certificates::NAME;
 use crate::support::trust::{Trust, listen, pattern, receive_exactly, run, socket_addr};
 
 #[test]
-fn every_size_comes_back_unchanged() {
+fn every_size_is_echoed_unchanged() {
     run(async {
         let trust = Trust::new();
         let (server, client) = trust.pair().await;
@@ -39,7 +39,7 @@ fn every_size_comes_back_unchanged() {
 }
 
 #[test]
-fn a_simulated_network_with_faults_loses_nothing() {
+fn simulated_faults_lose_no_bytes() {
     let trust = Rc::new(Trust::new());
     for seed in 0..20 {
         let trust = Rc::clone(&trust);
@@ -61,7 +61,7 @@ fn a_simulated_network_with_faults_loses_nothing() {
 }
 
 #[test]
-fn a_blocking_rustls_client_is_echoed() {
+fn blocking_rustls_client_is_echoed() {
     run(async {
         let trust = Trust::new();
         let listener = listen();
@@ -78,7 +78,7 @@ fn a_blocking_rustls_client_is_echoed() {
 }
 
 #[test]
-fn a_blocking_rustls_server_echoes() {
+fn blocking_rustls_server_echoes() {
     run(async {
         let trust = Trust::new();
         let listener = TcpListener::bind("127.0.0.1:0")?;
@@ -98,7 +98,7 @@ fn a_blocking_rustls_server_echoes() {
 }
 
 #[test]
-fn the_best_common_protocol_is_agreed_on() {
+fn alpn_chooses_the_best_common_protocol() {
     run(async {
         let mut trust = Trust::new();
         trust.server = trust.server.alpn(["h2", "http/1.1"]);
@@ -117,7 +117,7 @@ fn the_best_common_protocol_is_agreed_on() {
 }
 
 #[test]
-fn a_stream_cut_without_close_notify_is_an_error() {
+fn stream_cut_without_close_notify_is_an_error() {
     run(async {
         let trust = Trust::new();
         let listener = listen();
@@ -133,7 +133,7 @@ fn a_stream_cut_without_close_notify_is_an_error() {
         let server = TlsStream::accept(stream, &trust.server).await?;
         assert_eq!(receive_exactly(&server, 7).await?, b"pay 100");
         for _ in 0..2 {
-            let error = server.recv().await.expect_err("the rest is missing, said again");
+            let error = server.recv().await.expect_err("the rest is missing, reported again");
             assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{error}");
             assert!(error.to_string().contains("close_notify"), "{error}");
         }
@@ -170,7 +170,7 @@ fn garbage_is_answered_by_an_alert_and_a_close() {
 }
 
 #[test]
-fn a_silent_peer_is_closed_at_the_deadline() {
+fn silent_peer_is_closed_at_the_handshake_timeout() {
     run(async {
         let mut trust = Trust::new();
         trust.server = trust.server.handshake_timeout(Duration::from_millis(30));
@@ -192,7 +192,7 @@ fn a_silent_peer_is_closed_at_the_deadline() {
 }
 
 #[test]
-fn a_peer_that_closes_at_once_is_told_from_one_that_is_cut_off() {
+fn close_before_and_during_a_handshake_are_distinguished() {
     run(async {
         let trust = Trust::new();
         for said in [&b""[..], &[22, 3, 3, 1, 0]] {
@@ -209,7 +209,7 @@ fn a_peer_that_closes_at_once_is_told_from_one_that_is_cut_off() {
             let stream = Stream::connect(&address.into()).await?;
             let error = TlsStream::connect(stream, &trust.client, NAME).await.expect_err("no TLS");
             assert!(error.is_closed(), "{error:?}");
-            let is_silent = error.to_string().contains("before it said anything");
+            let is_silent = error.to_string().contains("without sending anything");
             assert_eq!(is_silent, said.is_empty(), "{error}");
             joined(peer).await?;
         }
@@ -218,7 +218,7 @@ fn a_peer_that_closes_at_once_is_told_from_one_that_is_cut_off() {
 }
 
 #[test]
-fn a_half_closed_connection_still_carries_the_other_direction() {
+fn half_closed_connection_still_carries_the_other_direction() {
     run(async {
         let (server, client) = Trust::new().pair().await;
         let (server, client) = (server?, client?);
@@ -237,7 +237,7 @@ fn a_half_closed_connection_still_carries_the_other_direction() {
 }
 
 #[test]
-fn a_clean_end_is_said_and_never_implied() {
+fn only_close_notify_is_a_clean_end() {
     run(async {
         let trust = Trust::new();
         for is_said in [true, false] {
@@ -265,7 +265,7 @@ fn a_clean_end_is_said_and_never_implied() {
 }
 
 #[test]
-fn a_reader_who_is_behind_is_waited_for() {
+fn sender_waits_for_a_slow_reader() {
     run(async {
         let (server, client) = Trust::new().pair().await;
         let (server, client) = (server?, client?);
@@ -293,7 +293,7 @@ fn a_reader_who_is_behind_is_waited_for() {
     });
 }
 
-/// Sends everything back; how much that was.
+/// Echoes everything; returns the number of bytes.
 async fn echo(stream: TlsStream) -> io::Result<usize> {
     let mut echoed = 0;
     while let Some(view) = stream.recv().await? {
@@ -306,7 +306,7 @@ async fn echo(stream: TlsStream) -> io::Result<usize> {
     Ok(echoed)
 }
 
-/// Waits for a thread without stopping the core.
+/// Waits for a thread without blocking the core.
 async fn joined<T: Send + 'static>(thread: thread::JoinHandle<T>) -> T {
     let waiting = ringway_runtime::spawn_blocking(move || thread.join().expect("no panic"));
     waiting.expect("room in the pool").await.expect("no panic")
@@ -320,7 +320,7 @@ fn foreign_session(tcp: TcpStream, config: Arc<rustls::ClientConfig>) -> Foreign
     rustls::StreamOwned::new(session, tcp)
 }
 
-/// Sends, ends, and reads the echo to its clean end.
+/// Sends, finishes, and reads the echo to its clean end.
 fn foreign_client(tcp: TcpStream, config: Arc<rustls::ClientConfig>) -> io::Result<()> {
     let mut tls = foreign_session(tcp, config);
     for size in [1, 1_000, 50_000] {

@@ -1,4 +1,5 @@
-//! A server amid a flood of TLS clients: honest ones get through, and other connections keep their turns.
+//! A server in a flood of TLS clients: honest clients get through, and other connections get their
+//! turns.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -12,7 +13,7 @@ use crate::support::patient::{BEGINNING, patient_server_at};
 use crate::support::server::{BACKENDS, LIMIT, connect, connect_to, socket_addr};
 use crate::support::trust::Trust;
 
-/// What a client says first.
+/// Returns a client's first flight.
 fn hello(trust: &Trust) -> Vec<u8> {
     let mut hello = Vec::new();
     client(trust).write_tls(&mut hello).expect("written");
@@ -21,7 +22,7 @@ fn hello(trust: &Trust) -> Vec<u8> {
 
 const TLS_AND_TCP: [&str; 2] = ["tls://127.0.0.1:0", "tcp://127.0.0.1:0"];
 
-/// How many clients knock beside an honest one, with what, and how far that one has come before.
+/// The number of flooding clients, what each sends, and how far the honest client has come before.
 struct Flood {
     handshakes_max: usize,
     clients: usize,
@@ -29,8 +30,9 @@ struct Flood {
     is_hello_answered_before: bool,
 }
 
-/// The turns from the last words of an honest client's handshake, or all of them, until its connection is
-/// open. All clients of the flood are accepted before, and most of what they said has not been served.
+/// Returns the number of turns from the last flight of an honest client's handshake (or from its
+/// first) until its connection is open. The clients of the flood are accepted before, and most of
+/// what they sent has not been processed.
 fn turns_amid(flood: &Flood, trust: &Trust, backend: Backend) -> u64 {
     let (hold, gate) = mpsc::channel::<()>();
     let (tell, told) = mpsc::channel();
@@ -92,14 +94,14 @@ fn turns_amid(flood: &Flood, trust: &Trust, backend: Backend) -> u64 {
     after - before
 }
 
-/// Turns from the accept of a client until what it has said is known.
+/// Turns from the accept of a client until its bytes are received.
 const TURNS_TO_HEAR: usize = 4;
 
-/// The turns that the steps of one handshake take at most when nobody is before it.
+/// The most turns that the steps of one handshake take without others before it.
 const TURNS_ALONE: u64 = 20;
 
 #[test]
-fn a_handshake_that_was_computed_for_is_completed_amid_a_flood_of_hellos() {
+fn begun_handshake_completes_in_a_flood_of_hellos() {
     let trust = Trust::new();
     for (handshakes_max, clients) in [(512, 200), (64, 200)] {
         let says = hello(&trust);
@@ -112,7 +114,7 @@ fn a_handshake_that_was_computed_for_is_completed_amid_a_flood_of_hellos() {
 }
 
 #[test]
-fn what_completes_nothing_costs_no_steps() {
+fn bytes_that_complete_no_message_take_no_steps() {
     let trust = Trust::new();
     let says = BEGINNING.to_vec();
     let flood = Flood { handshakes_max: 512, clients: 200, says, is_hello_answered_before: false };
@@ -123,7 +125,7 @@ fn what_completes_nothing_costs_no_steps() {
 }
 
 #[test]
-fn a_flood_of_handshakes_leaves_turns_to_others() {
+fn flood_of_handshakes_leaves_turns_to_others() {
     const CLIENTS: usize = 64;
     const STEPS_PER_TURN: u64 = 4;
     for backend in BACKENDS {

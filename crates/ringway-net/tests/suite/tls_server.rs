@@ -1,5 +1,5 @@
-//! A server's TLS: handshakes count and are bounded, and in a drain what a handler still sends arrives
-//! and the session ends in order.
+//! A server's TLS: handshakes are counted and bounded; in a drain, replies of handlers arrive and
+//! sessions end in order.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -20,7 +20,7 @@ use crate::support::patient::{BEGINNING, patient_server};
 use crate::support::server::{BACKENDS, LIMIT, connect, echo, end, eventually, is_closed};
 use crate::support::trust::Trust;
 
-/// An honest client, which is served.
+/// Whether an honest client is served.
 fn is_served(handle: &ServerHandle, trust: &Trust) -> bool {
     let address = handle.addresses()[0].clone();
     let tls = trust.client.clone().server_name(NAME).expect("a name");
@@ -35,7 +35,7 @@ fn is_served(handle: &ServerHandle, trust: &Trust) -> bool {
 }
 
 #[test]
-fn handshakes_that_go_on_for_ever_do_not_hold_a_drain_up() {
+fn endless_handshakes_do_not_delay_a_drain() {
     let trust = Trust::new();
     let handle = patient_server(&trust).start(echo).expect("the server starts");
     let (silent, mut begun) = (connect(&handle), connect(&handle));
@@ -50,7 +50,7 @@ fn handshakes_that_go_on_for_ever_do_not_hold_a_drain_up() {
 }
 
 #[test]
-fn one_handshake_too_many_ends_the_oldest_and_an_honest_client_is_served() {
+fn handshake_beyond_the_bound_ends_the_oldest_and_honest_client_is_served() {
     let trust = Trust::new();
     let server = patient_server(&trust).handshakes_max(2);
     let handle = server.start(echo).expect("the server starts");
@@ -59,17 +59,17 @@ fn one_handshake_too_many_ends_the_oldest_and_an_honest_client_is_served() {
         held.push(connect(&handle));
         eventually("it has been accepted", || handle.stats().accepted == count);
     }
-    assert!(held[..2].iter().all(is_closed), "the two oldest made room");
+    assert!(held[..2].iter().all(is_closed), "the two oldest were ended");
     held.drain(..2);
     assert!(is_served(&handle, &trust));
     let stats = handle.stats();
     assert_eq!((stats.handshakes, stats.refused), (1, 0), "{stats:?}");
-    assert!(is_closed(&held.remove(0)), "so did the next one");
+    assert!(is_closed(&held.remove(0)), "so was the next one");
     drop(held);
     end(&handle);
 }
 
-/// Sends more than the kernel takes before it hears anything.
+/// Sends more than the kernel takes before it receives anything.
 struct Shouting {
     tell: mpsc::Sender<Told>,
 }
@@ -93,7 +93,7 @@ impl Handler for Shouting {
 }
 
 #[test]
-fn a_handler_whose_pace_others_take_away_hears_what_was_decrypted_before() {
+fn set_paced_off_from_outside_delivers_decrypted_bytes() {
     let trust = Trust::new();
     let (tell, told) = mpsc::channel();
     let server = patient_server(&trust).start_with(move || Shouting { tell: tell.clone() });
@@ -117,7 +117,7 @@ fn a_handler_whose_pace_others_take_away_hears_what_was_decrypted_before() {
     handle.wait().expect("an end");
 }
 
-/// As above, and takes its pace back with each piece that it hears.
+/// Like `Shouting`, and turns pacing on again with each message.
 struct Wavering {
     tell: mpsc::Sender<Wavered>,
 }
@@ -150,8 +150,9 @@ impl Handler for Wavering {
     }
 }
 
-/// The session's end was said, and the stream has ended behind it, while most of what was decrypted still
-/// waits: for others who take the handler's pace away, or for a client that reads at last.
+/// Checks that a handler gets all bytes and a clean end, when the session and the stream have ended
+/// while most of the decrypted bytes still wait: because pacing is turned off from outside, or
+/// because the client reads at last.
 fn hears_all_and_the_end(trust: &Trust, backend: Backend, client_reads: bool) {
     const BYTES: usize = 200 << 10;
     let (tell, told) = mpsc::channel();
@@ -189,7 +190,7 @@ fn hears_all_and_the_end(trust: &Trust, backend: Backend, client_reads: bool) {
 }
 
 #[test]
-fn a_handler_that_takes_its_pace_back_behind_the_end_hears_all_and_a_clean_end() {
+fn handler_that_turns_pacing_on_again_gets_all_bytes_and_a_clean_end() {
     let trust = Trust::new();
     for backend in BACKENDS {
         hears_all_and_the_end(&trust, backend, false);
@@ -198,14 +199,14 @@ fn a_handler_that_takes_its_pace_back_behind_the_end_hears_all_and_a_clean_end()
 }
 
 #[test]
-fn a_connection_whose_handshake_has_failed_counts_until_it_is_closed() {
+fn connection_with_a_failed_handshake_counts_until_closed() {
     let trust = Trust::new();
     let server = patient_server(&trust).connections_max(3);
     let handle = server.start(echo).expect("the server starts");
     let clients: Vec<TcpStream> = (0..12).map(|_| connect(&handle)).collect();
     eventually("all are accepted", || handle.stats().accepted == 12);
     for mut client in &clients {
-        // Those that are closed at once cannot be written to.
+        // Writing fails on connections that were closed at once.
         let _written = client.write_all(b"GET / HTTP/1.1\r\n\r\n");
     }
     eventually("three have failed", || handle.stats().handshake_errors == 3);
@@ -219,7 +220,7 @@ fn a_connection_whose_handshake_has_failed_counts_until_it_is_closed() {
     end(&handle);
 }
 
-/// What a client hears after its question: bytes, and whether the end was said.
+/// Returns what a client receives after its question: bytes, and whether the end was clean.
 fn hears(handle: &ServerHandle, trust: &Trust, question: &'static str) -> (String, bool) {
     let address = handle.addresses()[0].clone();
     let tls = trust.client.clone().server_name(NAME).expect("a name");
@@ -240,7 +241,7 @@ fn hears(handle: &ServerHandle, trust: &Trust, question: &'static str) -> (Strin
 }
 
 #[test]
-fn how_a_handler_ends_decides_how_its_session_ends() {
+fn outcome_of_a_handler_decides_how_its_session_ends() {
     let trust = Trust::new();
     let handler = async |mut conn: Connection| {
         let question = conn.recv().await?.expect("a question");
@@ -273,7 +274,7 @@ fn how_a_handler_ends_decides_how_its_session_ends() {
         ("gives it away", "an answer of another task", true),
     ] {
         let (heard, ended) = hears(&handle, &trust, question);
-        // A reset may take from the client what it has not read.
+        // After a reset the client may lose bytes that it has not read.
         let as_said = heard == answer || question == "panics" && heard.is_empty();
         assert!(as_said && ended == is_ended, "{question}: {heard:?}, {ended}");
     }
@@ -282,7 +283,7 @@ fn how_a_handler_ends_decides_how_its_session_ends() {
 }
 
 #[test]
-fn a_farewell_and_the_end_of_the_session_arrive() {
+fn last_bytes_and_close_notify_arrive_in_a_drain() {
     let trust = Trust::new();
     let (tell, served) = mpsc::channel();
     let handle = Server::bind("tls://127.0.0.1:0")
@@ -317,7 +318,7 @@ fn a_farewell_and_the_end_of_the_session_arrive() {
     assert_eq!(heard, b"hellofarewell");
 }
 
-/// How receiving ends at a server.
+/// How receiving ends at the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum End {
     Drain,
@@ -325,7 +326,7 @@ enum End {
 }
 
 #[test]
-fn what_has_arrived_before_the_end_is_received_although_its_answers_wait() {
+fn bytes_received_before_the_end_are_delivered_although_replies_wait() {
     for scheme in ["tcp", "tls"] {
         for ends_by in [End::Drain, End::CloseById] {
             receive_to_the_end(scheme, ends_by);
@@ -334,10 +335,10 @@ fn what_has_arrived_before_the_end_is_received_although_its_answers_wait() {
 }
 
 fn receive_to_the_end(scheme: &str, ends_by: End) {
-    // More than the kernel takes of an answer that nobody reads.
+    // More than the kernel takes of a reply that the client does not read.
     const ANSWER: usize = 12 << 20;
-    // Several views, none of which fills its buffer: a stream that changes to larger buffers while
-    // its answers wait reads no more until they have left.
+    // Several views, none of which fills its buffer: a stream that has switched to larger buffers
+    // while its replies wait reads no more until they have left.
     const PIECES: u64 = 8;
     const PIECE: usize = 12_000;
     const BEHIND: usize = PIECES as usize * PIECE;
@@ -389,7 +390,7 @@ fn receive_to_the_end(scheme: &str, ends_by: End) {
 }
 
 #[test]
-fn the_longest_duration_means_for_ever() {
+fn maximum_duration_means_for_ever() {
     const FOR_EVER: Duration = Duration::MAX;
     let trust = Trust::new();
     let tls = trust.server.clone().handshake_timeout(FOR_EVER);

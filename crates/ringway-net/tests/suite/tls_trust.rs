@@ -1,4 +1,4 @@
-//! Who is trusted under TLS: certificates of servers and of clients, and what is said when not.
+//! Trust in TLS certificates of servers and of clients, and the advice in errors.
 
 use ringway_net::{ClientAuth, ClientTls, Result, ServerTls, TlsStream, certificate_names};
 use rustls::pki_types::CertificateDer;
@@ -8,7 +8,7 @@ use crate::support::certificates::{Authority, Identity, NAME, self_signed, self_
 use crate::support::trust::{Trust, run, server_of};
 
 #[test]
-fn a_required_client_certificate_is_verified() {
+fn required_client_certificate_is_verified() {
     run(async {
         let mut trust = Trust::new();
         let clients = Authority::new();
@@ -18,7 +18,8 @@ fn a_required_client_certificate_is_verified() {
 
         let absent = trust.pair().await;
         assert!(absent.0.expect_err("no certificate").is_tls());
-        // In TLS 1.3 a client is done before the server has looked at its certificate.
+        // In TLS 1.3 a client completes the handshake before the server has checked its
+        // certificate.
         let told = told_later(absent.1).await;
         assert!(told.contains("CertificateRequired"), "{told}");
 
@@ -39,7 +40,7 @@ fn a_required_client_certificate_is_verified() {
 }
 
 #[test]
-fn an_optional_client_certificate_may_be_missing_but_not_wrong() {
+fn optional_client_certificate_may_be_missing_but_not_wrong() {
     run(async {
         let mut trust = Trust::new();
         let clients = Authority::new();
@@ -55,7 +56,7 @@ fn an_optional_client_certificate_may_be_missing_but_not_wrong() {
 }
 
 #[test]
-fn an_untrusted_server_is_refused() {
+fn untrusted_server_is_rejected_with_advice() {
     run(async {
         let known = Authority::new();
         let unknown = Authority::new().sign(NAME);
@@ -70,7 +71,7 @@ fn an_untrusted_server_is_refused() {
             (
                 self_signed(NAME),
                 "CaUsedAsEndEntity",
-                "`openssl req -x509` makes them: trust exactly it",
+                "`openssl req -x509` makes them: trust exactly this one",
             ),
         ];
         for (identity, why, advice) in cases {
@@ -92,7 +93,7 @@ fn an_untrusted_server_is_refused() {
     });
 }
 
-/// What a client says that trusts the certificate itself and calls the server by [`NAME`].
+/// Connects as a client that trusts the certificate itself and calls the server [`NAME`].
 async fn tried_with(identity: Identity) -> Result<TlsStream> {
     let trust = Trust {
         server: server_of(&identity),
@@ -104,7 +105,7 @@ async fn tried_with(identity: Identity) -> Result<TlsStream> {
 }
 
 #[test]
-fn the_first_certificate_that_everybody_makes_works_for_those_who_were_given_it() {
+fn self_signed_ca_certificate_works_for_clients_that_trust_it() {
     run(async {
         tried_with(self_signed(NAME)).await?;
         for (identity, why) in [
@@ -119,7 +120,7 @@ fn the_first_certificate_that_everybody_makes_works_for_those_who_were_given_it(
 }
 
 #[test]
-fn clients_may_show_such_a_certificate_too() {
+fn clients_may_present_a_self_signed_ca_certificate() {
     run(async {
         let mut trust = Trust::new();
         let (known, stranger) = (self_signed("ann.test"), self_signed("ann.test"));
@@ -141,7 +142,7 @@ fn clients_may_show_such_a_certificate_too() {
 }
 
 #[test]
-fn a_certificate_is_replaced_without_a_connection_lost() {
+fn replacing_a_certificate_keeps_connections() {
     run(async {
         let authority = Authority::new();
         let (first, second) = (authority.sign(NAME), authority.sign(NAME));
@@ -167,7 +168,7 @@ fn a_certificate_is_replaced_without_a_connection_lost() {
 }
 
 #[test]
-fn nobody_is_trusted_by_default_that_the_machine_does_not_trust() {
+fn only_the_machines_roots_are_trusted_by_default() {
     run(async {
         let mut trust = Trust::new();
         trust.client = ClientTls::new();
@@ -181,7 +182,7 @@ fn nobody_is_trusted_by_default_that_the_machine_does_not_trust() {
 }
 
 #[test]
-fn another_name_may_be_asked_for() {
+fn server_name_sets_the_expected_name() {
     run(async {
         let mut trust = Trust::new();
         trust.client = trust.client.server_name(NAME)?;
@@ -193,7 +194,7 @@ fn another_name_may_be_asked_for() {
 }
 
 #[test]
-fn keys_are_not_shown_and_must_fit() {
+fn keys_are_not_printed_and_must_match() {
     let authority = Authority::new();
     let (one, other) = (authority.sign(NAME), authority.sign(NAME));
     let shown = format!("{:?} {:?}", server_of(&one), {
@@ -211,7 +212,7 @@ fn keys_are_not_shown_and_must_fit() {
     assert!(ClientTls::new().server_name("no name").expect_err("a space").is_tls());
 }
 
-/// What a client learns, at the latest by its first receive.
+/// Returns the error that a client gets, at the latest from its first receive.
 async fn told_later(client: Result<TlsStream>) -> String {
     match client {
         Ok(client) => client.recv().await.expect_err("refused").to_string(),

@@ -1,4 +1,4 @@
-//! A TLS client without a socket, whose every byte a test can hold back.
+//! A TLS client without a socket: a test can delay each of its bytes.
 
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use rustls::pki_types::pem::PemObject;
 use super::certificates::NAME;
 use super::trust::Trust;
 
-/// A client that trusts the server.
+/// Makes a client that trusts the server.
 pub(crate) fn client(trust: &Trust) -> rustls::ClientConnection {
     let mut roots = rustls::RootCertStore::empty();
     let root = CertificateDer::from_pem_slice(trust.authority_pem.as_bytes()).expect("a root");
@@ -24,7 +24,7 @@ pub(crate) fn client(trust: &Trust) -> rustls::ClientConnection {
     rustls::ClientConnection::new(Arc::new(config), name).expect("a client")
 }
 
-/// Until what is left is the client's last words.
+/// Runs the handshake until only the client's last flight is left.
 pub(crate) fn shake_hands(client: &mut rustls::ClientConnection, socket: &mut TcpStream) {
     while client.is_handshaking() {
         while client.wants_write() {

@@ -1,4 +1,4 @@
-//! Certificates for tests, made on the spot.
+//! Certificates for tests, made at run time.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -9,7 +9,7 @@ use rcgen::{
 /// The name of the tests' server.
 pub(crate) const NAME: &str = "server.test";
 
-/// An authority and its certificate as PEM text.
+/// A CA and its certificate as PEM text.
 pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
@@ -23,7 +23,8 @@ pub(crate) struct Identity {
 impl Authority {
     pub(crate) fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
-        // Of its own name: an issuer of the same name would be a known one with a bad signature.
+        // Each CA has its own name: an issuer of the same name would be a known one with a bad
+        // signature.
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("authority {}", NUMBER.fetch_add(1, Ordering::Relaxed));
         params.distinguished_name.push(DnType::CommonName, name);
@@ -36,12 +37,12 @@ impl Authority {
         self.issuer.pem()
     }
 
-    /// A certificate for this name, valid now.
+    /// Issues a certificate for `name` that is valid now.
     pub(crate) fn sign(&self, name: &str) -> Identity {
         self.sign_params(params_for(name))
     }
 
-    /// A certificate for this name whose time has passed.
+    /// Issues an expired certificate for `name`.
     pub(crate) fn sign_expired(&self, name: &str) -> Identity {
         let mut params = params_for(name);
         params.not_before = date_time_ymd(2001, 1, 1);
@@ -49,7 +50,7 @@ impl Authority {
         self.sign_params(params)
     }
 
-    /// A certificate that names its owner as its common name only, as many are made first.
+    /// Issues a certificate that holds `name` only as its common name, a common mistake.
     pub(crate) fn sign_common_name(&self, name: &str) -> Identity {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
         params.distinguished_name.push(DnType::CommonName, name);
@@ -63,13 +64,13 @@ impl Authority {
     }
 }
 
-/// A certificate as `openssl req -x509 -addext subjectAltName=…` makes it: signed by itself, and that of an
-/// authority.
+/// Makes a certificate like `openssl req -x509 -addext subjectAltName=…`: self-signed, and marked
+/// as a CA.
 pub(crate) fn self_signed(name: &str) -> Identity {
     self_signed_until(name, 2999)
 }
 
-/// The same, valid from 2001 to this year.
+/// Makes such a certificate that is valid from 2001 to `year`.
 pub(crate) fn self_signed_until(name: &str, year: i32) -> Identity {
     let (mut params, key) = (params_for(name), new_key());
     params.distinguished_name.push(DnType::CommonName, name);

@@ -1,4 +1,4 @@
-//! What several files of tests share.
+//! Support for several test files.
 
 #[path = "../../../../ringway-wire/tests/suite/support/allocations.rs"]
 pub(crate) mod allocations;

@@ -1,4 +1,4 @@
-//! The other end of a connection under test: a blocking socket in a thread of its own.
+//! The other end of a connection under test: a blocking socket in its own thread.
 
 use std::io::{BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use ringway_net::{Client, Connection};
 
-/// No wait of a test may be longer.
+/// The longest wait of any test.
 pub(crate) const LIMIT: Duration = Duration::from_secs(10);
 
-/// Runs `test` on a runtime, with a connection whose other end is served by `peer`. Returns what
-/// both made of it.
+/// Runs `test` on a runtime with a connection whose other end `peer` serves. Returns both results.
 pub(crate) fn with_peer<P: Send + 'static, T: 'static>(
     peer: impl FnOnce(TcpStream) -> P + Send + 'static,
     test: impl AsyncFnOnce(Connection) -> T + 'static,
@@ -33,21 +32,21 @@ pub(crate) fn with_peer<P: Send + 'static, T: 'static>(
     (peer.join().expect("the peer does not fail"), tested)
 }
 
-/// Reads `count` lines, without their ends.
+/// Reads `count` lines, without their terminators.
 pub(crate) fn read_lines(socket: &TcpStream, count: usize) -> Vec<String> {
     use std::io::BufRead;
     let lines = BufReader::with_capacity(1, socket).lines();
     lines.take(count).map(|line| line.expect("a line in time")).collect()
 }
 
-/// Reads to the end.
+/// Reads to the end of the stream.
 pub(crate) fn read_all(mut socket: &TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     socket.read_to_end(&mut bytes).expect("an end in time");
     bytes
 }
 
-/// Writes everything.
+/// Writes all bytes.
 pub(crate) fn write(mut socket: &TcpStream, bytes: impl AsRef<[u8]>) {
     socket.write_all(bytes.as_ref()).expect("the test reads");
 }

@@ -1,4 +1,4 @@
-//! What the server tests share: starting, reaching and ending servers.
+//! Support for server tests: starting, connecting and ending servers.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,7 +10,7 @@ use socket2::{Domain, Socket, Type};
 /// Both kernel interfaces.
 pub(crate) const BACKENDS: [Backend; 2] = [Backend::Uring, Backend::Epoll];
 
-/// Nothing in these tests takes this long unless it hangs.
+/// A guard against hanging: nothing in these tests takes this long.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
 pub(crate) async fn echo(mut conn: Connection) -> Result {
@@ -20,7 +20,7 @@ pub(crate) async fn echo(mut conn: Connection) -> Result {
     Ok(())
 }
 
-/// A server to be described further, on two threads and a free port.
+/// Makes a server with two threads and a free port, to be configured further.
 pub(crate) fn server(backend: Backend) -> Server {
     let server = Server::bind("tcp://127.0.0.1:0").expect("a free port");
     server.threads(2).backend(backend)
@@ -31,7 +31,7 @@ pub(crate) fn socket_addr(address: &Address) -> SocketAddr {
     SocketAddr::new(authority.host().parse().expect("a number"), authority.port())
 }
 
-/// A client of the server's first address, which does not wait for ever.
+/// Connects to the server's first address, with timeouts.
 pub(crate) fn connect(handle: &ServerHandle) -> TcpStream {
     connect_to(socket_addr(&handle.addresses()[0]))
 }
@@ -43,7 +43,7 @@ pub(crate) fn connect_to(address: SocketAddr) -> TcpStream {
     client
 }
 
-/// The same from an address of our own choice in 127/8.
+/// Connects from the given address in 127/8.
 pub(crate) fn connect_from(ip: [u8; 4], handle: &ServerHandle) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     socket.bind(&SocketAddr::from((ip, 0)).into()).expect("all of 127/8 is ours");
@@ -54,7 +54,7 @@ pub(crate) fn connect_from(ip: [u8; 4], handle: &ServerHandle) -> TcpStream {
     socket.into()
 }
 
-/// The same with a receive buffer that takes little ahead of its reader.
+/// Connects with a small receive buffer.
 pub(crate) fn connect_with_small_buffer(handle: &ServerHandle) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     socket.set_recv_buffer_size(16 * 1024).expect("a socket option");
@@ -87,7 +87,7 @@ pub(crate) fn end(handle: &ServerHandle) {
     assert_eq!(handle.stats().open, 0, "{:?}", handle.stats());
 }
 
-/// Waits, by looking, for what other threads will have done in a moment.
+/// Polls until a condition holds that other threads bring about.
 pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + LIMIT;
     while !is_so() {
@@ -96,7 +96,7 @@ pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Open descriptors of this process.
+/// Returns the number of open descriptors of this process.
 pub(crate) fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").expect("a process has descriptors").count()
 }

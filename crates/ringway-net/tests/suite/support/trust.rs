@@ -1,4 +1,4 @@
-//! Both ends of TLS connections on loopback, and what tests do with them.
+//! Both ends of TLS connections on loopback, and helpers for them.
 
 use std::io;
 use std::rc::Rc;
@@ -27,7 +27,7 @@ impl Trust {
         Self { server, client, identity, authority_pem: authority.pem() }
     }
 
-    /// Both ends of one handshake.
+    /// Returns both ends of one handshake.
     pub(crate) async fn pair(&self) -> (Result<TlsStream>, Result<TlsStream>) {
         self.pair_of(NAME).await
     }
@@ -38,7 +38,7 @@ impl Trust {
         let tls = self.server.clone();
         let accepting = spawn(async move {
             let accepted = loop {
-                // Running out of descriptors, as simulations do, passes.
+                // Accepting may run out of descriptors, as simulated faults do.
                 if let Ok(accepted) = listener.accept().await {
                     break accepted;
                 }
@@ -69,7 +69,7 @@ pub(crate) fn socket_addr(address: &SockAddr) -> std::net::SocketAddr {
     address.as_socket().expect("TCP")
 }
 
-/// Bytes whose every position shows.
+/// Makes bytes in which every position shows.
 pub(crate) fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8).collect()
 }
