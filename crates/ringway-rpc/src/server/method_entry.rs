@@ -207,6 +207,11 @@ impl MethodEntry {
             Limit::Adaptive(_) => {}
         }
         self.running.set(self.running.get() - 1);
+        self.wake_worker();
+    }
+
+    #[inline]
+    fn wake_worker(&self) {
         if let Some(worker) = &*self.worker.borrow() {
             worker.wake_by_ref();
         }
@@ -235,6 +240,10 @@ impl MethodEntry {
         urgency: Urgency,
         now: Duration,
     ) -> Option<QueuedKey> {
+        let next = self.queue.borrow().next_deadline();
+        if urgency.deadline.is_some_and(|deadline| next.is_none_or(|next| deadline < next)) {
+            self.wake_worker(); // its alarm may be set for later
+        }
         self.with_queue(|queue| {
             queue.push(waiter, urgency, now);
             let waiting = self.waiting.get();
