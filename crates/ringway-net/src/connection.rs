@@ -319,13 +319,14 @@ impl Peer {
         Rc::clone(&self.inner.limits.borrow())
     }
 
-    /// Whether the server has been asked to stop.
+    /// Whether the server drains: it was asked to stop, and its
+    /// [`drain_delay`](crate::Server::drain_delay) is over. False on a connection of no server.
     pub fn is_draining(&self) -> bool {
         self.inner.hooks().is_some_and(|hooks| hooks.draining.is_cancelled())
     }
 
-    /// Waits until the server is asked to stop; never returns if the connection belongs to no
-    /// server.
+    /// Waits until the server drains, see [`is_draining`](Self::is_draining); never returns if the
+    /// connection belongs to no server.
     pub async fn draining(&self) {
         match self.inner.hooks() {
             Some(hooks) => hooks.draining.cancelled().await,
@@ -333,8 +334,8 @@ impl Peer {
         }
     }
 
-    /// Returns a token that is cancelled when the server is asked to stop, and that may outlive the
-    /// connection; `None` if the connection belongs to no server.
+    /// Returns a token that is cancelled when the server [drains](Self::is_draining), and that may
+    /// outlive the connection; `None` if the connection belongs to no server.
     pub fn drain_token(&self) -> Option<CancellationToken> {
         self.inner.hooks().map(|hooks| hooks.draining.clone())
     }
