@@ -58,6 +58,32 @@ pub struct Peer {
     inner: Rc<ConnectionInner>,
 }
 
+/// A handle to a connection, for other tasks of its core. It does not keep the connection open.
+///
+/// ```no_run
+/// # use ringway_net::{Connection, Result};
+/// async fn greet_later(conn: &Connection) {
+///     let peer = conn.downgrade();
+///     ringway_runtime::spawn(async move {
+///         if let Some(peer) = peer.upgrade() {
+///             peer.write(b"hello\n");
+///         }
+///     });
+/// }
+/// ```
+#[derive(Clone)]
+pub struct WeakPeer {
+    inner: WeakConnection,
+}
+
+impl WeakPeer {
+    /// Returns the connection, or `None` if its owner has dropped it. The connection stays open as long as
+    /// the returned [`Peer`] exists.
+    pub fn upgrade(&self) -> Option<Peer> {
+        Some(Peer { inner: self.inner.upgrade()? })
+    }
+}
+
 impl Connection {
     /// Makes a connection that belongs to no server.
     pub(crate) fn of_client(transport: Transport, limits: Rc<StreamLimits>) -> Self {
@@ -132,6 +158,11 @@ impl Peer {
 
     pub(crate) fn inner(&self) -> &Rc<ConnectionInner> {
         &self.inner
+    }
+
+    /// Makes a handle that does not keep the connection open, for other tasks of this core.
+    pub fn downgrade(&self) -> WeakPeer {
+        WeakPeer { inner: Rc::downgrade(&self.inner) }
     }
 
     /// Queues bytes without copying them; they leave at the end of the turn. Await the returned
@@ -366,6 +397,15 @@ impl Future for Receiving<'_> {
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Connection({})", self.id())
+    }
+}
+
+impl fmt::Debug for WeakPeer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.upgrade() {
+            Some(peer) => write!(f, "WeakPeer({})", peer.id()),
+            None => f.write_str("WeakPeer(gone)"),
+        }
     }
 }
 
