@@ -60,7 +60,8 @@ use proc_macro::TokenStream;
 /// # Methods
 ///
 /// A method is an `async fn` that takes `&self`, then optionally the call's `Context`, then its
-/// request. What it takes and returns says what kind it is:
+/// request: one message, or several values that become the members of one, by their names in JSON. What
+/// it takes and returns says what kind it is:
 ///
 /// | kind | arguments | returns | the client's method returns |
 /// |---|---|---|---|

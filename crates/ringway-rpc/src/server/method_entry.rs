@@ -73,7 +73,7 @@ impl MethodEntry {
         queue_room: usize,
         counters: Arc<CallCounters>,
     ) -> Self {
-        let Registered { method, handler, codec_in, codec_out, message_in, message_out } =
+        let Registered { method, handler, codec_in, codec_out, message_in, message_out, .. } =
             registered;
         // Without a limit, calls wait only while the core is busy, and none is shed for that.
         let room = (!matches!(limit, Limit::None)).then_some(queue_room);

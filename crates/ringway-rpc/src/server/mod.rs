@@ -29,6 +29,7 @@ mod http;
 mod intercepted;
 mod interceptor;
 mod json_forms;
+mod jsonrpc;
 mod log;
 mod machine;
 mod method_entry;
