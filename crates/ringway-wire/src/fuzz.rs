@@ -14,4 +14,5 @@ pub use crate::line::fuzz as line;
 pub use crate::native::fuzz_codec::fuzz as native_codec;
 pub use crate::native::fuzz_machines::{client as native_client, server as native_server};
 pub use crate::native::fuzz_pair::fuzz as native_pair;
+pub use crate::web::fuzz::fuzz as web;
 pub use crate::websocket::fuzz::fuzz as websocket;

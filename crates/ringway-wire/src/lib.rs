@@ -78,6 +78,7 @@ pub mod grpc;
 pub mod http2;
 pub mod jsonrpc;
 pub mod native;
+pub mod web;
 pub mod websocket;
 
 pub use codec::{Codec, Decoded};

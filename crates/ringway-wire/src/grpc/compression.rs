@@ -3,7 +3,7 @@
 use super::call_names::CallHead;
 use super::compress::{KNOWN, compress};
 use super::message::{PREFIX_LEN, prefix};
-use super::names::Compression;
+use super::names::{Accepted, Compression};
 use crate::native::Body;
 
 /// The calls of a server whose messages may be compressed, and the replies that are.
@@ -31,15 +31,40 @@ impl ServerCompression {
         Self { methods: methods.map(table), reply_min }
     }
 
+    /// Whether compressed requests of this method are accepted.
+    #[must_use]
+    pub fn takes(&self, method: u32, by: Compression) -> bool {
+        self.is_chosen(Some(method)) && KNOWN.contains(&by)
+    }
+
+    /// The compression of a reply of this method for a client that accepts these.
+    #[must_use]
+    pub fn of_reply(&self, method: u32, accepted: Accepted) -> Compression {
+        let is_chosen = self.is_chosen(Some(method));
+        let best = KNOWN.iter().find(|known| is_chosen && accepted.contains(**known));
+        best.copied().unwrap_or(Compression::Identity)
+    }
+
+    /// Length of the shortest reply that is compressed.
+    #[must_use]
+    pub fn reply_min(&self) -> usize {
+        self.reply_min
+    }
+
+    #[inline]
+    fn is_chosen(&self, method: Option<u32>) -> bool {
+        match &self.methods {
+            None => true,
+            Some(methods) => {
+                method.is_some_and(|it| methods.get(it as usize).is_some_and(|is| *is))
+            }
+        }
+    }
+
     /// The compression settings of a call.
     #[inline]
     pub(super) fn of(&self, head: &CallHead) -> CallCompression {
-        let is_chosen = match &self.methods {
-            None => true,
-            Some(methods) => {
-                head.method.is_some_and(|it| methods.get(it as usize).is_some_and(|is| *is))
-            }
-        };
+        let is_chosen = self.is_chosen(head.method);
         let replies = KNOWN.iter().find(|known| is_chosen && head.accepted.contains(**known));
         CallCompression {
             requests: head.compression,

@@ -21,7 +21,6 @@ pub(crate) mod fuzz;
 pub(crate) mod fuzz_client;
 pub(crate) mod fuzz_server;
 mod inflate_error;
-mod known_heads;
 pub mod lines;
 mod message;
 mod meta_fields;

@@ -85,6 +85,11 @@ fn native_server() {
 }
 
 #[test]
+fn web() {
+    replay("web", fuzz::web);
+}
+
+#[test]
 fn websocket() {
     replay("websocket", fuzz::websocket);
 }

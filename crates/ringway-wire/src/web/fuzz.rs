@@ -1,0 +1,58 @@
+//! Fuzz function of what browsers send.
+
+use super::{Base64Text, GetQuery, put_padded};
+use crate::grpc::Messages;
+use crate::native::Piece;
+
+/// Runs the decoder that the first byte selects on the rest.
+pub fn fuzz(data: &[u8]) {
+    let Some((&form, input)) = data.split_first() else {
+        return;
+    };
+    let step = usize::from(form / 3) + 1;
+    match form % 3 {
+        0 => {
+            let _no_call = GetQuery::parse(input);
+        }
+        1 => {
+            let whole = decoded(input, input.len().max(1));
+            assert_eq!(decoded(input, step), whole);
+            if let Some(bytes) = whole {
+                let mut text = Vec::new();
+                put_padded(&bytes, &mut text);
+                assert_eq!(decoded(&text, step), Some(bytes));
+            }
+        }
+        _ => assert_eq!(envelopes(input, step), envelopes(input, input.len().max(1))),
+    }
+}
+
+fn decoded(text: &[u8], step: usize) -> Option<Vec<u8>> {
+    let (mut decoder, mut out) = (Base64Text::default(), Vec::new());
+    text.chunks(step).try_for_each(|part| decoder.decode(part, &mut out)).ok()?;
+    decoder.finish().ok().map(|()| out)
+}
+
+/// The messages of a request in gRPC-Web's text form, and whether all of it was well-formed.
+fn envelopes(text: &[u8], step: usize) -> (Vec<(bool, Vec<u8>)>, bool) {
+    const LEN_MAX: u32 = 300;
+    let (mut decoder, mut messages, mut found) =
+        (Base64Text::default(), Messages::new(LEN_MAX), Vec::new());
+    for part in text.chunks(step) {
+        let mut bytes = Vec::new();
+        let decoded = decoder.decode(part, &mut bytes);
+        let mut data = Piece::Owned(bytes.into());
+        loop {
+            match messages.next(&mut data) {
+                Ok(Some(message)) => found.push((message.is_compressed, message.bytes.to_vec())),
+                Ok(None) => break,
+                Err(_) => return (found, false),
+            }
+        }
+        assert!(messages.incomplete_len() <= 2 * LEN_MAX as usize);
+        if decoded.is_err() {
+            return (found, false);
+        }
+    }
+    (found, decoder.finish().is_ok() && messages.finish().is_ok())
+}
