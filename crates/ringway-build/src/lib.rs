@@ -25,7 +25,7 @@
 //!   modules have to be nested like the packages: [`Builder::include_file`] writes a file that does so.
 //! - Of each message a struct of prost, with fields of type `bytes` as `Bytes`.
 //! - Of each service a trait with `#[ringway::rpc::service]` on it. A method whose `idempotency_level` is
-//!   set becomes `#[method(idempotent)]`.
+//!   set becomes `#[method(idempotent)]` or `#[method(no_side_effects)]`.
 //! - Comments as documentation, and `option deprecated` of services, methods, fields and values as
 //!   `#[deprecated]`; of messages and enums their documentation says so.
 //!

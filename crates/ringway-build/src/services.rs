@@ -45,8 +45,8 @@ impl Services {
     fn write_method(&self, method: &Method, name: &str, out: &mut String) -> std::fmt::Result {
         let path = &self.rpc_path;
         method.comments.append_with_indent(1, out);
-        let idempotent = if is_idempotent(method) { ", idempotent" } else { "" };
-        writeln!(out, "    #[method(name = {:?}{idempotent})]", method.proto_name)?;
+        let option = option_of(method);
+        writeln!(out, "    #[method(name = {:?}{option})]", method.proto_name)?;
         write_deprecated(method.options.deprecated(), out)?;
         let (input, output) = (placed(&method.input_type), placed(&method.output_type));
         let request = match method.client_streaming {
@@ -90,9 +90,13 @@ fn write_deprecated(is_deprecated: bool, out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-/// Whether the file says that the method may be called again (`idempotency_level`).
-fn is_idempotent(method: &Method) -> bool {
-    matches!(method.options.idempotency_level, Some(NO_SIDE_EFFECTS | IDEMPOTENT))
+/// What the file says of calling the method again (`idempotency_level`).
+fn option_of(method: &Method) -> &'static str {
+    match method.options.idempotency_level {
+        Some(NO_SIDE_EFFECTS) => ", no_side_effects",
+        Some(IDEMPOTENT) => ", idempotent",
+        _ => "",
+    }
 }
 
 // Values of google.protobuf.MethodOptions.IdempotencyLevel.

@@ -27,7 +27,7 @@ fn a_service_becomes_a_trait() {
         "/// A small market. #[::ringway_rpc::service(",
         "crate = \"::ringway_rpc\", package = \"market.v1\", name = \"Market\",",
         "pub trait Market {",
-        "#[method(name = \"Quote\", idempotent)] async fn quote(&self, request: self::QuoteRequest,)",
+        "#[method(name = \"Quote\", no_side_effects)] async fn quote(&self, request: self::QuoteRequest,)",
         "/// Takes prices in. #[method(name = \"Upload\")] async fn upload(&self,",
         "requests: ::ringway_rpc::Streaming<self::Tick>,) -> ::core::result::Result<self::Summary, ::ringway_rpc::Status>;",
         "request: self::QuoteRequest, replies: ::ringway_rpc::Sink<self::Tick>,) -> ::core::result::Result<(),",

@@ -15,7 +15,6 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 use crate::limits::{BODY_RATE_MIN, BODY_STALL};
-use crate::upgrade::Upgrade;
 
 /// A request as a handler gets it: its body has not been read yet.
 pub type Request = http::Request<RequestBody>;
@@ -39,6 +38,15 @@ impl RequestBody {
         Self { incoming, left: bytes_max, bytes_max, pace: Pace::default() }
     }
 
+    /// The same body without a limit of length and pace, for a reader that bounds what it keeps, such as
+    /// one of a stream of messages. A peer may be silent for up to `silence_max`.
+    #[must_use]
+    pub fn endless(mut self, silence_max: Duration) -> Self {
+        (self.left, self.bytes_max) = (usize::MAX, usize::MAX);
+        self.pace = Pace::of_stream(silence_max);
+        self
+    }
+
     /// The next piece, which is not empty; `None` at the end.
     ///
     /// # Errors
@@ -49,6 +57,7 @@ impl RequestBody {
             return Ok(None);
         };
         match self.left.checked_sub(chunk.len()) {
+            Some(_) if self.bytes_max == usize::MAX => {}
             Some(left) => self.left = left,
             None => return Err(too_long(self.bytes_max)),
         }
@@ -87,29 +96,32 @@ fn too_long(bytes_max: usize) -> Error {
 }
 
 /// How fast a peer sends its body.
-#[derive(Default, Debug)]
+#[derive(Debug)]
 pub(crate) struct Pace {
     /// Time spent waiting for the peer, so that a slow reader is not blamed on it.
     waited: Duration,
     bytes: u64,
+    /// How long the peer may send nothing.
+    silence_max: Duration,
+    /// Bytes per second that the peer has to send on average.
+    rate_min: u64,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        let (silence_max, rate_min) = (BODY_STALL, BODY_RATE_MIN);
+        Self { waited: Duration::ZERO, bytes: 0, silence_max, rate_min }
+    }
 }
 
 impl Pace {
-    /// Notes one more wait, and all bytes that have come.
-    pub(crate) fn note(&mut self, waited: Duration, bytes: u64) {
-        self.waited += waited;
-        self.bytes = bytes;
+    fn of_stream(silence_max: Duration) -> Self {
+        Self { silence_max, rate_min: 0, ..Self::default() }
     }
 
-    pub(crate) fn is_too_slow(&self) -> bool {
+    fn is_too_slow(&self) -> bool {
         let counted = self.waited.saturating_sub(BODY_STALL).as_secs();
-        self.bytes < counted * BODY_RATE_MIN
-    }
-
-    /// How long may be waited before it is too slow, if nothing comes.
-    pub(crate) fn left(&self) -> Duration {
-        let earned = Duration::from_secs(self.bytes / BODY_RATE_MIN + 1);
-        (BODY_STALL + earned).saturating_sub(self.waited)
+        self.bytes < counted * self.rate_min
     }
 }
 
@@ -122,8 +134,8 @@ pub(crate) async fn next_chunk(
     loop {
         let began: Instant = now();
         let frame = poll_fn(|cx| Pin::new(&mut *incoming).poll_frame(cx));
-        let frame = timeout(BODY_STALL, frame).await;
-        pace.note(now().saturating_duration_since(began), pace.bytes);
+        let frame = timeout(pace.silence_max, frame).await;
+        pace.waited += now().saturating_duration_since(began);
         let slow = || {
             let message = format!("the body of the {of} came too slowly");
             Error::new(StatusCode::REQUEST_TIMEOUT, message)
@@ -189,8 +201,6 @@ enum Kind {
     Empty,
     Whole(Bytes),
     Stream(Pin<Box<dyn Stream<Item = Result<Bytes>>>>),
-    /// Nothing, and the connection is used for something else behind the head.
-    Upgrade(Upgrade),
 }
 
 impl Body {
@@ -203,21 +213,6 @@ impl Body {
     /// socket's queue. An error cuts the response off, which the peer notices: it lacks its end.
     pub fn stream(stream: impl Stream<Item = Result<Bytes>> + 'static) -> Self {
         Self(Kind::Stream(Box::pin(stream)))
-    }
-
-    pub(crate) fn upgrade(upgrade: Upgrade) -> Self {
-        Self(Kind::Upgrade(upgrade))
-    }
-
-    /// What the connection is used for behind this response.
-    pub(crate) fn take_upgrade(&mut self) -> Option<Upgrade> {
-        match std::mem::take(&mut self.0) {
-            Kind::Upgrade(upgrade) => Some(upgrade),
-            other => {
-                self.0 = other;
-                None
-            }
-        }
     }
 }
 
@@ -236,7 +231,6 @@ impl std::fmt::Debug for Body {
             Kind::Empty => f.write_str("Body(empty)"),
             Kind::Whole(bytes) => write!(f, "Body({} bytes)", bytes.len()),
             Kind::Stream(_) => f.write_str("Body(stream)"),
-            Kind::Upgrade(_) => f.write_str("Body(upgrade)"),
         }
     }
 }
@@ -250,7 +244,7 @@ impl HttpBody for Body {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>>>> {
         match &mut self.0 {
-            Kind::Empty | Kind::Upgrade(_) => Poll::Ready(None),
+            Kind::Empty => Poll::Ready(None),
             Kind::Whole(bytes) => {
                 let bytes = std::mem::take(bytes);
                 self.0 = Kind::Empty;
@@ -264,12 +258,12 @@ impl HttpBody for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.0, Kind::Empty | Kind::Upgrade(_))
+        matches!(self.0, Kind::Empty)
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Kind::Empty | Kind::Upgrade(_) => SizeHint::with_exact(0),
+            Kind::Empty => SizeHint::with_exact(0),
             Kind::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Kind::Stream(_) => SizeHint::default(),
         }
@@ -296,15 +290,12 @@ mod tests {
 
     #[test]
     fn a_body_has_to_keep_a_pace_once_it_has_had_its_time() {
-        let pace = |waited: u64, bytes| Pace { waited: Duration::from_secs(waited), bytes };
+        let pace = |waited: u64, bytes| Pace {
+            waited: Duration::from_secs(waited),
+            bytes,
+            ..Pace::default()
+        };
         assert!(!pace(30, 1).is_too_slow() && pace(31, 999).is_too_slow());
         assert!(!pace(31, 1_000).is_too_slow() && pace(130, 99_999).is_too_slow());
-        for (waited, bytes) in [(0, 0), (29, 5), (31, 1_000), (100, 99_000)] {
-            let (mut pace, left) = (pace(waited, bytes), pace(waited, bytes).left());
-            pace.note(left - Duration::from_millis(1), bytes);
-            assert!(!pace.is_too_slow(), "{waited} s, {bytes} bytes");
-            pace.note(Duration::from_millis(1), bytes);
-            assert!(pace.is_too_slow(), "{waited} s, {bytes} bytes");
-        }
     }
 }

@@ -35,21 +35,17 @@ mod client;
 mod contained;
 mod error;
 mod limits;
+mod peer_watch;
 mod queued_io;
 mod reply;
 mod router;
 mod serve;
-mod upgrade;
-mod websocket;
 
 pub use body::{Body, Request, RequestBody, Response};
 pub use client::{Client, ClientBody};
 pub use error::{Error, Result};
 pub use http;
+pub use peer_watch::PeerWatch;
 pub use reply::{html, json, status, text};
 pub use router::{Params, Router, param};
 pub use serve::{HttpLimits, serve, serve_connection, serve_with};
-pub use websocket::{
-    CloseCode, Closing, MessageSending, WebSocket, WebSocketLimits, WebSocketMessage,
-    WebSocketSender, WebSocketUpgrade,
-};

@@ -7,16 +7,25 @@ use std::task::{Context, Poll};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use ringway_net::IoStream;
 
+use crate::peer_watch::PeerWatch;
+
 /// Bytes count as flushed when they are queued: the core sends what a turn has written in one call, so
 /// pipelined answers share it. Writing still waits while the queue is at its high-water mark, and
 /// shutting down for all of it.
 ///
 /// hyper's own `pipeline_flush` loses the last answer of a connection that closes in front of more requests.
-pub(crate) struct QueuedIo(pub(crate) IoStream);
+pub(crate) struct QueuedIo {
+    io: IoStream,
+    watch: PeerWatch,
+}
 
 impl QueuedIo {
+    pub(crate) fn new(io: IoStream, watch: PeerWatch) -> Self {
+        Self { io, watch }
+    }
+
     fn inner(&mut self) -> Pin<&mut IoStream> {
-        Pin::new(&mut self.0)
+        Pin::new(&mut self.io)
     }
 }
 
@@ -39,7 +48,12 @@ impl Write for QueuedIo {
         Write::poll_write(self.inner(), cx, bytes)
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// Called whenever the connection is polled, so the peer's end is noticed here.
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.watch.is_on() && self.io.poll_peer_end(cx).is_ready() {
+            let gone = "the peer has gone before the end of its answer";
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::ConnectionAborted, gone)));
+        }
         Poll::Ready(Ok(()))
     }
 
@@ -48,7 +62,7 @@ impl Write for QueuedIo {
     }
 
     fn is_write_vectored(&self) -> bool {
-        Write::is_write_vectored(&self.0)
+        Write::is_write_vectored(&self.io)
     }
 
     fn poll_write_vectored(

@@ -75,8 +75,7 @@ fn connect(service: &Service) -> Option<TokenStream> {
 /// The function that calls a method.
 fn call(service: &Service, place: usize, method: &Method) -> TokenStream {
     let (library, visibility) = (&service.library, &service.item.vis);
-    let (input, names) = method.input(library, place);
-    let (input, output) = (&input, &method.shape.output);
+    let (input, output) = (&method.shape.input, &method.shape.output);
     let (codec_in, codec_out) = (service.codec_of(input), service.codec_of(output));
     let (function, docs, deprecated) = (&method.ident, &method.docs, &method.deprecated);
     let name = &method.shape.input_name;
@@ -92,11 +91,6 @@ fn call(service: &Service, place: usize, method: &Method) -> TokenStream {
     };
     let (parameter, argument) = match (method.shape.streams_in, method.shape.takes_request) {
         (true, _) => (None, None),
-        _ if names.is_some() => {
-            let (values, types): (Vec<_>, Vec<_>) = method.shape.values.iter().cloned().unzip();
-            let parameters = quote!(#(, #values: #types)*);
-            (Some(parameters), Some(quote!(, #library::Arguments::new((#(#values,)*)))))
-        }
         (false, true) => (Some(quote!(, #name: #input)), Some(quote!(, #name))),
         (false, false) => (None, Some(quote!(, ()))),
     };

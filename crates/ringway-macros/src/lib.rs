@@ -60,8 +60,7 @@ use proc_macro::TokenStream;
 /// # Methods
 ///
 /// A method is an `async fn` that takes `&self`, then optionally the call's `Context`, then its
-/// request: one message, or several values that become the members of one, by their names in JSON. What
-/// it takes and returns says what kind it is:
+/// request. What it takes and returns says what kind it is:
 ///
 /// | kind | arguments | returns | the client's method returns |
 /// |---|---|---|---|
@@ -107,6 +106,7 @@ use proc_macro::TokenStream;
 /// | option | meaning |
 /// |---|---|
 /// | `idempotent` | carrying it out twice does no harm: it may be retried and hedged |
+/// | `no_side_effects` | it changes nothing: besides being idempotent, it may be called by GET over HTTP |
 /// | `timeout_ms = 500` | the deadline that clients give to calls that do not say how long they may take |
 /// | `concurrency = 64` | at most so many calls run at once on a server |
 /// | `offload` | it blocks or computes for long, and runs on the blocking pool; unary only. With `per_core` each such call makes an implementation of its own |

@@ -1,9 +1,9 @@
 //! A method of a service.
 
 use proc_macro2::{Ident, TokenStream};
-use quote::{format_ident, quote};
+use quote::quote;
 use syn::ext::IdentExt;
-use syn::{Attribute, Error, Path, Result, TraitItemFn, Type, parse_quote};
+use syn::{Attribute, Error, Path, Result, TraitItemFn};
 
 use crate::options::{self, MethodOptions};
 use crate::signature::{self, Shape};
@@ -85,34 +85,14 @@ impl Method {
         let name = format!("{service}/{}", self.wire_name);
         let kind = self.kind();
         let idempotent = self.options.idempotent.then(|| quote!(.idempotent()));
+        let safe = self.options.no_side_effects.then(|| quote!(.no_side_effects()));
         let offload = self.options.offload.map(|_| quote!(.offload()));
         let timeout = self.options.timeout_ms.map(|ms| quote!(.timeout_ms(#ms)));
         let concurrency = self.options.concurrency.map(|calls| quote!(.concurrency(#calls)));
-        let parameters = self.parameters();
-        let parameters = (!parameters.is_empty()).then(|| quote!(.parameters(&[#(#parameters),*])));
         quote! {
             #library::Method::new(#name, #library::Kind::#kind)
-                #idempotent #offload #timeout #concurrency #parameters
+                #idempotent #safe #offload #timeout #concurrency
         }
-    }
-
-    /// What the values of its request are called.
-    pub(crate) fn parameters(&self) -> Vec<String> {
-        let names: Vec<&Ident> = match &*self.shape.values {
-            [] if self.shape.takes_request => vec![&self.shape.input_name],
-            values => values.iter().map(|(name, _)| name).collect(),
-        };
-        names.iter().map(|name| name.unraw().to_string()).collect()
-    }
-
-    /// The type of its request on the wire, and the type that names its values if there are several.
-    pub(crate) fn input(&self, library: &Path, place: usize) -> (Type, Option<Ident>) {
-        if self.shape.values.is_empty() {
-            return (self.shape.input.clone(), None);
-        }
-        let names = format_ident!("__Names{place}");
-        let types = self.shape.values.iter().map(|(_, ty)| ty);
-        (parse_quote!(#library::Arguments<#names, (#(#types,)*)>), Some(names))
     }
 }
 

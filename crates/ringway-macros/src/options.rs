@@ -21,6 +21,7 @@ pub(crate) struct ServiceOptions {
 pub(crate) struct MethodOptions {
     pub(crate) name: Option<LitStr>,
     pub(crate) idempotent: bool,
+    pub(crate) no_side_effects: bool,
     /// The span at which it was asked for.
     pub(crate) offload: Option<Span>,
     pub(crate) tokio: Option<Span>,
@@ -110,13 +111,14 @@ impl MethodOptions {
                     self.name = Some(name);
                 }
                 "idempotent" => self.idempotent = true,
+                "no_side_effects" => self.no_side_effects = true,
                 "offload" => self.offload = Some(key.span()),
                 "tokio" => self.tokio = Some(key.span()),
                 "timeout_ms" => self.timeout_ms = Some(at_least_one(&value(key, input)?)?),
                 "concurrency" => self.concurrency = Some(at_least_one(&value(key, input)?)?),
                 _ => {
-                    let known = "`idempotent`, `offload`, `tokio`, `timeout_ms`, `concurrency` and \
-                                 `name`";
+                    let known = "`idempotent`, `no_side_effects`, `offload`, `tokio`, `timeout_ms`, \
+                                 `concurrency` and `name`";
                     return Err(unknown(key, known));
                 }
             }

@@ -1,7 +1,7 @@
 //! The server's side: `MarketServer<T>`.
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote, quote_spanned};
+use quote::{quote, quote_spanned};
 
 use crate::method::Method;
 use crate::service::Service;
@@ -88,20 +88,13 @@ pub(crate) fn implementation(service: &Service) -> TokenStream {
 fn register(service: &Service, place: usize, method: &Method) -> TokenStream {
     let library = &service.library;
     let ident = &service.item.ident;
-    let (input, names) = method.input(library, place);
-    let codec_in = service.codec_of(&input);
+    let codec_in = service.codec_of(&method.shape.input);
     let codec_out = service.codec_of(&method.shape.output);
     let function = &method.ident;
     let context = method.shape.takes_context.then(|| quote!(__context,));
     let context_name = if method.shape.takes_context { quote!(__context) } else { quote!(_) };
     let sink = method.shape.streams_out.then(|| quote!(__replies,));
-    let values = (0..method.shape.values.len()).map(|value| format_ident!("__value{value}"));
-    let values: Vec<_> = values.collect();
-    let take_apart = names.map(|_| quote!(let (#(#values,)*) = __request.into_values();));
-    let request = match &take_apart {
-        Some(_) => Some(quote!(#(#values,)*)),
-        None => method.shape.takes_request.then(|| quote!(__request,)),
-    };
+    let request = method.shape.takes_request.then(|| quote!(__request,));
     let request_name = if method.shape.takes_request { quote!(__request) } else { quote!(()) };
     let call = quote!(<__T as #ident>::#function(&__service, #context #request #sink).await);
     let carried_out = match method.options.tokio {
@@ -129,7 +122,6 @@ fn register(service: &Service, place: usize, method: &Method) -> TokenStream {
                 #capture
                 move |#context_name, #request_name, #sink| {
                     #give
-                    #take_apart
                     #carried_out
                 }
             },

@@ -8,10 +8,8 @@ use syn::{
 /// The kind of a method, and its messages.
 pub(crate) struct Shape {
     pub(crate) takes_context: bool,
-    /// `()` where the method takes none; meaningless where it takes several values.
+    /// `()` where the method takes none.
     pub(crate) input: Type,
-    /// The values that together are one request, if there are several.
-    pub(crate) values: Vec<(Ident, Type)>,
     pub(crate) takes_request: bool,
     /// The trait's name for the request, for the documentation of the client.
     pub(crate) input_name: Ident,
@@ -21,7 +19,6 @@ pub(crate) struct Shape {
 }
 
 /// An argument by the name of its type.
-#[derive(Clone, Copy)]
 enum Argument<'a> {
     Context,
     Streaming(&'a Type),
@@ -53,10 +50,7 @@ pub(crate) fn read(signature: &Signature, library: &Path) -> Result<Shape> {
         [(Argument::Context, _), rest @ ..] => (true, rest),
         rest => (false, rest),
     };
-    let (values, rest) = values(rest);
-    let values = values.iter().map(|ty| Ok((name_of_value(signature, ty)?, (*ty).clone())));
-    let values = values.collect::<Result<Vec<_>>>()?;
-    let (input, streams_in, sink) = arrange(&rest)?;
+    let (input, streams_in, sink) = arrange(rest)?;
     let reply = reply(signature, library)?;
     let (output, streams_out) = match sink {
         Some(_) if !is_unit(reply) => {
@@ -72,7 +66,6 @@ pub(crate) fn read(signature: &Signature, library: &Path) -> Result<Shape> {
         input_name: name_of(signature, input),
         input: input.cloned().unwrap_or_else(|| parse_quote!(())),
         takes_request: input.is_some(),
-        values,
         streams_in,
         output: output.clone(),
         streams_out,
@@ -118,38 +111,9 @@ fn check_receiver(receiver: &Receiver) -> Result<()> {
     }
 }
 
-/// The messages in front if they are several values, and all arguments with the first in place of them.
-fn values<'a>(
-    arguments: &[(Argument<'a>, &'a Type)],
-) -> (Vec<&'a Type>, Vec<(Argument<'a>, &'a Type)>) {
-    let is_value = |argument: &&(Argument<'_>, &Type)| matches!(argument.0, Argument::Message(_));
-    let count = arguments.iter().take_while(is_value).count();
-    if count < 2 {
-        return (Vec::new(), arguments.to_vec());
-    }
-    let (front, behind) = arguments.split_at(count);
-    let values = front.iter().map(|(_, ty)| *ty).collect();
-    (values, front[..1].iter().chain(behind).copied().collect())
-}
-
-/// The name of the argument of this type, by which it is given.
-fn name_of_value(signature: &Signature, value: &Type) -> Result<Ident> {
-    let found = signature.inputs.iter().find_map(|argument| match argument {
-        FnArg::Typed(typed) if std::ptr::eq(&*typed.ty, value) => Some(&*typed.pat),
-        _ => None,
-    });
-    match found {
-        Some(Pat::Ident(name)) if name.ident != "_" => Ok(name.ident.clone()),
-        _ => {
-            let why = "one of several values has a name, by which clients give it";
-            Err(Error::new_spanned(value, why))
-        }
-    }
-}
-
 /// The request, whether it is a stream, and the message of the sink.
 fn arrange<'a>(
-    arguments: &[(Argument<'a>, &'a Type)],
+    arguments: &'a [(Argument<'a>, &'a Type)],
 ) -> Result<(Option<&'a Type>, bool, Option<&'a Type>)> {
     use Argument::{Context, Message, Sink, Streaming};
     let fail = |ty: &Type, why: &str| Err(Error::new_spanned(ty, why));
@@ -172,7 +136,7 @@ fn arrange<'a>(
             fail(context, why)
         }
         [_, (Message(_), second), ..] => {
-            fail(second, "several values stand together, with no stream of requests before them")
+            fail(second, "a method takes one request: put several values into one struct")
         }
     }
 }

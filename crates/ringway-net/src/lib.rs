@@ -25,7 +25,7 @@ mod udp;
 pub use address::{Address, Authority, Endpoint, ToAddresses};
 pub use client::{Backoff, Client, Reconnecting};
 pub use compat::{HyperTimer, IoStream, LocalExec};
-pub use connection::{Connection, Drained, Peer, Receiving, Sending, WeakPeer};
+pub use connection::{Connection, Drained, Peer, Receiving, Sending};
 pub use credentials::Credentials;
 pub use error::{Error, Result};
 pub use framed::{Framed, Outgoing, Payload};

@@ -72,6 +72,21 @@ impl IoStream {
         (self.connection, self.unread)
     }
 
+    /// Ready when the peer sends nothing more: it has closed the connection or its half of it, and
+    /// everything before that was read. What arrives meanwhile is kept for reading, one piece of it.
+    pub fn poll_peer_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.unread.is_some() {
+            return Poll::Pending;
+        }
+        match ready!(self.poll_received(cx)) {
+            Ok(Some(view)) => {
+                self.unread = Some(view);
+                Poll::Pending
+            }
+            Ok(None) | Err(_) => Poll::Ready(()),
+        }
+    }
+
     /// Passes up to `room` bytes to `put`. At the end of the stream `put` is not called.
     fn poll_read_with(
         &mut self,

@@ -8,7 +8,6 @@ use ringway_wire::native::Piece;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::call::json::{Json, unreadable};
 use crate::call::small_copy;
 use crate::call::status::Status;
 
@@ -32,23 +31,9 @@ pub struct Codec<T> {
     pub encode: fn(T, &mut Vec<u8>) -> Result<Option<Bytes>, Status>,
     /// Reads a whole message. INVALID_ARGUMENT if it is none.
     pub decode: fn(Piece<'_>) -> Result<T, Status>,
-    /// The message as JSON, for protocols that know nothing else. A type without it is served there by the
-    /// descriptors of its service, if it is protobuf, or not at all.
-    pub json: Option<Json<T>>,
 }
 
 impl<T> Codec<T> {
-    /// The codec as it is, or that of the message as JSON where there is one.
-    #[inline]
-    pub(crate) fn in_form(&self, is_json: bool) -> Self {
-        match self.json {
-            Some(Json { encode, decode, .. }) if is_json => {
-                Self { id: JSON, encode, decode, ..*self }
-            }
-            _ => *self,
-        }
-    }
-
     /// Reads a message of a server, as [`unreadable_reply`] has it.
     pub(crate) fn decode_reply(&self, message: Piece<'_>) -> Result<T, Status> {
         (self.decode)(message).map_err(unreadable_reply)
@@ -115,7 +100,6 @@ impl Codec<Bytes> {
             id: RAW,
             encode: |bytes, _| Ok(Some(bytes)),
             decode: |piece| Ok(small_copy::keep(piece)),
-            json: Some(Json::in_base64()),
         }
     }
 }
@@ -136,24 +120,40 @@ impl<T: prost::Message + Default> Codec<T> {
                 };
                 decoded.map_err(|error| unreadable::<T>("protobuf", error))
             },
-            json: None,
         }
     }
 }
 
-impl<T: prost::Message + Default + Serialize + DeserializeOwned + 'static> Codec<T> {
-    /// Protocol buffers, and serde's form where only JSON is known.
-    pub const fn protobuf_or_json() -> Self {
-        Self { json: Some(Json::by_serde()), ..Self::protobuf() }
+impl<T: Serialize + DeserializeOwned> Codec<T> {
+    /// JSON, by the type's own description.
+    pub const fn json() -> Self {
+        Self {
+            id: JSON,
+            encode: |message, out| match serde_json::to_writer(out, &message) {
+                Ok(()) => Ok(None),
+                Err(error) => {
+                    let text = format!("the {} cannot be written as JSON: {error}", short::<T>());
+                    Err(Status::internal(text).with_source(error))
+                }
+            },
+            decode: |piece| {
+                serde_json::from_slice(&piece).map_err(|error| unreadable::<T>("JSON", error))
+            },
+        }
     }
 }
 
-impl<T: Serialize + DeserializeOwned + 'static> Codec<T> {
-    /// JSON, by the type's own description.
-    pub const fn json() -> Self {
-        let json = Json::by_serde();
-        Self { id: JSON, encode: json.encode, decode: json.decode, json: Some(json) }
-    }
+#[cold]
+fn unreadable<T>(form: &str, error: impl std::error::Error + Send + Sync + 'static) -> Status {
+    let text = format!("the message is no {} in {form}: {error}", short::<T>());
+    Status::invalid_argument(text).with_source(error)
+}
+
+/// The type's name without its path, which is the program's own business.
+fn short<T>() -> &'static str {
+    let name = std::any::type_name::<T>();
+    let end = name.find('<').unwrap_or(name.len());
+    name[..end].rfind(':').map_or(name, |colon| &name[colon + 1..])
 }
 
 /// The [`Codec`] of a type: raw for `Bytes`, else protobuf if it is a `prost::Message`, else JSON
@@ -177,8 +177,8 @@ macro_rules! codec_of {
     ($message:ty) => {{
         // A method is looked for on the value as it stands first, then behind each reference.
         #[allow(unused_imports)]
-        use $crate::select::{ByBoth as _, ByNothing as _, ByProst as _, BySerde as _, Raw as _};
-        (&&&&$crate::select::Select::<$message>::new()).codec()
+        use $crate::select::{ByNothing as _, ByProst as _, BySerde as _, Raw as _};
+        (&&&$crate::select::Select::<$message>::new()).codec()
     }};
 }
 
@@ -207,21 +207,9 @@ pub mod select {
         fn codec(self) -> Codec<Bytes>;
     }
 
-    impl Raw for &&&&Select<Bytes> {
+    impl Raw for &&&Select<Bytes> {
         fn codec(self) -> Codec<Bytes> {
             Codec::raw()
-        }
-    }
-
-    pub trait ByBoth<T> {
-        fn codec(self) -> Codec<T>;
-    }
-
-    impl<T: prost::Message + Default + Serialize + DeserializeOwned + 'static> ByBoth<T>
-        for &&&Select<T>
-    {
-        fn codec(self) -> Codec<T> {
-            Codec::protobuf_or_json()
         }
     }
 
@@ -239,7 +227,7 @@ pub mod select {
         fn codec(self) -> Codec<T>;
     }
 
-    impl<T: Serialize + DeserializeOwned + 'static> BySerde<T> for &Select<T> {
+    impl<T: Serialize + DeserializeOwned> BySerde<T> for &Select<T> {
         fn codec(self) -> Codec<T> {
             Codec::json()
         }

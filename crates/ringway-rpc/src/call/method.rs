@@ -43,10 +43,10 @@ pub struct Method {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
     pub(crate) idempotent: bool,
+    pub(crate) no_side_effects: bool,
     pub(crate) offload: bool,
     pub(crate) timeout: Option<Duration>,
     pub(crate) concurrency: Option<u32>,
-    pub(crate) parameters: &'static [&'static str],
     /// 0 until it is asked for.
     number: AtomicU32,
 }
@@ -58,10 +58,10 @@ impl Method {
             name,
             kind,
             idempotent: false,
+            no_side_effects: false,
             offload: false,
             timeout: None,
             concurrency: None,
-            parameters: &[],
             number: AtomicU32::new(0),
         }
     }
@@ -71,6 +71,14 @@ impl Method {
     pub const fn idempotent(mut self) -> Self {
         self.idempotent = true;
         self
+    }
+
+    /// It changes nothing: besides being [idempotent](Self::idempotent), it may be called by GET, which
+    /// browsers send on behalf of any page and caches may repeat.
+    #[must_use]
+    pub const fn no_side_effects(mut self) -> Self {
+        self.no_side_effects = true;
+        self.idempotent()
     }
 
     /// Its handler blocks or computes for long: it runs on the blocking pool.
@@ -92,13 +100,6 @@ impl Method {
     #[must_use]
     pub const fn concurrency(mut self, calls_max: u32) -> Self {
         self.concurrency = Some(calls_max);
-        self
-    }
-
-    /// What its arguments are called, for protocols that give them by name.
-    #[must_use]
-    pub const fn parameters(mut self, names: &'static [&'static str]) -> Self {
-        self.parameters = names;
         self
     }
 
@@ -125,6 +126,11 @@ impl Method {
     /// Whether carrying it out twice does no harm.
     pub const fn is_idempotent(&self) -> bool {
         self.idempotent
+    }
+
+    /// Whether it changes nothing, so that it may be called by GET.
+    pub const fn has_no_side_effects(&self) -> bool {
+        self.no_side_effects
     }
 
     /// Whether its handler runs on the blocking pool.

@@ -15,18 +15,16 @@ use ringway_runtime::{
 };
 use ringway_wire::grpc::{self, RequestNames, ServerCompression};
 use ringway_wire::http2::Vocabulary;
-use ringway_wire::jsonrpc::BATCH_MAX_DEFAULT;
 use ringway_wire::native;
 use tracing::Span;
 
 use super::budget::Budget;
 use super::connections::Connections;
 use super::interceptor::{Handlers, Intercept};
-use super::jsonrpc::{JsonConfig, JsonMachine, JsonMethods};
 use super::log::SUBSCRIBER;
 use super::method_entry::MethodEntry;
 use super::settings::Settings;
-use super::shared::{Entries, ServerShared};
+use super::shared::ServerShared;
 use super::stats::CoreShare;
 use super::timed_batch::{TimedBatch, Turn};
 use crate::call::context::Drain;
@@ -47,7 +45,6 @@ pub(crate) struct ServerCore {
     share: Arc<CoreShare>,
     entries: Vec<MethodEntry>,
     method_indices: HashMap<&'static str, usize>,
-    json_methods: Rc<JsonMethods>,
     /// The paths of the methods in gRPC, made with the first connection that speaks it.
     grpc_names: OnceCell<Arc<Vocabulary>>,
     /// The methods whose gRPC messages may be compressed, if any.
@@ -135,13 +132,12 @@ impl ServerCore {
     }
 
     fn begin(shared: &Arc<ServerShared>, connection: &Connection) -> Rc<Self> {
-        let Entries { entries, method_indices, json } = shared.build_entries();
+        let (entries, method_indices) = shared.build_entries();
         let core = Rc::new(Self {
             share: shared.new_share(),
             shared: Arc::clone(shared),
             entries,
             method_indices,
-            json_methods: json,
             grpc_names: OnceCell::new(),
             grpc_compression: OnceCell::new(),
             interceptors: shared.interceptors.iter().map(|make| make()).collect(),
@@ -198,27 +194,17 @@ impl ServerCore {
         });
         let settings = &self.shared.settings;
         let mut machine = grpc::GrpcServer::new(settings.grpc(), Arc::clone(names), self.now());
-        if let Some(compression) = &settings.compression {
-            let of_methods = || compression.of_methods(&self.method_indices);
-            let compression = self.grpc_compression.get_or_init(of_methods);
+        if let Some(compression) = self.compression() {
             machine.set_compression(Arc::clone(compression));
         }
         machine
     }
 
-    /// Makes the machine of a connection that speaks JSON-RPC, with a text on each line.
-    pub(super) fn json_machine(&self) -> JsonMachine {
-        JsonMachine::of_lines(Rc::clone(&self.json_methods), self.json_config(), self.now())
-    }
-
-    fn json_config(&self) -> JsonConfig {
-        let native = &self.shared.settings.native;
-        JsonConfig {
-            text_max: native.settings.max_message as usize,
-            calls_max: self.shared.settings.in_flight_per_connection_max,
-            batch_max: BATCH_MAX_DEFAULT,
-            stall_timeout: limits::JSONRPC_STALL_TIMEOUT,
-        }
+    /// Which methods may have compressed messages, if any. The methods have the numbers of gRPC.
+    pub(super) fn compression(&self) -> Option<&Arc<ServerCompression>> {
+        let compression = self.shared.settings.compression.as_ref()?;
+        let of_methods = || compression.of_methods(&self.method_indices);
+        Some(self.grpc_compression.get_or_init(of_methods))
     }
 
     #[inline]

@@ -14,36 +14,64 @@ use bytes::Bytes;
 use ringway_net::Connection;
 use ringway_runtime::drop_each;
 use ringway_wire::native::{
-    Body, GoAwayCode, Gone, Outgoing, Piece, PlainRequest, Reply, RequestHead, ServerEvent, Side,
-    StreamId, Unserved,
+    Body, GoAwayCode, Gone, MetaWriter, Outgoing, Piece, PlainRequest, Reply, RequestHead,
+    ServerEvent, Side, StreamId, Unserved,
 };
 
 use super::connection::ServerConnection;
 use super::core::ServerCore;
+use super::direct_flow::DirectFlow;
+use super::drain_alarm::DrainAlarm;
 use super::machine::Machine;
-use crate::call::status::Code;
+use crate::call::status::{Code, Status};
 use crate::connection::driver::MESSAGE;
 
 /// The calls of one connection, by the slots of their streams.
 #[derive(Debug, Default)]
 pub(crate) struct DirectMachine {
-    slots: Vec<DirectSlot>,
+    pub(super) slots: Vec<DirectSlot>,
     free: Vec<u32>,
-    begun: VecDeque<(StreamId, DirectRequest)>,
+    /// What callers have said and the server has not heard.
+    pub(super) said: VecDeque<(StreamId, Said)>,
     cancelled: VecDeque<StreamId>,
+    /// Calls that were answered in place of their handlers, with the code.
+    pub(super) failed: VecDeque<(StreamId, Code)>,
+    /// Streams that may send again.
+    pub(super) writable: VecDeque<StreamId>,
+    /// Bytes of requests that no handler has taken, and of replies that no caller has.
+    pub(super) unread: usize,
+    pub(super) unsent: usize,
+    /// Whether a caller that waits for room may go on.
+    pub(super) has_news: bool,
+    pub(super) unserved: Unserved,
     /// Replies that nobody took.
-    discarded: Vec<Bytes>,
+    pub(super) discarded: Vec<Bytes>,
+}
+
+/// What a caller says of a call.
+#[derive(Debug)]
+pub(super) enum Said {
+    /// It begins; the message and the end are there where they came at once.
+    Begin {
+        head: RequestHead,
+        meta: Vec<u8>,
+        message: Option<Bytes>,
+        end: bool,
+    },
+    Message(Bytes),
+    End,
 }
 
 #[derive(Debug)]
-struct DirectSlot {
+pub(super) struct DirectSlot {
     /// The stream that uses it, or the next one that will.
-    stream: StreamId,
-    state: SlotState,
+    pub(super) stream: StreamId,
+    pub(super) state: SlotState,
+    pub(super) flow: DirectFlow,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum SlotState {
+pub(super) enum SlotState {
     Free,
     Running,
     Answered(DirectReply),
@@ -66,32 +94,53 @@ pub(super) struct DirectReply {
     pub(super) status: u8,
     pub(super) meta: Vec<u8>,
     pub(super) message: Bytes,
+    /// Metadata that the handler has sent before its reply.
+    pub(super) initial: Vec<u8>,
+}
+
+impl DirectReply {
+    /// The failure of a call that ends without its handler.
+    pub(super) fn failed(status: &Status) -> Self {
+        let mut meta = Vec::new();
+        status.write(&mut MetaWriter::new(&mut meta));
+        Self { status: status.code().number(), meta, ..Self::default() }
+    }
 }
 
 impl DirectMachine {
     fn begin(&mut self, request: DirectRequest) -> StreamId {
+        let DirectRequest { head, meta, message } = request;
+        self.begin_with(Said::Begin { head, meta, message: Some(message), end: true })
+    }
+
+    pub(super) fn begin_with(&mut self, begin: Said) -> StreamId {
         let slot = self.free.pop().unwrap_or_else(|| {
             let slot = self.slots.len() as u32;
             let stream = StreamId::new(slot, StreamId::GENERATION_FIRST);
-            self.slots.push(DirectSlot { stream, state: SlotState::Free });
+            let (state, flow) = (SlotState::Free, DirectFlow::default());
+            self.slots.push(DirectSlot { stream, state, flow });
             slot
         });
-        let DirectSlot { stream, state } = &mut self.slots[slot as usize];
+        let DirectSlot { stream, state, .. } = &mut self.slots[slot as usize];
         *state = SlotState::Running;
-        self.begun.push_back((*stream, request));
+        if let Said::Begin { message: Some(message), .. } = &begin {
+            self.unread += message.len();
+        }
+        self.said.push_back((*stream, begin));
         *stream
     }
 
-    fn slot(&mut self, stream: StreamId) -> Option<&mut DirectSlot> {
+    pub(super) fn slot(&mut self, stream: StreamId) -> Option<&mut DirectSlot> {
         let slot = self.slots.get_mut(stream.slot() as usize)?;
         (slot.stream == stream && slot.state != SlotState::Free).then_some(slot)
     }
 
     /// Takes the reply out; its slot is free then.
-    fn take_reply(&mut self, stream: StreamId) -> Option<DirectReply> {
+    pub(super) fn take_reply(&mut self, stream: StreamId) -> Option<DirectReply> {
         let slot = self.slot(stream)?;
         match std::mem::replace(&mut slot.state, SlotState::Free) {
-            SlotState::Answered(reply) => {
+            SlotState::Answered(mut reply) => {
+                reply.initial = slot.flow.initial.take().unwrap_or_default();
                 self.release(stream);
                 Some(reply)
             }
@@ -103,7 +152,7 @@ impl DirectMachine {
     }
 
     /// Nobody waits for this call any more.
-    fn give_up(&mut self, stream: StreamId) {
+    pub(super) fn give_up(&mut self, stream: StreamId) {
         let Some(slot) = self.slot(stream) else { return };
         match std::mem::replace(&mut slot.state, SlotState::Free) {
             SlotState::Answered(reply) => self.discarded.push(reply.message),
@@ -113,8 +162,28 @@ impl DirectMachine {
     }
 
     fn release(&mut self, stream: StreamId) {
+        self.clear_flow(stream);
         self.slots[stream.slot() as usize].stream = stream.next();
         self.free.push(stream.slot());
+    }
+
+    /// The next thing that a caller has said of a call that is not over.
+    fn next_said(&mut self) -> Option<(StreamId, Said)> {
+        loop {
+            let (stream, said) = self.said.pop_front()?;
+            let is_live = self.slot(stream).is_some_and(|slot| slot.state == SlotState::Running);
+            if let Said::Begin { message, .. } = &said {
+                self.unread -= message.as_ref().map_or(0, Bytes::len);
+                if !is_live {
+                    // A call that was over before it began never begins.
+                    self.cancelled.retain(|cancelled| *cancelled != stream);
+                    self.failed.retain(|(failed, _)| *failed != stream);
+                }
+            }
+            if is_live {
+                return Some((stream, said));
+            }
+        }
     }
 }
 
@@ -144,15 +213,24 @@ impl Machine for DirectMachine {
         _: &mut &'i [u8],
         _: Duration,
     ) -> Result<Option<ServerEvent<'i>>, Infallible> {
-        // A call that was given up before it began never begins.
-        while let Some((stream, request)) = self.begun.pop_front() {
-            if self.slot(stream).is_none() {
-                self.cancelled.retain(|cancelled| *cancelled != stream);
-                continue;
-            }
-            let DirectRequest { head, meta, message } = request;
-            let (meta, message) = (Piece::Owned(meta.into()), Some(Piece::Owned(message)));
-            return Ok(Some(ServerEvent::Request { stream, head, meta, message, end: true }));
+        if let Some((stream, said)) = self.next_said() {
+            let message = |message| Piece::Owned(message);
+            return Ok(Some(match said {
+                Said::Begin { head, meta, message: first, end } => {
+                    let (meta, message) = (Piece::Owned(meta.into()), first.map(message));
+                    ServerEvent::Request { stream, head, meta, message, end }
+                }
+                Said::Message(next) => {
+                    ServerEvent::Message { stream, message: message(next), end: false }
+                }
+                Said::End => ServerEvent::End { stream },
+            }));
+        }
+        if let Some((stream, code)) = self.failed.pop_front() {
+            return Ok(Some(ServerEvent::Failed { stream, code: code.number() }));
+        }
+        if let Some(stream) = self.writable.pop_front() {
+            return Ok(Some(ServerEvent::Writable { stream }));
         }
         Ok(self.cancelled.pop_front().map(|stream| ServerEvent::Cancelled {
             stream,
@@ -170,22 +248,23 @@ impl Machine for DirectMachine {
     }
 
     fn has_events(&self) -> bool {
-        !(self.begun.is_empty() && self.cancelled.is_empty())
+        let is_quiet = self.said.is_empty() && self.cancelled.is_empty();
+        !(is_quiet && self.failed.is_empty() && self.writable.is_empty())
     }
 
+    /// There is no output; this has the connection's task woken.
     fn has_output(&self) -> bool {
-        false
+        self.has_news
     }
 
     fn output_len(&self) -> usize {
         0
     }
 
-    /// Replies are counted where they are written: at the socket.
     fn kept_len(&self, side: Side) -> usize {
         match side {
-            Side::Unread => self.begun.iter().map(|(_, request)| request.message.len()).sum(),
-            Side::Unsent => 0,
+            Side::Unread => self.unread,
+            Side::Unsent => self.unsent,
         }
     }
 
@@ -194,15 +273,16 @@ impl Machine for DirectMachine {
     }
 
     fn unserved(&self) -> Unserved {
-        Unserved::default()
+        self.unserved
     }
 
-    fn failure(&self, _: StreamId) -> Option<u8> {
-        None
+    fn failure(&self, stream: StreamId) -> Option<u8> {
+        let failed = self.failed.iter().find(|(of, _)| *of == stream);
+        failed.map(|(_, code)| code.number())
     }
 
-    fn has_room(&self, _: StreamId) -> bool {
-        false
+    fn has_room(&self, stream: StreamId) -> bool {
+        self.may_send(stream)
     }
 
     fn poll_timeout(&self) -> Option<Duration> {
@@ -217,36 +297,47 @@ impl Machine for DirectMachine {
             Some(Body::Shared(bytes)) => bytes,
         };
         let meta = reply.meta.to_vec();
-        slot.state = SlotState::Answered(DirectReply { status: reply.status, meta, message });
+        let initial = Vec::new();
+        slot.state =
+            SlotState::Answered(DirectReply { status: reply.status, meta, message, initial });
         Some(reply.status)
     }
 
-    /// Only unary calls come here, which have no streams.
-    fn send(&mut self, _: StreamId, _: &[u8], _: Body<'_>) -> Result<bool, Gone> {
-        Err(Gone)
+    fn send(&mut self, stream: StreamId, meta: &[u8], message: Body<'_>) -> Result<bool, Gone> {
+        self.send_reply(stream, meta, message)
     }
 
-    fn send_initial(&mut self, _: StreamId, _: &[u8]) -> Result<(), Gone> {
+    fn send_initial(&mut self, stream: StreamId, meta: &[u8]) -> Result<(), Gone> {
+        self.slot(stream).ok_or(Gone)?.flow.initial = Some(meta.to_vec());
         Ok(())
     }
 
+    /// Whoever makes a call that takes one message has waited for it.
     fn await_rest(&mut self, _: StreamId, _: RequestHead, _: &[u8], _: Option<&[u8]>) {}
 
-    fn taken(&mut self, _: StreamId, _: usize) {}
-
-    fn ignore(&mut self, _: StreamId) {}
-
-    fn largest_len(&mut self, _: Side) -> usize {
-        0
+    fn taken(&mut self, stream: StreamId, messages: usize) {
+        self.take_messages(stream, messages);
     }
 
-    fn end_largest(&mut self, _: Side) -> bool {
-        false
+    fn ignore(&mut self, stream: StreamId) {
+        self.ignore_messages(stream);
+    }
+
+    fn largest_len(&mut self, side: Side) -> usize {
+        self.largest(side).map_or(0, |(len, _)| len)
+    }
+
+    fn end_largest(&mut self, side: Side) -> bool {
+        let Some((_, stream)) = self.largest(side) else { return false };
+        let text = "the server is short of memory and ended the call that held the most";
+        self.fail(stream, &Status::resource_exhausted(text));
+        true
     }
 
     fn drop_spare(&mut self) {}
 
     fn discard_output(&mut self) {
+        self.discard_replies();
         let states = self.slots.iter_mut().map(|slot| &mut slot.state);
         self.discarded.extend(states.filter_map(|state| match state {
             SlotState::Answered(reply) => Some(std::mem::take(&mut reply.message)),
@@ -283,7 +374,12 @@ impl DirectCalls {
     /// Makes a call, which begins when the future is first polled and is cancelled with it.
     pub(super) fn call(&self, request: DirectRequest) -> DirectCall {
         let stream = self.0.machine().begin(request);
-        DirectCall { connection: Rc::clone(&self.0), stream, is_done: false }
+        DirectCall::new(Rc::clone(&self.0), stream)
+    }
+
+    /// The connection that makes the calls.
+    pub(super) fn connection(&self) -> &Rc<ServerConnection<DirectMachine>> {
+        &self.0
     }
 }
 
@@ -297,20 +393,24 @@ impl Drop for DirectCalls {
 pub(super) struct DirectCall {
     connection: Rc<ServerConnection<DirectMachine>>,
     stream: StreamId,
+    drain: DrainAlarm,
     is_done: bool,
+}
+
+impl DirectCall {
+    fn new(connection: Rc<ServerConnection<DirectMachine>>, stream: StreamId) -> Self {
+        Self { connection, stream, drain: DrainAlarm::default(), is_done: false }
+    }
 }
 
 impl Future for DirectCall {
     type Output = DirectReply;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<DirectReply> {
-        let connection = &self.connection;
-        connection.begin_turn(cx.waker());
-        connection.begin_deferred();
-        take_events(connection);
-        connection.settle();
-        connection.end_turn();
-        let reply = connection.machine().take_reply(self.stream);
+        let Self { connection, stream, drain, .. } = &mut *self;
+        drain.poll(connection, *stream, cx);
+        take_turn(connection, cx);
+        let reply = connection.machine().take_reply(*stream);
         let ended = || DirectReply { status: Code::Unavailable.number(), ..DirectReply::default() };
         match reply.or_else(|| self.connection.is_ended().then(ended)) {
             Some(reply) => {
@@ -332,7 +432,21 @@ impl Drop for DirectCall {
     }
 }
 
-fn take_events(connection: &Rc<ServerConnection<DirectMachine>>) {
+/// Has the server hear what was said, and runs what that begins.
+pub(super) fn take_turn(connection: &Rc<ServerConnection<DirectMachine>>, cx: &mut Context<'_>) {
+    connection.machine().has_news = false;
+    connection.begin_turn(cx.waker());
+    connection.begin_deferred();
+    take_events(connection);
+    connection.settle();
+    connection.end_turn();
+    drop_each(MESSAGE, connection.take_discarded());
+    if connection.has_deferred() {
+        cx.waker().wake_by_ref(); // the other tasks of the core come first
+    }
+}
+
+pub(super) fn take_events(connection: &Rc<ServerConnection<DirectMachine>>) {
     if connection.has_events() {
         let Ok(()) = connection.take_in(None);
     }

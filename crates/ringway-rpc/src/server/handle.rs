@@ -52,7 +52,7 @@ impl ServerHandle {
         self.net.wait()
     }
 
-    /// Waits until the server has ended; works in a task of any runtime. It does not ask the server to
+    /// QueuedGuard until the server has ended; works in a task of any runtime. It does not ask the server to
     /// end.
     ///
     /// ```
@@ -114,9 +114,7 @@ impl ServerHandle {
         self.net.cores()
     }
 
-    /// Whether the server has been asked to end, even while its
-    /// [`drain_delay`](crate::Server::drain_delay) keeps it serving. Handlers are told [when that is
-    /// over](crate::Context::is_draining).
+    /// Whether the server has been asked to end.
     pub fn is_draining(&self) -> bool {
         self.net.is_draining()
     }

@@ -7,9 +7,9 @@ use ringway_http::http::{Method, StatusCode};
 use ringway_http::{HttpLimits, Request, Response, http, text};
 use ringway_net::{Connection, Result, View};
 
-use super::connect;
 use super::core::ServerCore;
 use super::direct::DirectCalls;
+use super::web;
 use crate::builtin::health::{Health, Serving};
 
 /// Serves a connection that speaks HTTP/1.1.
@@ -21,10 +21,10 @@ pub(super) async fn serve(core: Rc<ServerCore>, connection: Connection, first: V
     ringway_http::serve_connection(connection, Some(first), limits, respond).await
 }
 
-async fn respond(core: &ServerCore, calls: &DirectCalls, request: Request) -> Response {
+async fn respond(core: &Rc<ServerCore>, calls: &DirectCalls, request: Request) -> Response {
     let path = request.uri().path();
     if let Some(method_index) = core.method_index(path.strip_prefix('/').unwrap_or(path)) {
-        return connect::call(core, calls, method_index, request).await;
+        return web::call(core, calls, method_index, request).await;
     }
     let side_doors = core.shared().side_doors();
     match (request.method(), path) {

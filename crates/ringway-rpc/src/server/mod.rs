@@ -15,13 +15,15 @@ mod call_times;
 mod calls;
 mod compression;
 mod concurrency_limit;
-mod connect;
 mod connection;
 mod connections;
 mod core;
 mod core_connection;
 mod direct;
+mod direct_flow;
+mod direct_stream;
 mod dispatch;
+mod drain_alarm;
 mod driver;
 mod first_bytes;
 mod handle;
@@ -29,7 +31,6 @@ mod http;
 mod intercepted;
 mod interceptor;
 mod json_forms;
-mod jsonrpc;
 mod log;
 mod machine;
 mod method_entry;
@@ -52,6 +53,7 @@ mod streams;
 mod test_server;
 mod timed_batch;
 mod waiting;
+mod web;
 
 #[cfg(test)]
 pub(crate) mod simulated;
@@ -190,8 +192,9 @@ impl Server {
     }
 
     /// Sets certificate and key of the `tls://` addresses. If `tls` names no ALPN protocols, the server
-    /// offers `h2` for gRPC, `ringway/1` for the native protocol and `http/1.1`.
+    /// offers `h2` for gRPC and `ringway/1` for the native protocol.
     pub fn tls(self, tls: ServerTls) -> Self {
+        let tls = if tls.has_alpn() { tls } else { tls.alpn(ALPN) };
         self.net(|net| net.tls(tls))
     }
 
@@ -200,8 +203,7 @@ impl Server {
         self.net(|net| net.on_ready(ready))
     }
 
-    /// Changes the other settings of cores, connections and sockets. TLS that is set here offers the same
-    /// protocols as [with `tls`](Self::tls). A hook that is set here with
+    /// Changes the other settings of cores, connections and sockets. A hook that is set here with
     /// [`on_shutdown`] runs after the health of all services has become NOT_SERVING.
     ///
     /// [`on_shutdown`]: ringway_net::Server::on_shutdown
@@ -448,7 +450,6 @@ impl Server {
         if let Some(compression) = &settings.compression {
             compression.check(|name| names.contains(name)).map_err(Error::other)?;
         }
-        let net = offer_protocols(net);
         settings.drain_timeout = net.drains_within();
         // The machines end calls at the drain timeout; the sockets need a little longer to send that.
         let net = net.drain_timeout(settings.drain_timeout.saturating_add(limits::DRAIN_GRACE));
@@ -457,14 +458,6 @@ impl Server {
             ServerShared::new(settings, services, reflection, interceptors, side_doors);
         shared.metrics = metrics;
         Ok((net, Arc::new(shared)))
-    }
-}
-
-/// Names the protocols served here to TLS clients, unless the program has named some.
-fn offer_protocols(net: ringway_net::Server) -> ringway_net::Server {
-    match net.tls_settings().filter(|tls| !tls.has_alpn()).cloned() {
-        Some(tls) => net.tls(tls.alpn(ALPN)),
-        None => net,
     }
 }
 

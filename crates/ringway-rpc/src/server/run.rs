@@ -78,14 +78,11 @@ impl<M: Machine> ServerConnection<M> {
         };
         entry.counters().started(message.as_ref().map_or(0, |message| message.len()));
         let admitted = Admitted { method_index, stream, times };
-        let is_json = M::SPEAKS_JSON;
         if takes_one_message(method.kind) {
             let held = entry.is_held().then(|| core.hold(method_index));
-            let stream = carried;
-            self.begin(admitted, Begin { context, message, stream, held, is_json });
+            self.begin(admitted, Begin { context, message, stream: carried, held });
         } else {
-            let (stream, held) = (carried, None);
-            self.defer(admitted, Begin { context, message: None, stream, held, is_json });
+            self.defer(admitted, Begin { context, message: None, stream: carried, held: None });
         }
     }
 

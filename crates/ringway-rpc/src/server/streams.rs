@@ -85,6 +85,9 @@ impl<M: Machine> Carrier for ServerConnection<M> {
         if let Some(stream) = stream {
             self.machine().ignore(stream);
             self.update_usage();
+            if self.machine().has_output() {
+                self.wake(); // whoever waited for the reader
+            }
         }
         self.streams().drop_reader(key);
         self.leave_registry();

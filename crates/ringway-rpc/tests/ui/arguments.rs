@@ -14,8 +14,7 @@ trait Market {
         fills: Sink<String>,
     ) -> Result<(), Status>;
     async fn two_sinks_alone(&self, a: Sink<String>, b: Sink<String>) -> Result<(), Status>;
-    async fn behind_a_stream(&self, a: Streaming<String>, price: u64) -> Result<String, Status>;
-    async fn without_names(&self, _: String, _: u64) -> Result<String, Status>;
+    async fn two_requests(&self, symbol: String, price: u64) -> Result<String, Status>;
     async fn two_streams(
         &self,
         orders: Streaming<String>,

@@ -11,7 +11,6 @@ mod holdups;
 mod load;
 mod overload;
 mod storms;
-mod unread;
 mod work;
 
 use std::time::Duration;

@@ -233,8 +233,7 @@ impl Context {
         .await
     }
 
-    /// Whether the server has stopped serving new calls: it was asked to stop, and its
-    /// [`drain_delay`](crate::Server::drain_delay) is over.
+    /// Whether the server has stopped serving new calls.
     pub fn is_draining(&self) -> bool {
         self.0.begun.site.drain.has_begun()
     }

@@ -1,0 +1,93 @@
+//! A call of framed messages: what its client sends goes to the handler, and what the handler says comes
+//! back, both at once where the client can do that.
+
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use ringway_http::Request;
+use ringway_runtime::{now, timeout};
+
+use super::coder::Coder;
+use super::envelopes::Envelopes;
+use super::protocol::{CompressionFields, Framed};
+use super::request::{CallStart, too_late};
+use crate::call::status::Status;
+use crate::limits;
+use crate::server::core::ServerCore;
+use crate::server::direct::DirectCalls;
+use crate::server::direct_stream::{DirectEvent, DirectStream, DirectUpload};
+use crate::server::dispatch::takes_one_message;
+
+/// A call under way, with the rest of its request.
+pub(super) struct Exchange {
+    call: DirectStream,
+    upload: Option<Upload>,
+}
+
+type Upload = Pin<Box<dyn Future<Output = Result<(), Status>>>>;
+
+impl Exchange {
+    /// Begins the call of a request. A method that takes one message begins when that is there.
+    ///
+    /// # Errors
+    /// When the request is no call of the method.
+    pub(super) async fn begin(
+        core: &Rc<ServerCore>,
+        calls: &DirectCalls,
+        method_index: usize,
+        framed: Framed,
+        request: Request,
+    ) -> Result<(Self, Rc<Coder>), Status> {
+        let (headers, fields) = (request.headers(), CompressionFields::of(framed.framing));
+        let start = CallStart::read(headers, method_index)?;
+        let coder = Rc::new(Coder::new(core, method_index, framed.label, headers, fields)?);
+        let (codec, message_max) = (coder.codec(Some(framed.framing)), coder.message_bytes_max());
+        let body = request.into_body().endless(limits::WEB_STREAM_SILENCE);
+        let envelopes = Envelopes::new(framed.framing, body, message_max);
+        if !takes_one_message(core.entry(method_index).method().kind) {
+            let (head, meta) = start.begin(codec, std::time::Duration::ZERO)?;
+            let call = calls.open_stream(head, meta, None);
+            let upload = Box::pin(upload(envelopes, Rc::clone(&coder), call.upload()));
+            return Ok((Self { call, upload: Some(upload) }, coder));
+        }
+        let began = now();
+        let message = match start.timeout() {
+            None => envelopes.single().await?,
+            Some(left) => {
+                timeout(left, envelopes.single()).await.map_err(|_elapsed| too_late())??
+            }
+        };
+        let message = coder.decode(message.is_compressed, message.bytes.into_bytes())?;
+        let (head, meta) = start.begin(codec, now().saturating_duration_since(began))?;
+        Ok((Self { call: calls.open_stream(head, meta, Some(message)), upload: None }, coder))
+    }
+
+    /// The next event of the call; none follows its end.
+    pub(super) fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<DirectEvent> {
+        if let Some(upload) = &mut self.upload
+            && let Poll::Ready(outcome) = upload.as_mut().poll(cx)
+        {
+            self.upload = None;
+            if let Err(status) = outcome {
+                self.call.fail(&status);
+            }
+        }
+        self.call.poll_event(cx)
+    }
+}
+
+/// Sends the messages of a request to their handler, no faster than it takes them.
+async fn upload(
+    mut envelopes: Envelopes,
+    coder: Rc<Coder>,
+    call: DirectUpload,
+) -> Result<(), Status> {
+    loop {
+        call.ready().await;
+        let Some(message) = envelopes.next().await? else { break };
+        call.push(coder.decode(message.is_compressed, message.bytes.into_bytes())?);
+    }
+    call.end();
+    Ok(())
+}
