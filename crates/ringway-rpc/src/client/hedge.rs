@@ -247,3 +247,23 @@ fn is_answer(outcome: &CallOutcome) -> bool {
     };
     outcome.as_ref().err().is_none_or(|status| !may_differ(status))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_that_was_never_sent_is_no_answer_while_the_other_runs() {
+        let failed = |status: Status| is_answer(&Err(status));
+        for never_sent in [
+            Status::deadline_exceeded("no connection had room before the deadline"),
+            Status::cancelled("the client was dropped before its call was sent"),
+            Status::resource_exhausted("the metadata is longer than the server takes"),
+        ] {
+            assert!(!failed(never_sent.clone().not_executed()), "{never_sent}");
+        }
+        assert!(failed(Status::deadline_exceeded("the server had no time left")));
+        assert!(failed(Status::cancelled("as the handler says")) && failed(Status::not_found("")));
+        assert!(!failed(Status::unavailable("the connection was lost")));
+    }
+}

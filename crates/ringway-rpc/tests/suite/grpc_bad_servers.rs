@@ -70,6 +70,18 @@ impl Peer {
         }
     }
 
+    /// Waits until the client has taken in all that was sent. No request comes meanwhile.
+    fn all_is_heard(&mut self) -> Option<()> {
+        self.write(&frame(PING, 0, 0, b"all of i"));
+        loop {
+            match self.frame()? {
+                (PING, 0, _) => return Some(()),
+                (HEADERS, ..) => panic!("a request beyond the limit"),
+                _ => {}
+            }
+        }
+    }
+
     /// Answers a request with a message.
     fn reply(&mut self, stream: u32) {
         let fields = [(":status", "200"), ("content-type", "application/grpc")];
@@ -434,4 +446,44 @@ fn a_server_that_takes_few_streams_gets_more_connections_and_no_more_streams() {
     assert_eq!(server.connections.load(Ordering::SeqCst), CONNECTIONS);
     assert_eq!(server.most.load(Ordering::SeqCst), 2);
     assert_eq!(server.held.load(Ordering::SeqCst), 60);
+}
+
+/// Lowers and raises its limit of streams while calls run, no more often than clients bear.
+fn changes_its_limit(mut peer: Peer) -> Option<()> {
+    peer.settings(4);
+    for _ in 0..6 {
+        let four = [peer.request()?, peer.request()?, peer.request()?, peer.request()?];
+        peer.settings(1);
+        peer.all_is_heard()?;
+        four.into_iter().for_each(|stream| peer.reply(stream));
+        for _ in 0..3 {
+            let alone = peer.request()?;
+            peer.all_is_heard()?;
+            peer.reply(alone);
+        }
+        let last = peer.request()?;
+        peer.settings(4);
+        let more = [peer.request()?, peer.request()?, peer.request()?];
+        peer.all_is_heard()?;
+        more.into_iter().chain([last]).for_each(|stream| peer.reply(stream));
+    }
+    while let Some(stream) = peer.request() {
+        peer.reply(stream);
+    }
+    Some(())
+}
+
+#[test]
+fn a_server_that_lowers_and_raises_its_limit_gets_no_more_streams_and_no_fewer() {
+    let address = listen(|peer| _ = changes_its_limit(peer));
+    let test = async move {
+        let client = Client::builder().address(&*address).connections_max(1).build()?;
+        let call = || spawn(client.unary(&SAY, RAW, RAW, Bytes::new()));
+        for call in (0..6 * 8 + 50).map(|_| call()).collect::<Vec<_>>() {
+            assert_eq!(call.await.expect("no panic")?, "!");
+        }
+        Ok::<_, Status>(())
+    };
+    let outcome = block_on(timeout(LIMIT, test)).expect("a core").expect("no hang");
+    outcome.expect("success");
 }
