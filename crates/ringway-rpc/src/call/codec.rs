@@ -4,6 +4,7 @@ use std::any::TypeId;
 use std::fmt;
 
 use bytes::Bytes;
+use ringway_runtime::drop_contained;
 use ringway_wire::native::Piece;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,6 +20,9 @@ pub(crate) const PROTOBUF: u8 = 1;
 pub(crate) const JSON: u8 = 2;
 /// From here up by agreement of both ends.
 pub(crate) const BY_AGREEMENT: u8 = 128;
+
+/// Whose panic is logged when a message is dropped that has been encoded.
+const MESSAGE: &str = "a message that was sent";
 
 /// Encoding and decoding of messages of type `T`.
 ///
@@ -111,6 +115,7 @@ impl<T: prost::Message + Default> Codec<T> {
             id: PROTOBUF,
             encode: |message, out| {
                 message.encode(out).expect("a vector has room");
+                drop_contained(MESSAGE, message);
                 Ok(None)
             },
             decode: |piece| {
@@ -129,11 +134,16 @@ impl<T: Serialize + DeserializeOwned> Codec<T> {
     pub const fn json() -> Self {
         Self {
             id: JSON,
-            encode: |message, out| match serde_json::to_writer(out, &message) {
-                Ok(()) => Ok(None),
-                Err(error) => {
-                    let text = format!("the {} cannot be written as JSON: {error}", short::<T>());
-                    Err(Status::internal(text).with_source(error))
+            encode: |message, out| {
+                let written = serde_json::to_writer(out, &message);
+                drop_contained(MESSAGE, message);
+                match written {
+                    Ok(()) => Ok(None),
+                    Err(error) => {
+                        let name = short::<T>();
+                        let text = format!("the {name} cannot be written as JSON: {error}");
+                        Err(Status::internal(text).with_source(error))
+                    }
                 }
             },
             decode: |piece| {
@@ -302,6 +312,38 @@ mod tests {
         assert_eq!(got.as_ptr(), sent.as_ptr());
         let whole = (codec_of!(Bytes).encode)(sent.clone(), &mut Vec::new()).expect("bytes");
         assert_eq!(whole.expect("handed over").as_ptr(), sent.as_ptr());
+    }
+
+    /// Its destructor panics.
+    #[derive(Serialize, Deserialize)]
+    struct Bitter {
+        x: i32,
+    }
+
+    impl Drop for Bitter {
+        fn drop(&mut self) {
+            panic!("as destructors may");
+        }
+    }
+
+    #[derive(prost::Message)]
+    struct BitterToo {
+        #[prost(uint32, tag = "1")]
+        value: u32,
+    }
+
+    impl Drop for BitterToo {
+        fn drop(&mut self) {
+            assert_eq!(self.value, 0, "as destructors may");
+        }
+    }
+
+    #[test]
+    fn a_message_whose_destructor_panics_is_encoded_all_the_same() {
+        let mut out = Vec::new();
+        (codec_of!(Bitter).encode)(Bitter { x: 1 }, &mut out).expect("it is encoded");
+        (codec_of!(BitterToo).encode)(BitterToo { value: 3 }, &mut out).expect("it is encoded");
+        assert_eq!(out, b"{\"x\":1}\x08\x03");
     }
 
     #[test]
