@@ -280,6 +280,10 @@ pub(crate) const DIRECT_MESSAGE_COST: usize = 32;
 /// Bytes of replies over HTTP that are gathered into one chunk: some system calls' worth.
 pub(crate) const WEB_CHUNK_BYTES: usize = 64 * 1024;
 
+/// How long browsers may keep the answer to a preflight, unless the program says otherwise: Chromium's
+/// own bound.
+pub(crate) const CORS_MAX_AGE: Duration = Duration::from_secs(7_200);
+
 /// How long a client may send nothing in a stream of requests over HTTP/1.1, which has no ping.
 pub(crate) const WEB_STREAM_SILENCE: Duration = Duration::from_secs(300);
 

@@ -19,6 +19,7 @@ mod connection;
 mod connections;
 mod core;
 mod core_connection;
+mod cors;
 mod direct;
 mod direct_flow;
 mod direct_stream;
@@ -66,6 +67,7 @@ use ringway_http::Router;
 use ringway_net::{Address, Backend, Error, Result, ServerTls, ToAddresses};
 
 pub use compression::Compression;
+pub use cors::Cors;
 pub use handle::ServerHandle;
 pub use intercepted::Intercepted;
 pub use interceptor::{Next, Reply};
@@ -76,7 +78,7 @@ use self::interceptor::MakeIntercept;
 use self::protocols::{ALPN, serve_with};
 use self::settings::Settings;
 use self::shared::ServerShared;
-use self::side_doors::SideDoors;
+use self::side_doors::{HttpSettings, SideDoors};
 use crate::builtin::grpc_reflection::GrpcReflection;
 use crate::builtin::health::{Health, HealthService};
 use crate::builtin::reflection::ReflectionService;
@@ -107,8 +109,7 @@ pub struct Server {
     interceptors: Vec<MakeIntercept>,
     health: Health,
     metrics: Metrics,
-    /// What is answered over HTTP beside calls.
-    routes: Option<Router>,
+    http: HttpSettings,
 }
 
 impl Server {
@@ -137,7 +138,7 @@ impl Server {
             interceptors: Vec::new(),
             health,
             metrics: Metrics::new(),
-            routes: None,
+            http: HttpSettings::default(),
         })
     }
 
@@ -379,7 +380,13 @@ impl Server {
     /// Answers other HTTP/1.1 requests on the server's port, such as pages and webhooks. Calls, `/metrics`,
     /// `/healthz` and `/readyz` are always served, and `routes` cannot replace them.
     pub fn http_routes(mut self, routes: Router) -> Self {
-        self.routes = Some(routes);
+        self.http.routes = Some(routes);
+        self
+    }
+
+    /// Lets pages of other origins call the server over HTTP. Without this setting they are refused.
+    pub fn cors(mut self, cors: Cors) -> Self {
+        self.http.cors = Some(cors);
         self
     }
 
@@ -431,7 +438,7 @@ impl Server {
     }
 
     fn prepare(self) -> Result<(ringway_net::Server, Arc<ServerShared>)> {
-        let Self { net, mut settings, mut services, interceptors, health, metrics, routes } = self;
+        let Self { net, mut settings, mut services, interceptors, health, metrics, http } = self;
         settings.check().map_err(Error::other)?;
         let reflection = ReflectionService::default();
         services.push(Box::new(HealthService::new(&health)));
@@ -453,7 +460,7 @@ impl Server {
         settings.drain_timeout = net.drains_within();
         // The machines end calls at the drain timeout; the sockets need a little longer to send that.
         let net = net.drain_timeout(settings.drain_timeout.saturating_add(limits::DRAIN_GRACE));
-        let side_doors = SideDoors { health, routes };
+        let side_doors = SideDoors::new(health, http).map_err(Error::other)?;
         let mut shared =
             ServerShared::new(settings, services, reflection, interceptors, side_doors);
         shared.metrics = metrics;

@@ -2,12 +2,31 @@
 
 use ringway_http::Router;
 
+use super::cors::{Cors, CorsFields};
 use crate::builtin::health::Health;
 
-/// The state behind the side doors of a server.
-#[derive(Debug)]
-pub(crate) struct SideDoors {
-    pub(super) health: Health,
+/// The settings of HTTP, as the program has made them.
+#[derive(Debug, Default)]
+pub(super) struct HttpSettings {
     /// The program's own routes.
     pub(super) routes: Option<Router>,
+    pub(super) cors: Option<Cors>,
+}
+
+/// The state behind the side doors of a server.
+#[derive(Debug, Default)]
+pub(crate) struct SideDoors {
+    pub(super) health: Health,
+    pub(super) routes: Option<Router>,
+    /// The pages of other origins that may make calls.
+    pub(super) cors: Option<CorsFields>,
+}
+
+impl SideDoors {
+    /// Checks the settings.
+    pub(super) fn new(health: Health, settings: HttpSettings) -> Result<Self, String> {
+        let HttpSettings { routes, cors } = settings;
+        let cors = cors.as_ref().map(Cors::compile).transpose()?;
+        Ok(Self { health, routes, cors })
+    }
 }

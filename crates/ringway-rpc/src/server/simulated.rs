@@ -32,7 +32,6 @@ use super::protocols::serve_with;
 use super::settings::Settings;
 use super::shared::ServerShared;
 use super::side_doors::SideDoors;
-use crate::builtin::health::Health;
 use crate::builtin::reflection::ReflectionService;
 use crate::service::Service;
 
@@ -54,7 +53,7 @@ impl SimServer {
     ) -> Rc<Self> {
         let services: Vec<Box<dyn Service>> = vec![Box::new(service)];
         let reflection = ReflectionService::default();
-        let side_doors = SideDoors { health: Health::default(), routes: None };
+        let side_doors = SideDoors::default();
         let shared = ServerShared::new(settings, services, reflection, interceptors, side_doors);
         Rc::new(Self { shared: Arc::new(shared), core: Cell::new(None) })
     }

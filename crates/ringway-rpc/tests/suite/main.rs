@@ -13,6 +13,7 @@ mod client_unary;
 mod client_wrong_servers;
 mod connect_streams;
 mod context;
+mod cors;
 mod distant_stream;
 mod drain_under_load;
 mod executed_once;

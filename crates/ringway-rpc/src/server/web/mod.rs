@@ -11,6 +11,7 @@ mod exchange;
 mod failure;
 mod fields;
 mod frames;
+mod origin;
 mod protocol;
 mod refusal;
 mod replies;
@@ -21,9 +22,9 @@ use std::rc::Rc;
 
 use ringway_http::http::Method as Verb;
 use ringway_http::http::StatusCode;
-use ringway_http::http::header::{HOST, HeaderMap, HeaderValue, ORIGIN};
 use ringway_http::{PeerWatch, Request, Response};
 
+use self::origin::{Page, allow, is_preflight, preflight, vary};
 use self::protocol::Spoken;
 use self::refusal::Refusal;
 use super::core::ServerCore;
@@ -37,10 +38,28 @@ pub(super) async fn call(
     method_index: usize,
     request: Request,
 ) -> Response {
-    match call_by(core, calls, method_index, request).await {
-        Ok(response) => response,
-        Err(refusal) => refusal.into(),
+    let cors = core.shared().side_doors().cors.as_ref();
+    let page = Page::of(request.headers(), cors);
+    let mut response = match &page {
+        Page::Foreign => {
+            let message = "a page of another origin may not call this server";
+            Refusal::plain(StatusCode::FORBIDDEN, message).into()
+        }
+        Page::Allowed(origin) if is_preflight(&request) => match cors {
+            Some(cors) => preflight(request.headers(), origin.clone(), cors),
+            None => Refusal::verb("POST").into(),
+        },
+        Page::Own | Page::Allowed(_) => {
+            call_by(core, calls, method_index, request).await.unwrap_or_else(Response::from)
+        }
+    };
+    if let Some(cors) = cors {
+        vary(&mut response);
+        if let Page::Allowed(origin) = page {
+            allow(&mut response, origin, cors);
+        }
     }
+    response
 }
 
 async fn call_by(
@@ -50,10 +69,6 @@ async fn call_by(
     request: Request,
 ) -> Result<Response, Refusal> {
     let method = core.entry(method_index).method();
-    if is_foreign_page(request.headers()) {
-        let message = "a page of another origin may not call this server";
-        return Err(Refusal::plain(StatusCode::FORBIDDEN, message));
-    }
     let is_unary = method.kind == Kind::Unary;
     if is_unary && method.has_no_side_effects() {
         match *request.method() {
@@ -76,35 +91,5 @@ async fn call_by(
             Ok(replies::call(core, calls, method_index, framed, request).await)
         }
         _ => Err(Refusal::media_type()),
-    }
-}
-
-/// Browsers say from which page a request comes. Others say nothing, or what they like.
-fn is_foreign_page(headers: &HeaderMap) -> bool {
-    let Some(origin) = headers.get(ORIGIN) else { return false };
-    let own = headers.get(HOST).map(HeaderValue::as_bytes);
-    let authority = origin.as_bytes().splitn(3, |byte| *byte == b'/').nth(2);
-    authority.is_none() || authority != own
-}
-
-#[cfg(test)]
-mod tests {
-    use ringway_http::http::header::HeaderName;
-
-    use super::*;
-
-    #[test]
-    fn a_page_of_another_origin_is_told_from_our_own_and_from_no_page() {
-        let field = |&(name, value): &(&'static str, &'static str)| {
-            (HeaderName::from_static(name), HeaderValue::from_static(value))
-        };
-        let is_foreign = |fields: &[(&'static str, &'static str)]| {
-            is_foreign_page(&fields.iter().map(field).collect())
-        };
-        assert!(!is_foreign(&[("host", "a:1")]));
-        assert!(!is_foreign(&[("host", "a:1"), ("origin", "http://a:1")]));
-        assert!(is_foreign(&[("host", "a:1"), ("origin", "http://b:1")]));
-        assert!(is_foreign(&[("host", "a:1"), ("origin", "http://a:2")]));
-        assert!(is_foreign(&[("host", "a:1"), ("origin", "null")]));
     }
 }

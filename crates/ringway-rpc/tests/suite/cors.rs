@@ -1,0 +1,113 @@
+//! Calls of pages from other origins.
+
+use std::time::Duration;
+
+use ringway_rpc::{Cors, Server, ServerHandle};
+
+use crate::support::end;
+use crate::support::web_caller::{Answer, ask, frame, head, post};
+use crate::support::web_service::{Reports, start};
+
+const PAGE: &str = "https://app.example";
+const JSON: &str = "content-type: application/json\r\n";
+
+fn call(handle: &ServerHandle, method: &str, origin: &str, fields: &str, body: &str) -> Answer {
+    let fields = format!("{fields}origin: {origin}\r\n");
+    ask(handle, post(&format!("/web.v1.Web/{method}"), &fields, body))
+}
+
+fn preflight(handle: &ServerHandle, origin: &str, fields: &str) -> Answer {
+    let fields = format!("origin: {origin}\r\naccess-control-request-method: POST\r\n{fields}");
+    ask(handle, head("OPTIONS", "/web.v1.Web/Put", &fields))
+}
+
+fn calls(handle: &ServerHandle) -> u64 {
+    handle.metrics().methods.iter().map(|method| method.started).sum()
+}
+
+#[test]
+fn without_a_setting_no_page_of_another_origin_reaches_a_handler() {
+    let handle = start(Reports::default(), |server| server);
+    for origin in [PAGE, "null", "http://here:81", "https://here.example"] {
+        let web = "content-type: application/grpc-web+json\r\n";
+        let stream = "content-type: application/connect+json\r\n";
+        let message = String::from_utf8(frame(0, "1")).expect("ASCII");
+        for answer in [
+            call(&handle, "Put", origin, JSON, "\"x\""),
+            call(&handle, "Put", origin, web, &message),
+            call(&handle, "Count", origin, stream, &message),
+            ask(&handle, head("GET", "/web.v1.Web/Look?a", &format!("origin: {origin}\r\n"))),
+            preflight(&handle, origin, ""),
+        ] {
+            assert_eq!(answer.status, 403, "{origin}: {answer:?}");
+            assert_eq!(answer.field("access-control-allow-origin"), None);
+        }
+    }
+    // What a form or a script may send to any origin without being asked is no call.
+    for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"] {
+        let fields = format!("content-type: {kind}\r\n");
+        let answer = ask(&handle, post("/web.v1.Web/Put", &fields, "\"x\""));
+        assert_eq!(answer.status, 415);
+    }
+    assert_eq!(calls(&handle), 0);
+    assert_eq!(call(&handle, "Put", "http://here", JSON, "\"x\"").text(), "\"x\"");
+    end(handle);
+}
+
+#[test]
+fn a_page_that_is_allowed_is_told_what_it_may_send_and_read() {
+    let cors = Cors::of_origins([PAGE, "http://localhost:8080"])
+        .allow_headers(["authorization"])
+        .expose_headers(["trailer-cost"])
+        .max_age(Duration::from_secs(60));
+    let handle = start(Reports::default(), |server| server.cors(cors));
+    let asked = preflight(&handle, PAGE, "access-control-request-headers: content-type\r\n");
+    assert_eq!((asked.status, asked.body.len()), (204, 0));
+    assert_eq!(asked.field("access-control-allow-origin"), Some(PAGE));
+    assert_eq!(asked.field("access-control-allow-methods"), Some("get, post"));
+    assert_eq!(asked.field("access-control-max-age"), Some("60"));
+    assert_eq!(asked.field("access-control-allow-credentials"), None);
+    let headers = asked.field("access-control-allow-headers").expect("a list");
+    for name in ["content-type", "connect-timeout-ms", "x-grpc-web", "authorization"] {
+        assert!(headers.split(", ").any(|allowed| allowed == name), "{name} is not in {headers}");
+    }
+    assert_eq!(calls(&handle), 0, "a question is no call");
+    let private = "access-control-request-private-network: true\r\n";
+    let private = preflight(&handle, PAGE, private);
+    assert_eq!(private.field("access-control-allow-private-network"), Some("true"));
+
+    let answer = call(&handle, "Put", PAGE, JSON, "\"x\"");
+    assert_eq!((answer.status, answer.text()), (200, "\"x\"".into()));
+    assert_eq!(answer.field("access-control-allow-origin"), Some(PAGE));
+    let exposed = answer.field("access-control-expose-headers").expect("a list");
+    assert!(exposed.contains("grpc-status") && exposed.ends_with("trailer-cost"), "{exposed}");
+    let failed = call(&handle, "Fail", PAGE, JSON, "\"x\"");
+    assert_eq!((failed.status, failed.field("access-control-allow-origin")), (404, Some(PAGE)));
+    let own = ask(&handle, post("/web.v1.Web/Put", JSON, "\"x\""));
+    assert_eq!(
+        (own.field("vary"), own.field("access-control-allow-origin")),
+        (Some("origin"), None)
+    );
+    for foreign in ["https://app.example:444", "http://app.example", "null"] {
+        let refused = call(&handle, "Put", foreign, JSON, "\"x\"");
+        assert_eq!((refused.status, refused.field("access-control-allow-origin")), (403, None));
+    }
+    end(handle);
+}
+
+#[test]
+fn any_page_may_be_allowed_and_settings_that_make_no_sense_are_refused() {
+    let handle = start(Reports::default(), |server| server.cors(Cors::any_origin()));
+    let answer = call(&handle, "Put", "null", JSON, "\"x\"");
+    assert_eq!((answer.status, answer.field("access-control-allow-origin")), (200, Some("*")));
+    end(handle);
+    let credentials = Cors::of_origins([PAGE]).allow_credentials();
+    let handle = start(Reports::default(), |server| server.cors(credentials));
+    let answer = call(&handle, "Put", PAGE, JSON, "\"x\"");
+    assert_eq!(answer.field("access-control-allow-credentials"), Some("true"));
+    end(handle);
+    let start = |cors| Server::bind("tcp://127.0.0.1:0").expect("an address").cors(cors).start();
+    let error = start(Cors::any_origin().allow_credentials()).expect_err("unsafe").to_string();
+    assert!(error.contains("has to name its origins"), "{error}");
+    assert!(start(Cors::of_origins(["https://*.example"])).is_err());
+}
