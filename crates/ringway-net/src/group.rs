@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use ringway_runtime::{CoreHandle, JoinError, RemoteHandle, SpawnError};
 
+use crate::blocking::blocking_refused;
 use crate::connection::{ConnectionInner, Peer, Pushed, WeakConnection};
 
 /// A set of connections, on any cores, that get the same messages. Cheap to clone, usable on any
@@ -218,7 +219,14 @@ fn deliver(id: GroupId, message: &Bytes, wanted: &impl Fn(&Peer) -> bool) -> Del
 
 impl Delivering {
     /// Blocks a plain thread until every core has queued the message.
+    ///
+    /// # Panics
+    /// On a core of Ringway and in a task of tokio, which must not block: await this there.
+    #[track_caller]
     pub fn wait(self) -> Delivery {
+        if let Some(why) = blocking_refused() {
+            panic!("{why}");
+        }
         let elsewhere = self.elsewhere.into_iter();
         self.here + elsewhere.map(|Elsewhere { core, delivery }| core.told(delivery.wait())).sum()
     }

@@ -1,6 +1,7 @@
 //! Sockets, TLS, sessions, servers and clients on the Ringway runtime.
 
 mod address;
+mod blocking;
 mod client;
 mod compat;
 mod connection;
@@ -23,6 +24,8 @@ mod transport;
 mod udp;
 
 pub use address::{Address, Authority, Endpoint, ToAddresses};
+#[doc(hidden)]
+pub use blocking::blocking_refused;
 pub use client::{Backoff, Client, Reconnecting};
 pub use compat::{HyperTimer, IoStream, LocalExec};
 pub use connection::{Connection, Drained, Peer, Receiving, Sending};

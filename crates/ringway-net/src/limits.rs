@@ -211,3 +211,7 @@ pub(crate) const ABORT_WAIT: Duration = Duration::from_secs(1);
 /// runtime takes at most when the kernel is slow (two for an orderly end, two after a reset, two
 /// for its driver). A core whose handler blocks does not end at all.
 pub(crate) const END_WAIT: Duration = Duration::from_secs(7);
+
+/// More steps than tokio lets a task take in one poll, which are 128 today: what can take as many is not
+/// polled by tokio.
+pub(crate) const TOKIO_BUDGET_MAX: usize = 1_024;

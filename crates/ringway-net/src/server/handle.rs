@@ -14,7 +14,8 @@ use super::shared::ServerShared;
 use super::signals::Signals;
 use super::stats::ServerStats;
 use crate::address::Address;
-use crate::error::Result;
+use crate::blocking::blocking_refused;
+use crate::error::{Error, Kind, Result};
 
 /// A handle of a running server; cheap to clone. When the last handle is dropped, the server shuts
 /// down.
@@ -53,8 +54,10 @@ impl ServerHandle {
     /// # Errors
     /// Returns the error of a core that failed, and [`is_timeout`](crate::Error::is_timeout) when a
     /// core does not end after its connections were aborted, usually because a handler blocks its
-    /// thread. Only the first waiter gets the error.
+    /// thread. Only the first waiter gets the error. Fails on a
+    /// Ringway core and in a task of tokio, which must not block: await [`ended`](Self::ended) there.
     pub fn wait(&self) -> Result {
+        may_block()?;
         self.inner.shared.control.wait_ended()
     }
 
@@ -113,6 +116,7 @@ impl ServerHandle {
     /// # Errors
     /// Fails like [`wait`](Self::wait), and when signals cannot be caught.
     pub fn wait_for_signal(&self) -> Result {
+        may_block()?;
         let caught = Signals::catch(self)?;
         let ended = self.wait();
         drop(caught);
@@ -166,5 +170,14 @@ impl Drop for LastHandle {
 impl fmt::Debug for ServerHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("ServerHandle").field(&self.addresses()).finish()
+    }
+}
+
+/// # Errors
+/// On a thread that must not block.
+pub(super) fn may_block() -> Result {
+    match blocking_refused() {
+        Some(why) => Err(Error::new(Kind::Misuse, format!("cannot wait for the server: {why}"))),
+        None => Ok(()),
     }
 }

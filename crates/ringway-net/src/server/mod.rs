@@ -40,6 +40,7 @@ pub use stats::{CoreStats, ServerStats};
 
 use self::bind::Bindings;
 use self::datagrams::MakeServeDatagrams;
+use self::handle::may_block;
 use self::launch::Launched;
 use self::settings::Settings;
 use self::signals::Signals;
@@ -311,6 +312,7 @@ impl Server {
     where
         F: AsyncFn(Connection) -> Result + Clone + Send + 'static,
     {
+        may_block()?;
         serve_until_signal(self.launch_tasks(handler)?)
     }
 
@@ -370,6 +372,7 @@ impl Server {
         M: Fn() -> H + Clone + Send + 'static,
         H: Handler,
     {
+        may_block()?;
         serve_until_signal(self.launch_handlers(make)?)
     }
 

@@ -101,6 +101,41 @@ fn connection_stays_if_the_other_core_cannot_take_it() {
 }
 
 #[test]
+fn handler_cannot_wait_for_the_end_of_its_own_server() {
+    for backend in BACKENDS {
+        let (give, given) = mpsc::channel::<ServerHandle>();
+        let given = Arc::new(Mutex::new(given));
+        let handler = async move |conn: Connection| {
+            let own = given.lock().expect("no panic").recv().expect("the test gives it");
+            let refused = own.wait().and_then(|()| own.wait_for_signal());
+            let refused = refused.expect_err("it would wait for itself").to_string();
+            conn.send(refused.into_bytes());
+            Ok(())
+        };
+        let handle = server(backend).start(handler).expect("the server starts");
+        give.send(handle.clone()).expect("a handler");
+        let mut told = String::new();
+        connect(&handle).read_to_string(&mut told).expect("an end in order");
+        assert!(told.contains("a core must not block"), "{told:?}");
+        end(&handle);
+    }
+}
+
+#[test]
+fn blocking_waits_fail_in_a_task_of_tokio() {
+    let tokio = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    tokio.block_on(async {
+        let handle = server(BACKENDS[0]).start(echo).expect("the server starts");
+        let refused = handle.wait().expect_err("it would stop the runtime").to_string();
+        assert!(refused.contains("a task of tokio must not block"), "{refused}");
+        handle.shutdown();
+        handle.ended().await.expect("an end in order");
+        let refused = server(BACKENDS[0]).serve(echo).expect_err("it would stop the runtime");
+        assert!(refused.to_string().contains("a task of tokio must not block"), "{refused}");
+    });
+}
+
+#[test]
 fn drain_with_unlimited_time_ends_when_nothing_is_left() {
     let server = server(BACKENDS[0]).drain_timeout(Duration::MAX);
     let handle = server.start(echo).expect("the server starts");

@@ -117,8 +117,8 @@ impl<T> Call<T> {
     /// Blocks the calling thread until the reply has arrived.
     ///
     /// # Errors
-    /// Fails as the call does, and with FAILED_PRECONDITION on a Ringway core, which must not block:
-    /// await the call there.
+    /// Fails as the call does, and with FAILED_PRECONDITION on a Ringway core and in a task of tokio, which
+    /// must not block: await the call there.
     pub fn wait(self) -> Result<T, Status> {
         blocking::wait(self, Self::wakes_at)
     }

@@ -47,12 +47,13 @@ impl ServerHandle {
     /// Blocks until the server has ended. It does not ask the server to end.
     ///
     /// # Errors
-    /// The error of a core that failed; it is returned once.
+    /// The error of a core that failed; it is returned once. Fails on a core of Ringway and in a task of
+    /// tokio, which must not block: await [`ended`](Self::ended) there.
     pub fn wait(&self) -> Result {
         self.net.wait()
     }
 
-    /// QueuedGuard until the server has ended; works in a task of any runtime. It does not ask the server to
+    /// Waits until the server has ended; works in a task of any runtime. It does not ask the server to
     /// end.
     ///
     /// ```

@@ -10,7 +10,7 @@ pub(crate) enum Raced<A, B> {
     Second(B),
 }
 
-/// QueuedGuard for one of two futures and drops the other. If both are ready, the first wins.
+/// Waits for one of two futures and drops the other. If both are ready, the first wins.
 pub(crate) async fn race<A: Future, B: Future>(first: A, second: B) -> Raced<A::Output, B::Output> {
     let (mut first, mut second) = (pin!(first), pin!(second));
     std::future::poll_fn(|cx| {

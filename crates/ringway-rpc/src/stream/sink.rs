@@ -168,7 +168,8 @@ impl<T> SendMessage<'_, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Sink::send`]. FAILED_PRECONDITION on a core of Ringway, which must not block: await it there.
+    /// As [`Sink::send`]. FAILED_PRECONDITION on a core of Ringway and in a task of tokio, which must not
+    /// block: await it there.
     pub fn wait(self) -> Result<(), Status> {
         blocking::wait(self, |_| None)
     }

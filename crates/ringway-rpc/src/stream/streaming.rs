@@ -264,8 +264,8 @@ impl<T: 'static> NextMessage<'_, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Streaming::next`]. FAILED_PRECONDITION on a core of Ringway, which must not block: await it
-    /// there.
+    /// As [`Streaming::next`]. FAILED_PRECONDITION on a core of Ringway and in a task of tokio, which must
+    /// not block: await it there.
     pub fn wait(self) -> Result<Option<T>, Status> {
         blocking::wait(self, |_| None)
     }

@@ -225,6 +225,33 @@ fn a_core_does_not_block() {
     assert!(status.expect("a core").is_failed_precondition());
 }
 
+#[test]
+fn a_task_of_tokio_does_not_block() {
+    with_server(|url, _| {
+        let client = Client::connect(url)?;
+        let tokio = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        tokio.block_on(async {
+            let (mut sink, mut replies) = client.bidi::<Bytes, Bytes>(&CHAT, RAW, RAW);
+            let refusals = [
+                echo(&client, "?").wait().expect_err("a call"),
+                echo(&client, "?").full().wait().expect_err("a call"),
+                sink.send(Bytes::new()).wait().expect_err("a sink"),
+                replies.next().wait().expect_err("a stream"),
+            ];
+            for status in refusals {
+                assert!(status.is_failed_precondition(), "{status}");
+                assert!(status.message().contains("a task of tokio must not block"), "{status}");
+            }
+        });
+        // A thread that tokio keeps for what blocks may block.
+        let blocking = tokio.spawn_blocking(move || echo(&client, "blocking").wait());
+        assert_eq!(tokio.block_on(blocking).expect("no panic")?, "blocking");
+        Ok(())
+    });
+}
+
+const RAW: Codec<Bytes> = Codec::raw();
+
 fn echo(client: &Client, request: impl Into<Bytes>) -> Call<Bytes> {
     client.unary(&ECHO, Codec::raw(), Codec::raw(), request.into())
 }

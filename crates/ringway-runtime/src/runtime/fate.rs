@@ -160,9 +160,16 @@ impl Failed {
         Self { fate: Arc::clone(fate), waiter: None }
     }
 
-    /// Blocks the calling thread until then. Do not call it on a core's own thread, which would
-    /// stop.
+    /// Blocks the calling thread until then.
+    ///
+    /// # Panics
+    /// Panics on a core of this runtime, which would wait for ever: await this there.
+    #[track_caller]
     pub fn wait(self) -> Option<CoreFailure> {
+        assert!(
+            !self.fate.is_mine(),
+            "a core must not block until its own runtime fails: await this"
+        );
         park::block_on(self)
     }
 }

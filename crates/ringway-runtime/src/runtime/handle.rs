@@ -74,7 +74,7 @@ impl CoreHandle {
                 if signal {
                     self.shared.signal();
                 }
-                Ok(RemoteHandle { outcome })
+                Ok(RemoteHandle { core: Arc::clone(&self.shared), outcome })
             }
             Err(PushError::Full(_)) => Err(SpawnError::Full),
             Err(PushError::Closed(_)) => Err(SpawnError::Ended),
@@ -112,16 +112,22 @@ impl fmt::Debug for CoreHandle {
 /// thread.
 #[must_use = "a task's panic goes unnoticed unless its handle is awaited"]
 pub struct RemoteHandle<T> {
+    core: Arc<CoreShared>,
     outcome: JobResult<Result<T, JoinError>>,
 }
 
 impl<T> RemoteHandle<T> {
-    /// Blocks the calling thread until the task has ended. Do not call it on a core's own thread,
-    /// which would stop.
+    /// Blocks the calling thread until the task has ended. On a core, await it instead: a core that
+    /// blocks runs no other task.
     ///
     /// # Errors
-    /// Fails when the task panicked or its core ended.
+    /// Fails when the task panicked or its core ended. Fails at once on the task's own core, which would
+    /// wait for ever.
     pub fn wait(self) -> Result<T, JoinError> {
+        let is_here = try_with_current(|core| Arc::ptr_eq(&core.shared, &self.core));
+        if is_here.unwrap_or(false) && !self.outcome.is_finished() {
+            return Err(JoinError::own_core());
+        }
         park::block_on(self)
     }
 }

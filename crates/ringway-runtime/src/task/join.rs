@@ -156,6 +156,7 @@ enum Cause {
     Panicked { task: &'static str, message: String },
     Aborted,
     CoreGone,
+    OwnCore,
 }
 
 impl JoinError {
@@ -165,6 +166,11 @@ impl JoinError {
 
     pub(crate) fn core_gone() -> Self {
         Self { cause: Cause::CoreGone }
+    }
+
+    /// For a core that was to block until its own task has ended.
+    pub(crate) fn own_core() -> Self {
+        Self { cause: Cause::OwnCore }
     }
 
     /// Whether the task panicked.
@@ -184,6 +190,9 @@ impl fmt::Display for JoinError {
             Cause::Panicked { task, message } => write!(f, "task {task} panicked: {message}"),
             Cause::Aborted => write!(f, "the task was aborted"),
             Cause::CoreGone => write!(f, "the core of the task has ended"),
+            Cause::OwnCore => {
+                write!(f, "a core must not block until its own task has ended: await the handle")
+            }
         }
     }
 }

@@ -21,6 +21,7 @@ on_every_kernel_driver!(
     plain_threads_spawn_on_cores,
     cores_spawn_on_each_other,
     a_remote_handle_is_awaited_or_waited_for,
+    a_core_does_not_block_until_its_own_task_has_ended,
     a_remote_panic_is_an_error_for_its_waiter_only,
     the_future_of_a_remote_task_need_not_be_send,
     a_core_that_ends_tells_whoever_waits,
@@ -101,6 +102,19 @@ fn a_remote_handle_is_awaited_or_waited_for(backend: Backend) {
     let remote = runtime.cores()[0].spawn(async move || tell.send(()).is_ok());
     drop(remote.expect("room"));
     told.recv().expect("it ran");
+}
+
+fn a_core_does_not_block_until_its_own_task_has_ended(backend: Backend) {
+    let runtime = two_cores(backend);
+    let other = runtime.cores()[1].clone();
+    let waits = runtime.cores()[0].spawn(async move || {
+        let own = CoreHandle::current().spawn(async || "own").expect("room");
+        let refused = own.wait().expect_err("it would wait for ever");
+        (refused.to_string(), other.spawn(async || "other").expect("room").wait())
+    });
+    let (refused, other) = waits.expect("room").wait().expect("no panic");
+    assert!(refused.contains("await the handle"), "{refused}");
+    assert_eq!(other.expect("no panic"), "other");
 }
 
 const fn ms(count: u64) -> std::time::Duration {
