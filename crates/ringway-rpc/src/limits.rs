@@ -141,6 +141,10 @@ pub(crate) const METRIC_NAMES_MAX: usize = 1_024;
 
 // Streams.
 
+/// How long a reply is awaited, with nothing sent on its stream of requests, before that is logged: the
+/// default time of a unary call. It is a guess that `finish` was forgotten, so nothing else happens.
+pub(crate) const FINISH_FORGOTTEN: Duration = Duration::from_secs(10);
+
 /// Messages that wait for one reader. Credit bounds their bytes; this bounds empty ones, at 4 MiB of
 /// bookkeeping.
 pub(crate) const STREAM_MESSAGES_MAX: usize = 1 << 20;

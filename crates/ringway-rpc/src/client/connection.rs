@@ -22,7 +22,7 @@ use super::pool_context::PoolContext;
 use super::server_address::ServerAddress;
 use super::stream_timers::Watcher;
 use super::task_waker::TaskWaker;
-use crate::call::method::Method;
+use crate::call::method::{Kind, Method};
 use crate::call::status::{Code, Status};
 use crate::connection::carrier::CarrierId;
 use crate::connection::driver::MESSAGE;
@@ -201,6 +201,9 @@ impl ClientConnection {
         state.calls.enter(stream, StreamUse::Streams, deadline);
         state.calls.timers.set_time(now);
         state.calls.timers.began(stream.slot(), method, waited);
+        if method.kind == Kind::ClientStream {
+            state.calls.watch_finish(stream, now);
+        }
         let key = state.calls.streams.insert(stream, handles);
         drop(state);
         self.in_flight.set(self.in_flight.get() + 1);
@@ -283,6 +286,7 @@ impl ClientConnection {
             let ended = state.expire(now, late, &mut self.pending.borrow_mut(), woken);
             self.in_flight.set(self.in_flight.get() - ended);
         }
+        state.calls.check_finish(now);
         if state.machine.poll_timeout().is_some_and(|at| at <= now) {
             state.machine.handle_timeout(now)?;
         }

@@ -19,9 +19,10 @@ use super::machine::{AnyMachine, ClientMachine, ReceivingMachine, Violation};
 use super::pending_calls::PendingCalls;
 use super::pool_context::PoolContext;
 use super::stream_timers::StreamTimers;
+use crate::call::method::Method;
 use crate::call::status::{Code, Status};
 use crate::call::zero_copy;
-use crate::connection::table::StreamTable;
+use crate::connection::table::{StreamTable, WriterUse};
 use crate::limits;
 use crate::slab::SlabKey;
 use crate::waiters::{Errands, HasErrands};
@@ -45,6 +46,8 @@ pub(super) struct OpenCalls {
     given_out: u64,
     /// A lower bound of the calls' deadlines.
     next_deadline: Duration,
+    /// When to look next for sinks whose `finish` seems to be forgotten.
+    next_finish_check: Duration,
     /// Whether the peer has answered a call other than by refusing it.
     pub(super) has_answered: bool,
     /// The number of calls that the peer accepted, according to its GOAWAY.
@@ -92,6 +95,7 @@ impl ConnectionState {
             opened: 0,
             given_out: 0,
             next_deadline: NEVER,
+            next_finish_check: NEVER,
             has_answered: false,
             accepted: None,
             go_away_reason: String::new(),
@@ -164,7 +168,7 @@ impl ConnectionState {
     #[inline]
     pub(super) fn next_timeout(&self) -> Option<Duration> {
         let machine = self.machine.poll_timeout().unwrap_or(NEVER);
-        let next = machine.min(self.calls.next_deadline);
+        let next = machine.min(self.calls.next_deadline).min(self.calls.next_finish_check);
         (next != NEVER).then_some(next)
     }
 
@@ -229,6 +233,38 @@ impl OpenCalls {
         debug_assert!(self.slots[slot].stream.is_none(), "the machine gives free slots");
         self.slots[slot] = CallSlot { stream: Some(stream), of, number: self.opened, deadline };
         self.next_deadline = self.next_deadline.min(deadline);
+    }
+
+    /// Looks from time to time whether the sink of this stream of requests is finished.
+    pub(super) fn watch_finish(&mut self, stream: StreamId, now: Duration) {
+        self.timers.watch_finish(stream.slot());
+        self.next_finish_check = self.next_finish_check.min(now + limits::FINISH_FORGOTTEN);
+    }
+
+    /// Logs when replies are awaited to streams of requests that are neither finished nor used: the
+    /// server may never answer them. Each stream is named once.
+    pub(super) fn check_finish(&mut self, now: Duration) {
+        if now < self.next_finish_check {
+            return;
+        }
+        let mut is_watching = false;
+        let mut forgotten: Option<(&'static Method, usize)> = None;
+        for stream in self.slots.iter().filter_map(|slot| slot.stream) {
+            let Some(method) = self.timers.unfinished_method(stream.slot()) else { continue };
+            match self.streams.check_writer(stream) {
+                WriterUse::Finished => self.timers.finish_seen(stream.slot()),
+                WriterUse::InUse => is_watching = true,
+                WriterUse::Forgotten => {
+                    self.timers.finish_seen(stream.slot());
+                    forgotten = Some((method, forgotten.map_or(1, |(_, count)| count + 1)));
+                }
+            }
+        }
+        let next = is_watching.then(|| now + limits::FINISH_FORGOTTEN);
+        self.next_finish_check = next.unwrap_or(NEVER);
+        if let Some((method, streams)) = forgotten {
+            self.streams.errands().later(move || log_forgotten(method, streams));
+        }
     }
 
     /// The use of a stream; `None` once this side has ended the call.
@@ -304,6 +340,16 @@ impl OpenCalls {
             false => format!(": {}", self.go_away_reason),
         }
     }
+}
+
+fn log_forgotten(method: &'static Method, streams: usize) {
+    tracing::warn!(
+        method = method.name(),
+        streams,
+        "a reply is awaited while the sink of its requests is open and has sent nothing for {:?}: call \
+         `finish()` on the sink after the last message",
+        limits::FINISH_FORGOTTEN
+    );
 }
 
 /// A message for the machine: a small one is copied into its output at once, a large one is shared.

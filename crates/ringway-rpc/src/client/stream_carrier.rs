@@ -14,7 +14,7 @@ use crate::call::status::{Code, Status};
 use crate::connection::batch::Batch;
 use crate::connection::carrier::{self, Carrier, Received};
 use crate::connection::driver::MESSAGE;
-use crate::connection::table::StreamKey;
+use crate::connection::table::{Sending, StreamKey};
 use crate::stream::pending::NOT_FINISHED;
 use crate::stream::remote::{HeldBy, StreamAt};
 use crate::waiters::{self, LatestWaker};
@@ -133,7 +133,7 @@ impl ClientConnection {
     #[inline]
     fn put(&self, key: StreamKey, body: Body<'_>) -> Result<bool, Status> {
         let state = &mut *self.quiet_state();
-        let Some(stream) = state.calls.streams.stream(key) else {
+        let Some(Sending { stream, .. }) = state.calls.streams.begin_send(key) else {
             return Err(state.calls.streams.failure(key).unwrap_or_else(over));
         };
         let has_room = state.machine.send(stream, body, false).map_err(|_gone| over())?;

@@ -27,6 +27,8 @@ struct StreamTimer {
     waited: Duration,
     begun: Duration,
     watcher: Option<Watcher>,
+    /// Whether the sink of its requests has to be finished before there is a reply.
+    needs_finish: bool,
 }
 
 /// Receives the outcome of a stream for a task of the core that waits for it.
@@ -51,7 +53,31 @@ impl StreamTimers {
         }
         let begun = self.now;
         let counted = self.context.balancer.sent(self.endpoint, begun, true);
-        self.timers[slot] = Some(StreamTimer { method, counted, waited, begun, watcher: None });
+        let timer =
+            StreamTimer { method, counted, waited, begun, watcher: None, needs_finish: false };
+        self.timers[slot] = Some(timer);
+    }
+
+    /// Marks the stream in the slot as one whose sink has to be finished.
+    pub(super) fn watch_finish(&mut self, slot: u32) {
+        self.set_needs_finish(slot, true);
+    }
+
+    /// Forgets the mark: the sink is finished, or was logged.
+    pub(super) fn finish_seen(&mut self, slot: u32) {
+        self.set_needs_finish(slot, false);
+    }
+
+    fn set_needs_finish(&mut self, slot: u32, needs_finish: bool) {
+        if let Some(Some(timer)) = self.timers.get_mut(slot as usize) {
+            timer.needs_finish = needs_finish;
+        }
+    }
+
+    /// The method of the stream in the slot, if it is marked.
+    pub(super) fn unfinished_method(&self, slot: u32) -> Option<&'static Method> {
+        let timer = self.timers.get(slot as usize)?.as_ref()?;
+        timer.needs_finish.then_some(timer.method)
     }
 
     /// Notifies `watcher` when the stream in the slot ends.

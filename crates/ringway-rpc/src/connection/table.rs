@@ -79,15 +79,29 @@ struct StreamEntry {
     over: Option<Over>,
     /// Where the messages of a call that is served are counted.
     counters: Option<Arc<CallCounters>>,
-    /// The writer has sent a message.
+    /// The writer has sent a message; at a client, since [`StreamTable::check_writer`] looked.
     begun: bool,
 }
+
+/// The message for handles that are used after their handler's return.
+pub(crate) const SERVED: &str = "the call is over: its handler has returned";
 
 /// A message that is about to be sent.
 pub(crate) struct Sending {
     pub(crate) stream: StreamId,
     /// It is the first, which initial metadata goes with.
     pub(crate) is_first: bool,
+}
+
+/// What a writer has done lately.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WriterUse {
+    /// It is finished or gone.
+    Finished,
+    /// It has sent a message, or nobody waits for the other side.
+    InUse,
+    /// It has sent nothing, while the reader waits for the other side.
+    Forgotten,
 }
 
 /// How a stream came to its end. It becomes a status only for a handle that asks, which few do.
@@ -356,6 +370,24 @@ impl StreamTable {
         })
     }
 
+    /// What the stream's writer has done since this was asked last.
+    pub(crate) fn check_writer(&mut self, stream: StreamId) -> WriterUse {
+        let Some(entry) = live(&mut self.entries, &self.by_slot, stream) else {
+            return WriterUse::Finished;
+        };
+        let has_sent = std::mem::take(&mut entry.begun);
+        match () {
+            () if entry.finished || !entry.writer => WriterUse::Finished,
+            () if has_sent || entry.reading.is_none() => WriterUse::InUse,
+            () => WriterUse::Forgotten,
+        }
+    }
+
+    /// Whether the stream has a writer that has not finished.
+    pub(crate) fn has_open_writer(&self, key: StreamKey) -> bool {
+        self.entry(key).is_some_and(|entry| entry.writer && !entry.finished)
+    }
+
     /// The reader is gone, and what it has not read.
     pub(crate) fn drop_reader(&mut self, key: StreamKey) {
         if let Some(entry) = entry_mut(&mut self.entries, key) {
@@ -427,7 +459,7 @@ impl Over {
     fn status(&self) -> Status {
         match self {
             Self::Answered => Status::cancelled("the call is over: the peer has answered"),
-            Self::Served => Status::cancelled("the call is over"),
+            Self::Served => Status::cancelled(SERVED),
             Self::Failed(status) => status.clone(),
         }
     }

@@ -42,6 +42,8 @@ pub(crate) struct MethodEntry {
     /// The slot of that task in the list of those that wait for calls on other cores to end.
     limit_slot: Cell<Option<usize>>,
     counters: Arc<CallCounters>,
+    /// Whether a sink that outlives its handler was logged.
+    has_kept_sink: Cell<bool>,
     /// The method's name for the stall watchdog's reports.
     label: PollLabel,
 }
@@ -93,8 +95,14 @@ impl MethodEntry {
             has_worker: Cell::new(false),
             limit_slot: Cell::new(None),
             counters,
+            has_kept_sink: Cell::new(false),
             label: PollLabel::new(method.name()),
         }
+    }
+
+    /// Records that a handler has returned while its sink was kept. Returns whether it is the first.
+    pub(super) fn is_first_kept_sink(&self) -> bool {
+        !self.has_kept_sink.replace(true)
     }
 
     #[inline]

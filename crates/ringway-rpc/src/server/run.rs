@@ -13,6 +13,7 @@ use super::connection::ServerConnection;
 use super::core::attempt;
 use super::dispatch::{Arrival, takes_one_message};
 use super::interceptor::{self, Handlers};
+use super::log::log;
 use super::machine::Machine;
 use super::method_entry::MethodEntry;
 use super::observe::{close_span, span_of};
@@ -26,6 +27,10 @@ use crate::limits;
 use crate::remote::mailbox;
 use crate::service::{Begin, Encoded, Started};
 use crate::stream::remote::{HeldBy, OpenedStream, StreamAt, pass_on};
+
+/// The message that explains a sink which is kept after its handler's return.
+const KEPT_SINK: &str = "a handler has returned while its `Sink` is kept: the stream is over, and what is \
+                         sent on it later is lost; return when the stream is to end";
 
 impl<M: Machine> ServerConnection<M> {
     /// Runs an admitted call that has spent `waited` in a queue.
@@ -261,8 +266,12 @@ impl<M: Machine> ServerConnection<M> {
         if has_stream && !self.may_end(stream, context) {
             return self.given_up(stream, context);
         }
+        let has_returned_well = outcome.is_ok();
         let answered = self.answer(stream, outcome, scratch, context);
         if has_stream {
+            if has_returned_well {
+                self.look_for_kept_sink(method_index, stream);
+            }
             self.streams().finish_served(stream);
             self.renew_lease();
         }
@@ -287,6 +296,19 @@ impl<M: Machine> ServerConnection<M> {
             context.enter(|| pass_on(at)); // initial metadata goes with the first message
         }
         self.known_streams().stream(key).is_some()
+    }
+
+    /// Logs, once for each method and core, that a handler has returned while its sink is kept: the stream
+    /// is over, and what is sent later goes nowhere.
+    fn look_for_kept_sink(&self, method_index: usize, stream: StreamId) {
+        let streams = self.known_streams();
+        let is_kept = streams.key(stream).is_some_and(|key| streams.has_open_writer(key));
+        drop(streams);
+        let entry = self.core().entry(method_index);
+        if is_kept && entry.is_first_kept_sink() {
+            let method = entry.method().name();
+            log(|| tracing::warn!(method, "{KEPT_SINK}"));
+        }
     }
 
     fn end_unrun(&self, entry: &MethodEntry, stream: StreamId, status: &Status) {

@@ -46,6 +46,7 @@ mod server_unary;
 mod service;
 mod service_errors;
 mod service_names;
+mod sink_mistakes;
 mod sinks_elsewhere;
 mod stream_allocations;
 mod streams;

@@ -235,7 +235,8 @@ fn what_is_sent_while_the_handler_returns_arrives_or_is_said_not_to() {
                     Err(_) => ringway_runtime::yield_now().await,
                 }
             };
-            assert_eq!(told.to_string(), format!("CANCELLED: after {count}: the call is over"));
+            let over = "the call is over: its handler has returned";
+            assert_eq!(told.to_string(), format!("CANCELLED: after {count}: {over}"));
         }
     });
 }

@@ -17,6 +17,7 @@ use super::{HandleEnd, HandleSide, HeldBy, StreamAt, unreachable};
 use crate::call::status::Status;
 use crate::connection::carrier::{self, Carrier};
 use crate::connection::driver::MESSAGE;
+use crate::connection::table::SERVED;
 use crate::remote::mailbox;
 use crate::remote::pipe::{Receiver, Sender, pipe};
 
@@ -116,7 +117,7 @@ impl Outlet {
 
     /// Sends all there is. What its writer sends from now on fails; the end is left to the pump.
     fn pass_on(&self, carrier: &dyn Carrier) {
-        let over = Status::cancelled("the call is over");
+        let over = Status::cancelled(SERVED);
         let batches = [self.batch.take(), self.pipe.take_last(over)];
         let mut messages = batches.into_iter().flatten();
         // It fails where the call is over, and not by its handler's return.
