@@ -6,7 +6,7 @@ use quote::quote;
 use crate::method::Method;
 use crate::service::Service;
 
-/// The type.
+/// The client's type.
 pub(crate) fn type_of(service: &Service) -> TokenStream {
     let (library, visibility) = (&service.library, &service.item.vis);
     let name = &service.client_name;
@@ -15,7 +15,7 @@ pub(crate) fn type_of(service: &Service) -> TokenStream {
     quote! {
         #[doc = #summary]
         #[doc = ""]
-        #[doc = "Clones are the same client, and may be used from any thread."]
+        #[doc = "Clones share the client, and may be used from any thread."]
         #deprecated
         #[derive(::core::clone::Clone, ::core::fmt::Debug)]
         #[allow(dead_code)]
@@ -25,7 +25,7 @@ pub(crate) fn type_of(service: &Service) -> TokenStream {
     }
 }
 
-/// Its constructors and methods.
+/// The client's constructors and methods.
 pub(crate) fn implementation(service: &Service) -> TokenStream {
     let (library, visibility) = (&service.library, &service.item.vis);
     let name = &service.client_name;
@@ -35,14 +35,14 @@ pub(crate) fn implementation(service: &Service) -> TokenStream {
     quote! {
         #[allow(dead_code)]
         impl #name {
-            /// Calls go to where `client` is connected.
+            /// Makes calls over `client`.
             #visibility fn new(client: #library::Client) -> Self {
                 Self { client }
             }
 
             #connect
 
-            /// The same client with other defaults for its calls.
+            /// Returns the same client with these options as the defaults of its calls, in place of the present ones.
             #[must_use]
             #visibility fn with(&self, options: #library::CallOptions) -> Self {
                 Self { client: self.client.with(options) }
@@ -53,16 +53,16 @@ pub(crate) fn implementation(service: &Service) -> TokenStream {
     }
 }
 
-/// The constructor that takes addresses; none where a method of the service has its name.
+/// The constructor that takes addresses, unless a method of the service has its name.
 fn connect(service: &Service) -> Option<TokenStream> {
     let is_taken = service.methods.iter().any(|method| method.ident == "connect");
     let (library, visibility) = (&service.library, &service.item.vis);
     let constructor = quote! {
-        /// Makes a client of the server at an address, or of several; it connects when the first call
+        /// Makes a client of the servers at one or several addresses. It connects when the first call
         /// is made.
         ///
         /// # Errors
-        /// INVALID_ARGUMENT when an address is malformed, or there is none.
+        /// Fails with INVALID_ARGUMENT when an address is malformed or none is given.
         #visibility fn connect(
             addresses: impl #library::ToServerAddresses,
         ) -> ::core::result::Result<Self, #library::Status> {
@@ -72,13 +72,12 @@ fn connect(service: &Service) -> Option<TokenStream> {
     (!is_taken).then_some(constructor)
 }
 
-/// The function that calls a method.
+/// The client's function for a method.
 fn call(service: &Service, place: usize, method: &Method) -> TokenStream {
     let (library, visibility) = (&service.library, &service.item.vis);
     let (input, output) = (&method.shape.input, &method.shape.output);
     let (codec_in, codec_out) = (service.codec_of(input), service.codec_of(output));
     let (function, docs, deprecated) = (&method.ident, &method.docs, &method.deprecated);
-    let name = &method.shape.input_name;
     let summary = method.docs.is_empty().then(|| {
         let summary = format!("Calls `{}/{}`.", service.wire_name, method.wire_name);
         quote!(#[doc = #summary])
@@ -89,17 +88,21 @@ fn call(service: &Service, place: usize, method: &Method) -> TokenStream {
         (false, true) => quote!(#library::Streaming<#output>),
         (true, true) => quote!((#library::Sink<#input>, #library::Streaming<#output>)),
     };
-    let (parameter, argument) = match (method.shape.streams_in, method.shape.takes_request) {
+    let names: Vec<_> = method.shape.values.iter().map(|value| &value.name).collect();
+    let (parameters, argument) = match (method.shape.streams_in, &names[..]) {
         (true, _) => (None, None),
-        (false, true) => (Some(quote!(, #name: #input)), Some(quote!(, #name))),
-        (false, false) => (None, Some(quote!(, ()))),
+        (false, [name]) => (Some(quote!(, #name: #input)), Some(quote!(, #name))),
+        (false, names) => {
+            let types = method.shape.values.iter().map(|value| &value.ty);
+            (Some(quote!(#(, #names: #types)*)), Some(quote!(, (#(#names),*))))
+        }
     };
     let kind = method.kind_function();
     quote! {
         #(#docs)*
         #summary
         #deprecated
-        #visibility fn #function(&self #parameter) -> #returned {
+        #visibility fn #function(&self #parameters) -> #returned {
             self.client.#kind(&__METHODS[#place], #codec_in, #codec_out #argument)
         }
     }

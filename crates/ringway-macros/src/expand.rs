@@ -1,4 +1,4 @@
-//! From the trait to everything that is generated.
+//! Expands the trait into the generated code.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
@@ -8,8 +8,8 @@ use crate::options::MethodOptions;
 use crate::service::Service;
 use crate::{client, server};
 
-/// The whole attribute. After an error the trait is still there, so that what uses it is not in
-/// error as well.
+/// Expands the attribute. After an error the trait is still emitted, so that code which uses it does not
+/// fail as well.
 pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
     let mut item = match parse_trait(item.clone()) {
         Ok(item) => item,
@@ -33,18 +33,19 @@ fn parse_trait(item: TokenStream) -> Result<ItemTrait> {
     match syn::parse2(item)? {
         Item::Trait(item) => Ok(item),
         other => {
-            let why = "`#[service]` goes on a trait, whose methods are those of the service";
+            let why =
+                "`#[service]` belongs on a trait, whose methods become the methods of the service";
             Err(Error::new_spanned(first_tokens(&other), why))
         }
     }
 }
 
-/// The start of an item is enough to show where it is.
+/// The first tokens of an item, which are enough to show where it is.
 fn first_tokens(item: &Item) -> TokenStream {
     item.to_token_stream().into_iter().take(2).collect()
 }
 
-/// Takes out the attributes that only this macro knows, whatever is wrong with them.
+/// Removes the attributes that only this macro knows, whether they are right or wrong.
 fn strip(item: &mut ItemTrait) {
     for member in &mut item.items {
         if let TraitItem::Fn(function) = member {
@@ -91,6 +92,6 @@ fn generate(service: &Service) -> TokenStream {
     }
 }
 
-/// Names of the parameters of generated functions, for those who read the documentation. A
-/// constant of such a name would make a pattern of the parameter, so a function hides it.
+/// The parameter names of generated functions, which are chosen for readers of the documentation. A user's
+/// constant with such a name would turn the parameter into a pattern, so a function of that name hides it.
 const PARAMETERS: [&str; 5] = ["service", "make", "client", "options", "request"];

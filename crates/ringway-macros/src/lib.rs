@@ -10,7 +10,7 @@ mod signature;
 
 use proc_macro::TokenStream;
 
-/// Makes a service of a trait: server glue and a typed client, from one declaration.
+/// Turns a trait into a service: server glue and a typed client.
 ///
 /// ```text
 /// use ringway::rpc::{Context, Server, Sink, Status, Streaming};
@@ -21,7 +21,7 @@ use proc_macro::TokenStream;
 ///     #[method(idempotent, timeout_ms = 500)]
 ///     async fn quote(&self, request: QuoteRequest) -> Result<Quote, Status>;
 ///
-///     /// Takes prices in.
+///     /// Uploads prices.
 ///     async fn upload(&self, ticks: Streaming<Tick>) -> Result<Summary, Status>;
 ///
 ///     /// Prices as they change, until the caller has enough.
@@ -60,7 +60,7 @@ use proc_macro::TokenStream;
 /// # Methods
 ///
 /// A method is an `async fn` that takes `&self`, then optionally the call's `Context`, then its
-/// request. What it takes and returns says what kind it is:
+/// request. Its arguments and return type decide its kind:
 ///
 /// | kind | arguments | returns | the client's method returns |
 /// |---|---|---|---|
@@ -69,25 +69,27 @@ use proc_macro::TokenStream;
 /// | server stream | `request: Req, replies: Sink<Rep>` | `Result<(), Status>` | `Streaming<Rep>` |
 /// | bidi | `requests: Streaming<Req>, replies: Sink<Rep>` | `Result<(), Status>` | `(Sink<Req>, Streaming<Rep>)` |
 ///
-/// The types say how messages travel: `Bytes` as they are, types with `prost::Message` as protobuf,
-/// types with serde's `Serialize` and `Deserialize` as JSON. `()` stands for no reply, and for no
-/// request where there is a `Context`; without one a method may take `&self` alone, or the `Sink` behind it.
+/// A message's type decides how it travels: `Bytes` as they are, types with `prost::Message` as protobuf,
+/// types with serde's `Serialize` and `Deserialize` as JSON. `()` is an empty reply. A method without a
+/// request takes only `&self`, or `&self` and its `Sink`; with a `Context` it takes `()` as well. Several
+/// values, as in `&self, symbol: String, amount: u32`, travel as a JSON array; neither side can add another
+/// one later, so a message that may grow is better a struct.
 ///
-/// A message of your own that is called `Context`, `Sink` or `Streaming` is written with its place:
-/// `self::Context`. A method's or trait's `#[deprecated]` warns those who use the client.
+/// If a message of your own is called `Context`, `Sink` or `Streaming`, write it as `self::Context`. A
+/// `#[deprecated]` on a method or on the trait warns users of the client.
 ///
-/// Futures of handlers need not be `Send`: a call stays on its core. On the network a method is
+/// Futures of handlers need not be `Send`, since a call stays on its core. On the network a method is
 /// called `package.Service/Method`, where `Method` is the function's name in UpperCamelCase.
 ///
 /// # What is generated
 ///
-/// - The trait, for the implementation.
-/// - `MarketServer<T>`, to be given to a server: `new(service)` with one implementation for all
-///   cores, or `per_core(|| service)` with one for each, which may use `Rc` and `Cell`;
-///   `intercept(interceptor)` runs code around the calls of this service alone.
-/// - `MarketClient`: `connect(addresses)`, unless a method of the trait is called so, `new(client)`,
-///   `with(options)`, and a method for each of the trait's. So no method is called `new` or `with`;
-///   `name = "New"` gives one that name on the network.
+/// - The trait, for you to implement.
+/// - `MarketServer<T>`, for `Server::service`: `new(service)` shares one implementation among all cores,
+///   `per_core(|| service)` makes one for each core, which may use `Rc` and `Cell`.
+///   `intercept(interceptor)` runs code around the calls of this service only.
+/// - `MarketClient`, with `connect(addresses)` (unless a method of the trait has this name), `new(client)`,
+///   `with(options)`, and one function for each method of the trait. So a method cannot be called `new` or
+///   `with`; `name = "New"` gives it that name on the network.
 ///
 /// # Options
 ///
@@ -95,9 +97,9 @@ use proc_macro::TokenStream;
 ///
 /// | option | meaning |
 /// |---|---|
-/// | `package = "market.v1"` | the package; without it the name stands alone |
+/// | `package = "market.v1"` | the package; without it the name has no prefix |
 /// | `name = "Market"` | the name on the network, if not the trait's |
-/// | `server = "MarketServer"`, `client = "MarketClient"` | what the generated types are called |
+/// | `server = "MarketServer"`, `client = "MarketClient"` | the names of the generated types |
 /// | `descriptors = include_bytes!(…)` | a `FileDescriptorSet` for reflection |
 /// | `crate = "::ringway::rpc"` | where generated code finds the library |
 ///
@@ -105,12 +107,12 @@ use proc_macro::TokenStream;
 ///
 /// | option | meaning |
 /// |---|---|
-/// | `idempotent` | carrying it out twice does no harm: it may be retried and hedged |
-/// | `no_side_effects` | it changes nothing: besides being idempotent, it may be called by GET over HTTP |
-/// | `timeout_ms = 500` | the deadline that clients give to calls that do not say how long they may take |
-/// | `concurrency = 64` | at most so many calls run at once on a server |
-/// | `offload` | it blocks or computes for long, and runs on the blocking pool; unary only. With `per_core` each such call makes an implementation of its own |
-/// | `tokio` | it uses libraries that need tokio, and runs within the context of a tokio runtime, still on its core; with the feature `tokio` |
+/// | `idempotent` | executing it twice does no harm, so calls may be retried and hedged |
+/// | `no_side_effects` | it changes nothing, so it is idempotent and may be called by GET over HTTP |
+/// | `timeout_ms = 500` | the timeout of calls whose caller sets none |
+/// | `concurrency = 64` | how many calls may run at once on a server |
+/// | `offload` | it blocks or computes for long, so it runs on the blocking pool; unary only. With `per_core` each such call makes an implementation of its own |
+/// | `tokio` | it uses libraries that need tokio, so it runs on its core in the context of a tokio runtime; needs the feature `tokio` |
 /// | `name = "Quote"` | the name on the network, if not the function's in UpperCamelCase |
 #[proc_macro_attribute]
 pub fn service(options: TokenStream, item: TokenStream) -> TokenStream {

@@ -18,8 +18,8 @@ pub(crate) struct Method {
 }
 
 impl Method {
-    /// Reads a function of the trait, and takes what is ours out of its attributes. `library` is where
-    /// the types of arguments come from.
+    /// Reads a function of the trait and removes this macro's attributes from it. `library` is the path of
+    /// `Context`, `Sink` and `Streaming`.
     ///
     /// # Errors
     /// The error says what is wrong and what to do instead, at the offending tokens.
@@ -27,15 +27,15 @@ impl Method {
         let options = MethodOptions::take(&mut function.attrs)?;
         options::check_attributes(&function.attrs)?;
         if let Some(body) = &function.default {
-            let why = "a method of a service has no body here: end it with `;` and write the body \
-                       in the `impl`";
+            let why = "a service method cannot have a body in the trait: end it with `;` and write the \
+                       body in the `impl`";
             return Err(Error::new_spanned(body, why));
         }
         let ident = function.sig.ident.clone();
         if CLIENT_FUNCTIONS.contains(&&*ident.unraw().to_string()) {
             let why = format!(
-                "the generated client has a function `{ident}` of its own: give this another name, \
-                 and its name on the network with `#[method(name = \"…\")]`"
+                "the generated client has a function called `{ident}` already: rename this method, and \
+                 set its network name with `#[method(name = \"…\")]`"
             );
             return Err(Error::new(ident.span(), why));
         }
@@ -43,13 +43,12 @@ impl Method {
         if let Some(span) = options.offload
             && (shape.streams_in || shape.streams_out)
         {
-            let why = "only a method with one request and one reply can be offloaded: use \
-                       `spawn_blocking` inside of this one";
+            let why = "only a unary method can be offloaded: use `spawn_blocking` inside this one";
             return Err(Error::new(span, why));
         }
         if let (Some(_), Some(span)) = (options.offload, options.tokio) {
-            let why = "a method that is offloaded blocks its thread, and one of `tokio` awaits on its \
-                       core: name one of both";
+            let why = "`offload` and `tokio` exclude each other: an offloaded method may block its \
+                       thread, a `tokio` method awaits on its core";
             return Err(Error::new(span, why));
         }
         let wire_name = match &options.name {
@@ -61,7 +60,7 @@ impl Method {
         Ok(Self { ident, docs, deprecated, wire_name, shape, options })
     }
 
-    /// The function of the library that adds or calls a method of this kind.
+    /// The library's function that adds or calls a method of this kind.
     pub(crate) fn kind_function(&self) -> TokenStream {
         match (self.shape.streams_in, self.shape.streams_out) {
             (false, false) => quote!(unary),
@@ -80,7 +79,7 @@ impl Method {
         }
     }
 
-    /// The expression of its descriptor.
+    /// An expression that makes the method's descriptor.
     pub(crate) fn descriptor(&self, library: &Path, service: &str) -> TokenStream {
         let name = format!("{service}/{}", self.wire_name);
         let kind = self.kind();
@@ -96,7 +95,7 @@ impl Method {
     }
 }
 
-/// The functions that every client has.
+/// The functions that every generated client has.
 const CLIENT_FUNCTIONS: [&str; 2] = ["new", "with"];
 
 /// Converts a method's name to protobuf's style: `place_order` is called `PlaceOrder`.

@@ -1,4 +1,4 @@
-//! Options in the parentheses of `#[service(…)]` and `#[method(…)]`.
+//! Parses the options of `#[service(…)]` and `#[method(…)]`.
 
 use proc_macro2::{Ident, Span};
 use syn::parse::{Parse, ParseStream, Parser};
@@ -22,7 +22,7 @@ pub(crate) struct MethodOptions {
     pub(crate) name: Option<LitStr>,
     pub(crate) idempotent: bool,
     pub(crate) no_side_effects: bool,
-    /// The span at which it was asked for.
+    /// The span of the option, if it is set.
     pub(crate) offload: Option<Span>,
     pub(crate) tokio: Option<Span>,
     pub(crate) timeout_ms: Option<u64>,
@@ -38,7 +38,7 @@ fn parse_options(
     while !input.is_empty() {
         let key: Ident = input.call(syn::ext::IdentExt::parse_any)?;
         if seen.contains(&key) {
-            return Err(Error::new(key.span(), format!("`{key}` is given twice")));
+            return Err(Error::new(key.span(), format!("option `{key}` is set twice")));
         }
         parse_one(&key, input)?;
         seen.push(key);
@@ -51,14 +51,14 @@ fn parse_options(
 
 fn value<T: Parse>(key: &Ident, input: ParseStream<'_>) -> Result<T> {
     if !input.peek(Token![=]) {
-        return Err(Error::new(key.span(), format!("`{key}` needs a value: `{key} = …`")));
+        return Err(Error::new(key.span(), format!("option `{key}` needs a value: `{key} = …`")));
     }
     input.parse::<Token![=]>()?;
     input.parse()
 }
 
 fn unknown(key: &Ident, known: &str) -> Error {
-    Error::new(key.span(), format!("unknown option `{key}`; there are {known}"))
+    Error::new(key.span(), format!("unknown option `{key}`; the options are {known}"))
 }
 
 impl Parse for ServiceOptions {
@@ -84,7 +84,7 @@ impl Parse for ServiceOptions {
 }
 
 impl MethodOptions {
-    /// Takes the `#[method]` attributes out of `attributes`.
+    /// Removes the `#[method]` attributes from `attributes` and parses them.
     pub(crate) fn take(attributes: &mut Vec<Attribute>) -> Result<Self> {
         let mut options = Self::default();
         let mut outcome = Ok(());
@@ -135,16 +135,19 @@ where
     let parsed: N = number.base10_parse()?;
     match parsed >= N::from(1) {
         true => Ok(parsed),
-        false => Err(Error::new(number.span(), "this must be at least 1")),
+        false => Err(Error::new(number.span(), "the value must be at least 1")),
     }
 }
 
-/// Several identifiers with dots between, or nothing, as files without a package have it.
+/// Parses a package: identifiers joined by dots, or nothing for files without a package.
 fn package(literal: &LitStr) -> Result<String> {
     let text = literal.value();
     match text.is_empty() || text.split('.').all(is_identifier) {
         true => Ok(text),
-        false => Err(Error::new(literal.span(), "a package looks like `market.v1`")),
+        false => Err(Error::new(
+            literal.span(),
+            "a package name consists of identifiers joined by dots, such as `market.v1`",
+        )),
     }
 }
 
@@ -152,7 +155,10 @@ fn identifier(literal: &LitStr) -> Result<String> {
     let text = literal.value();
     match is_identifier(&text) {
         true => Ok(text),
-        false => Err(Error::new(literal.span(), "a name consists of letters, digits and `_`")),
+        false => Err(Error::new(
+            literal.span(),
+            "a name consists of letters, digits and `_`, and does not start with a digit",
+        )),
     }
 }
 
@@ -162,21 +168,22 @@ fn is_identifier(text: &str) -> bool {
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Attributes that stay with a method, if all of them may.
+/// Checks the attributes that stay with a method.
 pub(crate) fn check_attributes(attributes: &[Attribute]) -> Result<()> {
     let conditional = |attribute: &&Attribute| {
         attribute.path().is_ident("cfg") || attribute.path().is_ident("cfg_attr")
     };
     match attributes.iter().find(conditional) {
         Some(attribute) => {
-            let why = "a method cannot depend on `cfg`: both sides of the network see one service";
+            let why =
+                "a service method cannot have `cfg`: client and server must agree on the methods";
             Err(Error::new_spanned(attribute, why))
         }
         None => Ok(()),
     }
 }
 
-/// The deprecation note of the item, which the generated items repeat.
+/// The `#[deprecated]` attribute of the item, which the generated items repeat.
 pub(crate) fn deprecated(attributes: &[Attribute]) -> Option<&Attribute> {
     attributes.iter().find(|attribute| attribute.path().is_ident("deprecated"))
 }

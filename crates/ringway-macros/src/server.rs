@@ -1,12 +1,12 @@
 //! The server's side: `MarketServer<T>`.
 
 use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
+use quote::{format_ident, quote, quote_spanned};
 
 use crate::method::Method;
 use crate::service::Service;
 
-/// The type.
+/// The server's type.
 pub(crate) fn type_of(service: &Service) -> TokenStream {
     let (library, visibility) = (&service.library, &service.item.vis);
     let name = &service.server_name;
@@ -22,8 +22,8 @@ pub(crate) fn type_of(service: &Service) -> TokenStream {
     }
 }
 
-/// Its constructors, and what a server needs of it. Where the user's types are named, or code has
-/// variables that nobody sees, our names begin with `__`.
+/// The server type's constructors, and its `Service` implementation. Names that could collide with those of
+/// the user begin with `__`.
 pub(crate) fn implementation(service: &Service) -> TokenStream {
     let (library, visibility) = (&service.library, &service.item.vis);
     let name = &service.server_name;
@@ -36,7 +36,7 @@ pub(crate) fn implementation(service: &Service) -> TokenStream {
     quote! {
         #[allow(dead_code)]
         impl<T: #ident + 'static> #name<T> {
-            /// All cores of a server share `service`.
+            /// Serves with one implementation, which all cores of a server share.
             #visibility fn new(service: T) -> Self
             where
                 T: ::core::marker::Send + ::core::marker::Sync,
@@ -44,7 +44,7 @@ pub(crate) fn implementation(service: &Service) -> TokenStream {
                 Self { provider: #library::Provider::shared(service) }
             }
 
-            /// Each core of a server makes an implementation of its own, on its thread.
+            /// Serves with one implementation for each core, which `make` creates on the core's thread.
             #visibility fn per_core(
                 make: impl ::core::ops::Fn() -> T
                     + ::core::marker::Send
@@ -54,7 +54,7 @@ pub(crate) fn implementation(service: &Service) -> TokenStream {
                 Self { provider: #library::Provider::per_core(make) }
             }
 
-            /// Runs `interceptor` around every call of this service, and of no other.
+            /// Runs `interceptor` around every call of this service only.
             #visibility fn intercept<__F>(self, interceptor: __F) -> #library::Intercepted<Self>
             where
                 __F: ::core::ops::AsyncFn(
@@ -84,7 +84,7 @@ pub(crate) fn implementation(service: &Service) -> TokenStream {
     }
 }
 
-/// The statement that adds a method to the table of a core.
+/// The statement that adds a method to a core's table.
 fn register(service: &Service, place: usize, method: &Method) -> TokenStream {
     let library = &service.library;
     let ident = &service.item.ident;
@@ -94,9 +94,13 @@ fn register(service: &Service, place: usize, method: &Method) -> TokenStream {
     let context = method.shape.takes_context.then(|| quote!(__context,));
     let context_name = if method.shape.takes_context { quote!(__context) } else { quote!(_) };
     let sink = method.shape.streams_out.then(|| quote!(__replies,));
-    let request = method.shape.takes_request.then(|| quote!(__request,));
-    let request_name = if method.shape.takes_request { quote!(__request) } else { quote!(()) };
-    let call = quote!(<__T as #ident>::#function(&__service, #context #request #sink).await);
+    let values = 0..method.shape.values.len();
+    let values: Vec<_> = values.map(|place| format_ident!("__value_{place}")).collect();
+    let request_name = match &values[..] {
+        [request] => quote!(#request),
+        values => quote!((#(#values),*)),
+    };
+    let call = quote!(<__T as #ident>::#function(&__service, #context #(#values,)* #sink).await);
     let carried_out = match method.options.tokio {
         None => quote!(async move { #call }),
         Some(span) => quote_spanned!(span => #library::__in_tokio!(async move { #call })),

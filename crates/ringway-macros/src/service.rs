@@ -9,7 +9,7 @@ use crate::method::Method;
 use crate::options::{self, ServiceOptions};
 
 pub(crate) struct Service {
-    /// Without the attributes that are ours.
+    /// The trait, without the attributes of this macro.
     pub(crate) item: ItemTrait,
     pub(crate) library: Path,
     /// `package.Service`.
@@ -57,12 +57,12 @@ impl Service {
         })
     }
 
-    /// The attribute of that name, where the trait has it.
+    /// The trait's `#[deprecated]` attribute.
     pub(crate) fn deprecated(&self) -> Option<&Attribute> {
         options::deprecated(&self.item.attrs)
     }
 
-    /// The codec of a message. What is wrong with the message is said where its type stands.
+    /// The codec of a message. Errors about the message point at its type.
     pub(crate) fn codec_of(&self, message: &Type) -> TokenStream {
         let span = message.span();
         let library = self.library.to_token_stream().into_iter().map(|mut token| {
@@ -75,15 +75,15 @@ impl Service {
 
 fn check_trait(item: &ItemTrait) -> Result<()> {
     if let Some(token) = &item.unsafety {
-        return Err(Error::new_spanned(token, "a service is not `unsafe`"));
+        return Err(Error::new_spanned(token, "a service cannot be an `unsafe` trait"));
     }
     if !item.generics.params.is_empty() {
-        let why = "a service has no generic parameters: the client has to know which messages to \
-                   send";
+        let why =
+            "a service cannot have generic parameters: the types of its messages must be known";
         return Err(Error::new_spanned(&item.generics, why));
     }
     if let Some(clause) = &item.generics.where_clause {
-        return Err(Error::new_spanned(clause, "a service has no `where` clause"));
+        return Err(Error::new_spanned(clause, "a service cannot have a `where` clause"));
     }
     Ok(())
 }
@@ -91,7 +91,7 @@ fn check_trait(item: &ItemTrait) -> Result<()> {
 fn read_member(member: &mut TraitItem, library: &Path) -> Result<Method> {
     match member {
         TraitItem::Fn(function) => Method::read(function, library),
-        other => Err(Error::new_spanned(other, "a service consists of methods only")),
+        other => Err(Error::new_spanned(other, "a service can contain only methods")),
     }
 }
 
@@ -101,7 +101,7 @@ fn check_names(methods: &[Method]) -> Result<()> {
         let earlier = methods[..place].iter().find(|other| other.wire_name == method.wire_name);
         let Some(earlier) = earlier else { continue };
         let why = format!(
-            "`{}` has the name `{}` on the network already: give this one another with \
+            "the network name of `{}` is `{}` as well: give this method another one with \
              `#[method(name = \"…\")]`",
             earlier.ident, method.wire_name
         );

@@ -1,24 +1,36 @@
-//! Parameters and return type of a method, read from its signature.
+//! Reads the parameters and the return type of a method.
 
 use syn::{
     Error, FnArg, GenericArgument, Ident, Pat, Path, PathArguments, PathSegment, Receiver, Result,
     ReturnType, Signature, Type, parse_quote,
 };
 
-/// The kind of a method, and its messages.
+/// The kind and the messages of a method.
 pub(crate) struct Shape {
     pub(crate) takes_context: bool,
-    /// `()` where the method takes none.
+    /// `()` where the method takes none, a tuple where it takes several.
     pub(crate) input: Type,
-    pub(crate) takes_request: bool,
-    /// The trait's name for the request, for the documentation of the client.
-    pub(crate) input_name: Ident,
+    /// The values that the request consists of: none, one, or several.
+    pub(crate) values: Vec<Value>,
     pub(crate) streams_in: bool,
     pub(crate) output: Type,
     pub(crate) streams_out: bool,
 }
 
-/// An argument by the name of its type.
+/// A value of the request, with the trait's name for it, which the documentation of the client shows.
+pub(crate) struct Value {
+    pub(crate) name: Ident,
+    pub(crate) ty: Type,
+}
+
+/// What a method takes besides its context.
+struct Arranged<'a> {
+    requests: Vec<&'a Type>,
+    streams_in: bool,
+    sink: Option<&'a Type>,
+}
+
+/// An argument, classified by the name of its type.
 enum Argument<'a> {
     Context,
     Streaming(&'a Type),
@@ -26,7 +38,7 @@ enum Argument<'a> {
     Message(&'a Type),
 }
 
-/// Reads a signature, in which `Context`, `Sink` and `Streaming` are those of `library`.
+/// Reads a signature. `Context`, `Sink` and `Streaming` are the types of `library`.
 ///
 /// # Errors
 /// The error says what is wrong and what to do instead, at the offending tokens.
@@ -50,12 +62,12 @@ pub(crate) fn read(signature: &Signature, library: &Path) -> Result<Shape> {
         [(Argument::Context, _), rest @ ..] => (true, rest),
         rest => (false, rest),
     };
-    let (input, streams_in, sink) = arrange(rest)?;
+    let Arranged { requests, streams_in, sink } = arrange(rest)?;
     let reply = reply(signature, library)?;
     let (output, streams_out) = match sink {
         Some(_) if !is_unit(reply) => {
-            let why = "a method with a `Sink` returns `Result<(), Status>`: its replies go into \
-                       the sink";
+            let why = "a method with a `Sink` must return `Result<(), Status>`: it sends its replies \
+                       through the sink";
             return Err(Error::new_spanned(reply, why));
         }
         Some(message) => (message, true),
@@ -63,37 +75,39 @@ pub(crate) fn read(signature: &Signature, library: &Path) -> Result<Shape> {
     };
     Ok(Shape {
         takes_context,
-        input_name: name_of(signature, input),
-        input: input.cloned().unwrap_or_else(|| parse_quote!(())),
-        takes_request: input.is_some(),
+        input: match &requests[..] {
+            [request] => (*request).clone(),
+            several => parse_quote!((#(#several),*)),
+        },
+        values: values_of(signature, &requests),
         streams_in,
         output: output.clone(),
         streams_out,
     })
 }
 
-const CONTEXT_ALONE: &str = "this is the context of the call, and a request follows it, `()` if there is \
-                             nothing to say; a message of that name is written `self::Context`";
-const NO_SELF: &str = "a method of a service takes `&self` first";
+const CONTEXT_ALONE: &str = "a method with a `Context` needs a request after it, `()` if there is none; for \
+                             a message of your own with that name, write `self::Context`";
+const NO_SELF: &str = "the first argument of a service method must be `&self`";
 
 fn check_form(signature: &Signature) -> Result<()> {
     if signature.asyncness.is_none() {
-        let why = "a method of a service is `async`: write `async fn`";
+        let why = "a service method must be an `async fn`";
         return Err(Error::new_spanned(signature.fn_token, why));
     }
     if !signature.generics.params.is_empty() {
-        let why = "a method of a service has no generic parameters: the client has to know which \
-                   messages to send";
+        let why = "a service method cannot have generic parameters: the types of its messages must be \
+                   known";
         return Err(Error::new_spanned(&signature.generics, why));
     }
     if let Some(clause) = &signature.generics.where_clause {
-        return Err(Error::new_spanned(clause, "a method of a service has no `where` clause"));
+        return Err(Error::new_spanned(clause, "a service method cannot have a `where` clause"));
     }
     if let Some(token) = &signature.unsafety {
-        return Err(Error::new_spanned(token, "a method of a service is not `unsafe`"));
+        return Err(Error::new_spanned(token, "a service method cannot be `unsafe`"));
     }
     if let Some(abi) = &signature.abi {
-        return Err(Error::new_spanned(abi, "a method of a service is an ordinary `async fn`"));
+        return Err(Error::new_spanned(abi, "a service method cannot be `extern`"));
     }
     Ok(())
 }
@@ -105,63 +119,70 @@ fn check_receiver(receiver: &Receiver) -> Result<()> {
     match plain {
         true => Ok(()),
         false => {
-            let why = "a method of a service takes `&self`: its calls run at the same time";
+            let why =
+                "a service method must take `&self`, because several calls run at the same time";
             Err(Error::new_spanned(receiver, why))
         }
     }
 }
 
-/// The request, whether it is a stream, and the message of the sink.
-fn arrange<'a>(
-    arguments: &'a [(Argument<'a>, &'a Type)],
-) -> Result<(Option<&'a Type>, bool, Option<&'a Type>)> {
-    use Argument::{Context, Message, Sink, Streaming};
-    let fail = |ty: &Type, why: &str| Err(Error::new_spanned(ty, why));
-    match arguments {
-        [] => Ok((None, false, None)),
-        [(Sink(replies), _)] => Ok((None, false, Some(replies))),
-        [(Message(message), _)] => Ok((Some(message), false, None)),
-        [(Streaming(message), _)] => Ok((Some(message), true, None)),
-        [(Message(message), _), (Sink(replies), _)] => Ok((Some(message), false, Some(replies))),
-        [(Streaming(message), _), (Sink(replies), _)] => Ok((Some(message), true, Some(replies))),
-        [(Sink(_), _), (Sink(_), second), ..] | [_, (Sink(_), _), (Sink(_), second), ..] => {
-            fail(second, "a method has one `Sink`: put different replies into an enum")
-        }
-        [(Sink(_), sink), ..] => fail(sink, "the `Sink` comes last, after the request"),
-        [_, (Streaming(_), second), ..] => fail(second, "a method has one request or one stream"),
-        [_, (Sink(_), _), (_, extra), ..] => fail(extra, "the `Sink` comes last"),
-        [(Context, context), ..] | [_, (Context, context), ..] => {
-            let why = "the `Context` comes first, once, right after `&self`; a message of that \
-                       name is written `self::Context`";
-            fail(context, why)
-        }
-        [_, (Message(_), second), ..] => {
-            fail(second, "a method takes one request: put several values into one struct")
-        }
+/// Sorts the arguments behind the context: the request or its values or its stream, then the sink.
+fn arrange<'a>(arguments: &[(Argument<'a>, &'a Type)]) -> Result<Arranged<'a>> {
+    let (sink, rest) = match arguments {
+        [rest @ .., (Argument::Sink(replies), _)] => (Some(*replies), rest),
+        rest => (None, rest),
+    };
+    if let [(Argument::Streaming(message), _)] = rest {
+        return Ok(Arranged { requests: vec![message], streams_in: true, sink });
     }
+    let requests = rest.iter().map(|(argument, ty)| match argument {
+        Argument::Message(message) => Ok(*message),
+        Argument::Sink(_) if sink.is_some() => Err(Error::new_spanned(ty, ONE_SINK)),
+        Argument::Sink(_) => Err(Error::new_spanned(ty, "the `Sink` must be the last argument")),
+        Argument::Streaming(_) => Err(Error::new_spanned(ty, ONE_STREAM)),
+        Argument::Context => Err(Error::new_spanned(ty, CONTEXT_FIRST)),
+    });
+    Ok(Arranged { requests: requests.collect::<Result<_>>()?, streams_in: false, sink })
 }
 
-/// The name of the argument of this type, unless it says that nobody will use it.
-fn name_of(signature: &Signature, input: Option<&Type>) -> Ident {
-    let is_input = |ty: &Type| input.is_some_and(|input| std::ptr::eq(ty, input));
-    let named = signature.inputs.iter().find_map(|argument| match argument {
-        FnArg::Typed(typed) if is_input(&typed.ty) => match &*typed.pat {
-            Pat::Ident(name) if !name.ident.to_string().starts_with('_') => Some(&name.ident),
+const ONE_SINK: &str = "a method can have only one `Sink`: use an enum for different replies";
+const ONE_STREAM: &str = "a request is either one stream or plain values";
+const CONTEXT_FIRST: &str = "the `Context` must be the first argument after `&self`; for a message of \
+                             your own with that name, write `self::Context`";
+
+/// The values of the request, named as the trait names them.
+fn values_of(signature: &Signature, requests: &[&Type]) -> Vec<Value> {
+    let several = requests.len() > 1;
+    let value = |(place, ty): (usize, &&Type)| {
+        let unnamed = if several { format!("value_{place}") } else { "request".to_owned() };
+        let unnamed = Ident::new(&unnamed, signature.ident.span());
+        Value { name: name_of(signature, ty).unwrap_or(unnamed), ty: (*ty).clone() }
+    };
+    requests.iter().enumerate().map(value).collect()
+}
+
+/// The name of the argument of this type, unless it begins with `_`.
+fn name_of(signature: &Signature, value: &Type) -> Option<Ident> {
+    signature.inputs.iter().find_map(|argument| match argument {
+        FnArg::Typed(typed) if std::ptr::eq(&*typed.ty, value) => match &*typed.pat {
+            Pat::Ident(name) if !name.ident.to_string().starts_with('_') => {
+                Some(name.ident.clone())
+            }
             _ => None,
         },
         _ => None,
-    });
-    named.cloned().unwrap_or_else(|| Ident::new("request", signature.ident.span()))
+    })
 }
 
 fn classify<'a>(ty: &'a Type, library: &Path) -> Result<Argument<'a>> {
     match ty {
         Type::Reference(_) => {
-            let why = "messages cross the network: take this by value";
+            let why =
+                "a message cannot be a reference, because it crosses the network: take it by value";
             return Err(Error::new_spanned(ty, why));
         }
         Type::ImplTrait(_) => {
-            let why = "name a type: the client has to know which messages to send";
+            let why = "a message cannot be an `impl Trait`: name its type";
             return Err(Error::new_spanned(ty, why));
         }
         _ => {}
@@ -180,7 +201,7 @@ fn message_of(segment: &PathSegment) -> Result<&Type> {
     match &*types_of(segment) {
         [message] => Ok(message),
         _ => {
-            let why = format!("say of which messages: `{}<T>`", segment.ident);
+            let why = format!("the type of the messages is missing: write `{}<T>`", segment.ident);
             Err(Error::new_spanned(segment, why))
         }
     }
@@ -200,26 +221,32 @@ fn reply<'a>(signature: &'a Signature, library: &Path) -> Result<&'a Type> {
         [reply] => *reply, // an alias with the error inside
         [reply, error] => match last_segment(error) {
             Some(error) if error.ident == "Status" => *reply,
-            _ => return Err(Error::new_spanned(error, "the error is `Status`")),
+            _ => {
+                return Err(Error::new_spanned(
+                    error,
+                    "the error type of a service method must be `Status`",
+                ));
+            }
         },
         _ => return wrong(returned),
     };
     match library_segment(reply, library) {
         Some(segment) if segment.ident == "Streaming" || segment.ident == "Sink" => {
-            let why = "to answer with a stream, take a `Sink<T>` as the last argument and return \
+            let why = "to reply with a stream, take a `Sink<T>` as the last argument and return \
                        `Result<(), Status>`";
             Err(Error::new_spanned(reply, why))
         }
         _ => match reply {
-            Type::Reference(_) => {
-                Err(Error::new_spanned(reply, "messages cross the network: return this by value"))
-            }
+            Type::Reference(_) => Err(Error::new_spanned(
+                reply,
+                "a message cannot be a reference, because it crosses the network: return it by value",
+            )),
             _ => Ok(reply),
         },
     }
 }
 
-const RETURNS: &str = "a method of a service returns `Result<Reply, Status>`";
+const RETURNS: &str = "a service method must return `Result<Reply, Status>`";
 
 fn path_of(ty: &Type) -> Option<&Path> {
     match ty {
@@ -234,8 +261,8 @@ fn last_segment(ty: &Type) -> Option<&PathSegment> {
     path_of(ty)?.segments.last()
 }
 
-/// The end of a path that may lead to the library. `self::Context`, `super::Context` and
-/// `::messages::Context` do not, unless the library is there: so a message can have such a name.
+/// The last segment of a path, if the path may lead to the library. `self::Context`, `super::Context` and
+/// `::messages::Context` do not, unless the library is there, so a message can have such a name.
 fn library_segment<'a>(ty: &'a Type, library: &Path) -> Option<&'a PathSegment> {
     let path = path_of(ty)?;
     let starts_with = |name: &str| path.segments[0].ident == name;
@@ -314,6 +341,24 @@ mod tests {
     }
 
     #[test]
+    fn several_values_are_one_tuple() {
+        check(
+            &parse_quote!(
+                async fn m(&self, context: Context, a: A, b: B) -> Result<C, Status>;
+            ),
+            ("(A , B)", false),
+            ("C", false),
+        );
+        check(
+            &parse_quote!(
+                async fn m(&self, a: A, b: B, replies: Sink<C>) -> Result<(), Status>;
+            ),
+            ("(A , B)", false),
+            ("C", true),
+        );
+    }
+
+    #[test]
     fn messages_may_have_the_names_of_ours() {
         check(
             &parse_quote!(
@@ -346,13 +391,13 @@ mod tests {
                 parse_quote!(
                     async fn m(&self, requests: Streaming) -> Result<B, Status>;
                 ),
-                "say of which messages: `Streaming<T>`",
+                "the type of the messages is missing: write `Streaming<T>`",
             ),
             (
                 parse_quote!(
                     async fn m(&self, request: A, replies: Sink<B, C>) -> Result<(), Status>;
                 ),
-                "say of which messages: `Sink<T>`",
+                "the type of the messages is missing: write `Sink<T>`",
             ),
         ] {
             let function: TraitItemFn = function;

@@ -38,6 +38,9 @@ trait Market {
     async fn markets(&self) -> Result<Vec<String>, Status>;
     #[method(offload)]
     async fn weekday(&self) -> Result<String, Status>;
+    /// Or several values, also before a sink.
+    async fn price(&self, symbol: String, amount: u32) -> Result<String, Status>;
+    async fn between(&self, _: Context, from: u64, to: u64, _: Sink<Tick>) -> Result<(), Status>;
     async fn every(&self, ticks: Sink<Tick>) -> Result<(), Status>;
     async fn watch(&self, count: Summary, ticks: Sink<Tick>) -> Result<(), Status>;
     async fn double(&self, ticks: Streaming<Tick>, doubled: Sink<Tick>) -> Result<(), Status>;
@@ -90,6 +93,23 @@ impl Market for Exchange {
         Ok("Monday".into())
     }
 
+    async fn price(&self, symbol: String, amount: u32) -> Result<String, Status> {
+        Ok(format!("{amount} of {symbol}"))
+    }
+
+    async fn between(
+        &self,
+        _: Context,
+        from: u64,
+        to: u64,
+        mut ticks: Sink<Tick>,
+    ) -> Result<(), Status> {
+        for cents in from..to {
+            ticks.send(Tick { cents }).await?;
+        }
+        Ok(())
+    }
+
     async fn every(&self, mut ticks: Sink<Tick>) -> Result<(), Status> {
         ticks.send(Tick { cents: 7 }).await
     }
@@ -140,6 +160,18 @@ fn methods_that_take_nothing() {
         assert_eq!(market.weekday().await?, "Monday");
         let mut ticks = market.every();
         assert_eq!(ticks.next().await?, Some(Tick { cents: 7 }));
+        assert_eq!(ticks.next().await?, None);
+        Ok(())
+    });
+}
+
+#[test]
+fn methods_that_take_several_values() {
+    run(async |market: MarketClient| {
+        assert_eq!(market.price("RWY".into(), 3).await?, "3 of RWY");
+        let mut ticks = market.between(4, 6);
+        assert_eq!(ticks.next().await?, Some(Tick { cents: 4 }));
+        assert_eq!(ticks.next().await?, Some(Tick { cents: 5 }));
         assert_eq!(ticks.next().await?, None);
         Ok(())
     });

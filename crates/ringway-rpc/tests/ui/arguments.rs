@@ -14,7 +14,6 @@ trait Market {
         fills: Sink<String>,
     ) -> Result<(), Status>;
     async fn two_sinks_alone(&self, a: Sink<String>, b: Sink<String>) -> Result<(), Status>;
-    async fn two_requests(&self, symbol: String, price: u64) -> Result<String, Status>;
     async fn two_streams(
         &self,
         orders: Streaming<String>,
