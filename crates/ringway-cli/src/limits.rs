@@ -21,6 +21,10 @@ pub(crate) const CONNECTIONS_MAX: u32 = 1 << 20;
 /// Bytes of one message: larger ones measure memory, not the path.
 pub(crate) const MESSAGE_BYTES_MAX: u32 = 16 << 20;
 
+/// Bytes of a reply to `ringway call`, descriptors of services among them: a person has asked for it, and
+/// the largest sets of `.proto` files are some 10 MiB.
+pub(crate) const REPLY_BYTES_MAX: u32 = 64 << 20;
+
 /// Packets of one `--batch` write.
 pub(crate) const BATCH_PACKETS_MAX: u32 = 1 << 16;
 

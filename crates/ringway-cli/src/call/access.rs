@@ -7,7 +7,7 @@ use ringway_net::ClientTls;
 use ringway_rpc::{CallOptions, Client};
 
 use crate::args::{Access, Scheme, TlsFiles};
-use crate::limits::CALL_TIMEOUT;
+use crate::limits::{CALL_TIMEOUT, REPLY_BYTES_MAX};
 
 impl Access {
     /// A client of one connection, which is made by its first call.
@@ -18,6 +18,7 @@ impl Access {
         let builder = Client::builder()
             .address(self.addr.as_str())
             .connections_max(1)
+            .message_bytes_max(REPLY_BYTES_MAX)
             .tls(self.tls()?)
             .options(self.options());
         Ok(builder.build()?)

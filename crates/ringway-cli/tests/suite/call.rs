@@ -144,6 +144,56 @@ fn serve_own(service: impl Service) -> (ServerHandle, String) {
     (server, address)
 }
 
+static LARGE: [Method; 1] = [Method::new("large.v1.Large/Get", Kind::Unary)];
+
+/// A service whose descriptors, and whose reply, are longer than a message is by default.
+struct Large(&'static ServiceDescriptor);
+
+impl Large {
+    const BYTES: usize = 5 << 20;
+
+    fn new() -> Self {
+        // The file of another service of the same build.
+        let file = prost_reflect::prost_types::FileDescriptorProto {
+            name: Some("other.proto".to_owned()),
+            package: Some("x".repeat(Self::BYTES)),
+            ..Default::default()
+        };
+        let set = prost_reflect::prost_types::FileDescriptorSet { file: vec![file] };
+        let set: &'static [u8] = prost::Message::encode_to_vec(&set).leak();
+        let descriptor = ServiceDescriptor {
+            name: "large.v1.Large",
+            methods: &LARGE,
+            file_descriptor_set: Some(set),
+        };
+        Self(Box::leak(Box::new(descriptor)))
+    }
+}
+
+impl Service for Large {
+    fn descriptor(&self) -> &'static ServiceDescriptor {
+        self.0
+    }
+
+    fn register(&self, methods: &mut Methods) {
+        let raw = Codec::raw();
+        methods.unary(&LARGE[0], raw, raw, async |_: Context, _: Bytes| {
+            Ok(Bytes::from(vec![b'7'; Self::BYTES]))
+        });
+    }
+}
+
+#[test]
+fn long_descriptors_and_replies_are_taken() {
+    let (server, address) = serve_own(Large::new());
+    for address in over_both(&address) {
+        let ended = run(&format!("call {address} large.v1.Large/Get"));
+        assert_eq!(ended.status.code(), Some(0), "{}", ended.err);
+        assert_eq!(ended.out.trim_end().len(), Large::BYTES);
+    }
+    drop(server);
+}
+
 /// Answers before it has read what is sent.
 #[service(package = "early.v1", crate = "ringway_rpc")]
 trait Early {
