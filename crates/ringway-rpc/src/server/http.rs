@@ -39,7 +39,8 @@ async fn respond(core: &Rc<ServerCore>, calls: &DirectCalls, request: Request) -
 }
 
 fn metrics(core: &ServerCore) -> Response {
-    let mut response = text(core.shared().metrics.snapshot().prometheus());
+    let shared = core.shared();
+    let mut response = text(shared.metrics.snapshot().prometheus() + &shared.stats().prometheus());
     let kind = http::HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(http::header::CONTENT_TYPE, kind);
     response

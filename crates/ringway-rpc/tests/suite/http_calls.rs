@@ -208,6 +208,7 @@ fn side_doors_tell_metrics_life_and_readiness() {
     let get = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: here\r\n\r\n");
     assert_told(&handle, &post("Greet", JSON, ADA), 200, "");
     assert_told(&handle, &get("/metrics"), 200, COUNTED);
+    assert_told(&handle, &get("/metrics"), 200, "\nringway_serving_refused_total 0\n");
     assert_told(&handle, &get("/healthz"), 200, "ok");
     assert_told(&handle, &get("/readyz"), 200, "ready");
     assert_told(&handle, &get("/hello"), 200, "own route");
