@@ -2,35 +2,27 @@
 //!
 //! [`simulate`] runs a test on a network in memory, whose virtual clock advances as soon as all tasks
 //! wait, so an hour of timeouts takes no time. All randomness comes from a seed, so a run can be
-//! repeated. This test has a service, two clients and a lost connection:
+//! repeated. This test has a service, two clients, a lost connection and a seed:
 //!
 //! ```
-//! use std::{cell::Cell, time::Duration};
-//! use ringway_rpc::testing::{TestServer, simulate};
-//! use ringway_runtime::{sleep, spawn};
-//! # use ringway_rpc::Status;
-//!
+//! # use ringway_rpc::{Status, testing::{TestServer, simulate}}; use ringway_runtime::{sleep, spawn};
 //! #[ringway_rpc::service(crate = "ringway_rpc")]
-//! trait Counter {
-//!     async fn add(&self, number: u64) -> Result<u64, Status>;
+//! trait Timer {
+//!     async fn wait(&self, seconds: u64) -> Result<(), Status>;
 //! }
-//!
-//! impl Counter for Cell<u64> {
-//!     async fn add(&self, number: u64) -> Result<u64, Status> {
-//!         sleep(Duration::from_secs(5)).await; // of the virtual clock
-//!         Ok(self.replace(self.get() + number))
+//! impl Timer for () {
+//!     async fn wait(&self, seconds: u64) -> Result<(), Status> {
+//!         Ok(sleep(std::time::Duration::from_secs(seconds)).await) // of the virtual clock
 //!     }
 //! }
-//!
 //! simulate(7, async {
-//!     let server = TestServer::start(CounterServer::per_core(Cell::default))?;
-//!     let [ann, bob] = server.clients(CounterClient::new)?;
-//!     let lost = spawn(ann.add(10));
-//!     sleep(Duration::from_secs(1)).await;
+//!     let server = TestServer::start(TimerServer::new(()))?;
+//!     let [ann, bob] = server.clients(TimerClient::new)?;
+//!     let lost = spawn(ann.wait(60));
+//!     bob.wait(1).await?;
 //!     server.lose_connections();
 //!     assert!(lost.await?.is_err_and(|status| status.is_unavailable()));
-//!     assert_eq!(bob.add(2).await?, 0); // the handler of the lost call was dropped
-//!     Ok(())
+//!     bob.wait(1).await // over a new connection
 //! })?;
 //! # Ok::<(), Status>(())
 //! ```

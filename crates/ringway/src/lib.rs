@@ -68,17 +68,21 @@ pub use ringway_runtime as runtime;
 pub use ringway_tokio as tokio;
 pub use ringway_wire as wire;
 
-/// The programs of the README are compiled as documentation tests.
+/// The programs of these documents are compiled, and mostly run, as documentation tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-mod readme {}
-
-/// Those of the page on calls as well.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/rpc.md")]
-mod calls_and_streams {}
-
-/// Those of the page on tokio as well.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/tokio.md")]
-mod beside_tokio {}
+mod documents {
+    #[doc = include_str!("../../../README.md")]
+    mod readme {}
+    #[doc = include_str!("../../../docs/rpc.md")]
+    mod rpc {}
+    #[doc = include_str!("../../../docs/tokio.md")]
+    mod tokio {}
+    #[doc = include_str!("../../../docs/http.md")]
+    mod http {}
+    #[doc = include_str!("../../../docs/grpc.md")]
+    mod grpc {}
+    #[doc = include_str!("../../../docs/net.md")]
+    mod net {}
+    #[doc = include_str!("../../../docs/runtime.md")]
+    mod runtime {}
+}
