@@ -15,6 +15,8 @@ pub(super) struct Call {
     pub(super) messages: Messages,
     /// The compression of replies that are marked as compressed.
     pub(super) compression: Compression,
+    /// Whether the head of a reply has arrived, so that the server has begun to execute the call.
+    pub(super) has_head: bool,
     /// The window cost of each message that the reader has not taken.
     costs: VecDeque<Cost>,
     /// The window cost of the message that is arriving, while others are unread. Without unread
@@ -85,6 +87,7 @@ impl Calls {
                 stream,
                 messages: Messages::new(message_max),
                 compression: Compression::Identity,
+                has_head: false,
                 costs: VecDeque::new(),
                 held: 0,
             };
@@ -95,6 +98,7 @@ impl Calls {
         slot.generation = slot.generation % StreamId::GENERATION_MASK as u16 + 1;
         slot.call.stream = stream;
         slot.call.compression = Compression::Identity;
+        slot.call.has_head = false;
         StreamId::new(index as u32, slot.generation)
     }
 

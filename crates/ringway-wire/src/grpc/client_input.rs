@@ -114,7 +114,8 @@ impl GrpcClient {
         if fields.is_cut() {
             return Some(self.fail(id, code::RESOURCE_EXHAUSTED, META_TOO_LARGE));
         }
-        self.calls.get(id)?.compression = reply.compression;
+        let call = self.calls.get(id)?;
+        (call.compression, call.has_head) = (reply.compression, true);
         let meta = self.meta_of_fields(None);
         match (meta.is_empty(), end) {
             (true, _) if data.is_empty() => return None,
@@ -238,7 +239,9 @@ impl GrpcClient {
         let mut meta = Vec::new();
         let mut writer = MetaWriter::new(&mut meta);
         writer.status_message(&text);
-        if error == ErrorCode::REFUSED_STREAM {
+        // // A server that has begun to reply has begun to execute the call, whatever it says later.
+        let has_head = self.calls.get(id).is_some_and(|call| call.has_head);
+        if error == ErrorCode::REFUSED_STREAM && !has_head {
             writer.refused();
         }
         self.forget(id);

@@ -256,6 +256,26 @@ fn resets_have_the_status_of_the_table_and_refused_ones_were_not_executed() {
 }
 
 #[test]
+fn a_call_whose_reply_has_begun_may_have_been_executed_whatever_the_server_says_later() {
+    let go_away = frame(GOAWAY, 0, 0, &[0; 8]);
+    for end in [frame(RST_STREAM, 0, 1, &[0, 0, 0, 7]), go_away] {
+        let frames = [good_head(), data(&message(b"hi")), end];
+        let (events, _) = answered(&[unary()], &frames);
+        assert_eq!(events[0], "message 0 hi");
+        let end = "response 0 14 [StatusMessage the server reset the stream: REFUSED_STREAM]";
+        assert_eq!(events.last().map(String::as_str), Some(end));
+        // The next call in the same slot may be refused as any other.
+        let mut client = new_client();
+        client.open(unary()).expect("room");
+        let whole = [frame(SETTINGS, 0, 0, &[]), good_head(), trailers(&[("grpc-status", "0")])];
+        hear(&mut client, &whole.concat());
+        client.open(unary()).expect("room");
+        let events = hear(&mut client, &frame(RST_STREAM, 0, 3, &[0, 0, 0, 7]));
+        assert!(events[0].contains("Refused"), "{events:?}");
+    }
+}
+
+#[test]
 fn what_a_go_away_does_not_cover_was_not_executed() {
     let frames = [frame(GOAWAY, 0, 0, &[&[0, 0, 0, 1, 0, 0, 0, 0][..], b"bye"].concat())];
     let refused =
