@@ -262,6 +262,12 @@ pub(crate) const HTTP2_STREAMS: u32 = NATIVE_STREAMS;
 /// servers to allow at least that many (section 6.5.2).
 pub(crate) const HTTP2_STREAMS_DEFAULT: u32 = 100;
 
+/// Most streams that a client has open, whatever the server allows: many servers set no limit. A
+/// cancelled stream counts until its RST_STREAM is sent, of which few are a second, so a client whose
+/// calls a server never answers would otherwise keep more and more of them. 64 Ki streams take some
+/// 30 MB, and callers with more calls open further connections.
+pub(crate) const HTTP2_OWN_STREAMS_MAX: u32 = 1 << 16;
+
 /// Default window of a stream in bytes.
 pub(crate) const HTTP2_INITIAL_WINDOW: u32 = NATIVE_INITIAL_CREDIT;
 

@@ -16,6 +16,7 @@ use super::meta_fields::FieldTexts;
 use super::names::ContentType;
 use super::timeout::Timeouts;
 use crate::http2::{ErrorCode, Http2Client, Line, NewRequest, NoStream, Violation, Vocabulary};
+use crate::limits::HTTP2_OWN_STREAMS_MAX;
 use crate::native::{Body, ClientEvent, Gone, Open, OpenError, Outgoing, StreamId};
 
 /// The client side of one gRPC connection, as a state machine without I/O.
@@ -45,6 +46,8 @@ pub struct GrpcClient {
     /// Buffer in which the metadata of replies is assembled.
     pub(super) scratch: Vec<u8>,
 }
+
+const _: () = assert!(HTTP2_OWN_STREAMS_MAX <= StreamId::SLOTS, "each stream has an id");
 
 /// The codec number of JSON in [`Open`].
 const JSON: u8 = 2;
@@ -88,9 +91,6 @@ impl GrpcClient {
     ///
     /// Returns an error when this connection cannot open the call now; nothing was sent.
     pub fn open(&mut self, call: Open<'_>) -> Result<StreamId, OpenError> {
-        if self.http2.in_flight() >= StreamId::SLOTS as usize {
-            return Err(OpenError::Full);
-        }
         let mut path = std::mem::take(&mut self.path);
         let mut texts = std::mem::take(&mut self.texts);
         path.clear();

@@ -73,8 +73,7 @@ pub struct Connection<R: Role> {
     /// Events that the caller gets at its next `receive`, before any input is decoded.
     pub(super) pending: VecDeque<Event<'static>>,
     pub(super) budgets: Budgets,
-    /// Cancelled streams of a client whose RST_STREAM is held back: at most as many as the server
-    /// allows to be open.
+    /// Cancelled streams of a client whose RST_STREAM is held back: at most as many as may be open.
     pub(super) held_resets: VecDeque<(StreamHandle, ErrorCode)>,
     pub(super) keepalive: Clocks,
     pub(super) growth: WindowGrowth,

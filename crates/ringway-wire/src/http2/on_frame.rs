@@ -7,7 +7,7 @@ use super::frames::{FrameHeader, MAX_31, check_dependency, flag, go_away, kind, 
 use super::put::{put_ping, put_reset, put_settings_ack};
 use super::role::Role;
 use super::{ErrorCode, Event, StreamHandle, Violation};
-use crate::limits::{HTTP2_REASON_MAX, HTTP2_UPDATE_WORTH};
+use crate::limits::{HTTP2_OWN_STREAMS_MAX, HTTP2_REASON_MAX, HTTP2_UPDATE_WORTH};
 use crate::native::Piece;
 use crate::rates::moment;
 
@@ -97,6 +97,7 @@ impl<R: Role> Connection<R> {
         self.budgets.bear_settings(self.now)?;
         let before = self.peer.initial_window;
         let sizes = self.peer.take(payload, !R::IS_SERVER)?;
+        self.peer.max_streams = self.peer.max_streams.min(HTTP2_OWN_STREAMS_MAX);
         self.encoder.set_limit(sizes.least);
         self.encoder.set_limit(sizes.last);
         self.move_windows(i64::from(self.peer.initial_window) - i64::from(before))?;

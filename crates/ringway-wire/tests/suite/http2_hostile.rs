@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ringway_wire::http2::{
-    Body, ErrorCode, Event, Http2Client, Http2Server, NewRequest, StreamHandle, Violation,
+    Body, ErrorCode, Event, Http2Client, Http2Server, NewRequest, NoStream, StreamHandle, Violation,
 };
 
 use crate::support::http2::*;
@@ -245,6 +245,28 @@ fn a_client_resets_no_more_than_servers_bear() {
         let head = frame(HEADERS, END_HEADERS, id, &block(&[(":status", "200")]));
         hear(&mut client, &[head, frame(DATA, END_STREAM, id, b"late")].concat(), now);
     }
+}
+
+#[test]
+fn a_client_of_a_server_without_a_limit_keeps_a_bounded_number_of_cancelled_streams() {
+    let mut client = client();
+    hear(&mut client, &frame(SETTINGS, 0, 0, &[]), NOW);
+    let mut count = 0;
+    while client.capacity() > 0 && count < 100_000 {
+        let request = NewRequest { head: REQUEST, ..NewRequest::default() };
+        let stream = client.open(request).expect("room");
+        client.reset(stream, ErrorCode::CANCEL);
+        output(&mut client, usize::MAX);
+        count += 1;
+    }
+    assert_eq!((count, client.in_flight()), ((64 << 10) + 500, 64 << 10));
+    let request = NewRequest { head: REQUEST, ..NewRequest::default() };
+    assert_eq!(client.open(request), Err(NoStream::Full));
+    // There is room again as soon as some RST_STREAMs have left, and the caller is told.
+    client.handle_timeout(Duration::from_secs(1)).expect("alive");
+    let event = client.receive(&mut &[][..], Duration::from_secs(1)).expect("alive");
+    assert!(matches!(event, Some(Event::Capacity)));
+    assert_eq!(client.capacity(), 100);
 }
 
 #[test]
