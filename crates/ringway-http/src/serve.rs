@@ -114,6 +114,10 @@ pub async fn serve_connection(
             tracing::debug!(%error, "a connection is closed: its peer does not speak HTTP properly");
             Ok(())
         }
+        Err(_) if watch.is_on() => {
+            tracing::debug!("a connection is closed: its peer has gone before it was answered");
+            Ok(())
+        }
         ended => ended.map_err(ringway_net::Error::other),
     }
 }

@@ -9,7 +9,7 @@ use ringway_http::{Router, text};
 use ringway_rpc::{Context, Server, ServerHandle, Serving, Sink, Status, service};
 use serde::{Deserialize, Serialize};
 
-use crate::support::{LIMIT, end, socket_addr};
+use crate::support::{LIMIT, end, eventually, socket_addr};
 
 #[derive(Serialize, Deserialize)]
 struct Person {
@@ -154,8 +154,14 @@ fn metadata_deadlines_and_trailers_are_headers() {
         "{answer}"
     );
     assert_told(&handle, &post("Ask", JSON, ADA), 200, "\"nobody false\"");
-    let fields = format!("{JSON}connect-timeout-ms: 30\r\n");
-    assert_told(&handle, &post("Wait", &fields, ADA), 504, r#""code":"deadline_exceeded""#);
+    let fields = format!("{JSON}connect-timeout-ms: 30\r\nconnection: close\r\n");
+    let mut waiting = connect(&handle);
+    waiting.write_all(post("Wait", &fields, ADA).as_bytes()).expect("a request");
+    let answer = rest(waiting);
+    assert!(
+        answer.starts_with("HTTP/1.1 504 ") && answer.contains("deadline_exceeded"),
+        "{answer}"
+    );
     let fields = format!("{JSON}connect-timeout-ms: soon\r\n");
     assert_told(&handle, &post("Greet", &fields, ADA), 400, r#""code":"invalid_argument""#);
     end(handle);
@@ -215,6 +221,38 @@ fn side_doors_tell_metrics_life_and_readiness() {
     assert_told(&handle, &get("/nowhere"), 404, "");
     handle.health().set("", Serving::No);
     assert_told(&handle, &get("/readyz"), 503, "not ready");
+    end(handle);
+}
+
+/// A connection with a call whose handler waits, after one whose answer was left unread.
+fn waiting(
+    handle: &ServerHandle,
+    has_begun: &mpsc::Receiver<()>,
+    leaves_unread: bool,
+) -> TcpStream {
+    let mut socket = connect(handle);
+    if leaves_unread {
+        socket.write_all(post("Greet", JSON, ADA).as_bytes()).expect("a request");
+        socket.peek(&mut [0]).expect("an answer");
+    }
+    socket.write_all(post("Wait", JSON, ADA).as_bytes()).expect("a request");
+    has_begun.recv_timeout(LIMIT).expect("the handler begins");
+    eventually("it waits", || handle.stats().in_flight == 1);
+    socket
+}
+
+#[test]
+fn a_call_is_cancelled_when_its_client_has_gone() {
+    let (begun, has_begun) = mpsc::channel();
+    let handle = start(English { begun: Some(begun), ..English::default() }, |server| server);
+    // With unread bytes, the kernel resets the connection; else it closes it in order.
+    for (count, resets) in [(1, false), (2, true)] {
+        drop(waiting(&handle, &has_begun, resets));
+        eventually("the handler is dropped", || handle.stats().in_flight == 0);
+        assert_eq!((handle.stats().cancelled, handle.stats().panicked), (count, 0));
+    }
+    eventually("the connections are closed", || handle.net().stats().open == 0);
+    assert_eq!(handle.net().stats().handler_errors, 0, "a client may go");
     end(handle);
 }
 

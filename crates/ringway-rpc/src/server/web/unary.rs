@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ringway_http::http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
-use ringway_http::{Body, Request, Response};
+use ringway_http::{Body, PeerWatch, Request, Response};
 use ringway_runtime::{now, timeout};
 use ringway_wire::web::GetQuery;
 
@@ -32,6 +32,7 @@ pub(super) async fn post(
     let headers = request.headers();
     let start = CallStart::read(headers, method_index)?;
     let coder = Coder::new(core, method_index, label, headers, CompressionFields::UNARY)?;
+    let watch = request.extensions().get().cloned();
     let is_compressed = headers.get(CONTENT_ENCODING).is_some_and(|it| it != "identity");
     let (began, body) = (now(), request.into_body());
     let message = match start.timeout() {
@@ -40,7 +41,7 @@ pub(super) async fn post(
     };
     let message = coder.decode(is_compressed, message)?;
     let (head, meta) = start.begin(coder.codec(None), now().saturating_duration_since(began))?;
-    answer(&coder, calls.call(DirectRequest { head, meta, message }).await)
+    answer(&coder, reply_to(calls, DirectRequest { head, meta, message }, watch).await)
 }
 
 /// Answers a call whose message is in the query of a GET.
@@ -65,7 +66,25 @@ pub(super) async fn get(
     let is_compressed = compression.is_some_and(|name| name != b"identity");
     let message = coder.decode(is_compressed, query.message.into())?;
     let (head, meta) = start.begin(coder.codec(None), Duration::ZERO)?;
-    answer(&coder, calls.call(DirectRequest { head, meta, message }).await)
+    let watch = request.extensions().get().cloned();
+    answer(&coder, reply_to(calls, DirectRequest { head, meta, message }, watch).await)
+}
+
+/// Makes a call, which is cancelled when its client has gone. What is answered at once is sent even to a
+/// client that has closed its half.
+async fn reply_to(
+    calls: &DirectCalls,
+    request: DirectRequest,
+    watch: Option<PeerWatch>,
+) -> DirectReply {
+    if let Some(watch) = &watch {
+        watch.start();
+    }
+    let reply = calls.call(request).await;
+    if let Some(watch) = &watch {
+        watch.stop();
+    }
+    reply
 }
 
 fn answer(coder: &Coder, reply: DirectReply) -> Result<Response, Refusal> {
