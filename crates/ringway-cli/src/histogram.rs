@@ -66,6 +66,14 @@ impl Latencies {
         }
     }
 
+    /// Pairs of a quantile and its latency in microseconds, for a curve: ever closer to 1, as long as enough
+    /// samples lie above.
+    pub(crate) fn curve(&self) -> Vec<(f64, f64)> {
+        let halves = (0..=4).map(|tenth| f64::from(tenth) / 10.0);
+        let tails = (0..=CURVE_STEPS).map(|step| 1.0 - 0.5 * 0.1_f64.powf(f64::from(step) / 8.0));
+        halves.chain(tails).map_while(|at| Some((at, self.quantile_us(at)?))).collect()
+    }
+
     fn quantile_us(&self, quantile: f64) -> Option<f64> {
         // A hair is added because 1 - 0.9 is a hair less than 0.1 in binary.
         let above = ((1.0 - quantile) * self.count() as f64 + 1e-6) as u64;
@@ -74,6 +82,8 @@ impl Latencies {
     }
 }
 
+/// Eight for each further nine, to the sixth.
+const CURVE_STEPS: u32 = 45;
 const SIGNIFICANT_DIGITS: u8 = 3;
 /// With fewer samples above it a percentile is the story of a few accidents.
 const SAMPLES_ABOVE_MIN: u64 = 10;
@@ -109,6 +119,15 @@ mod tests {
         assert!(micros(1..=20).percentiles().p50_us.is_some());
         assert_eq!(micros(1..=19).percentiles().p50_us, None);
         assert_eq!(Latencies::new().percentiles(), Percentiles::default());
+    }
+
+    #[test]
+    fn a_curve_rises_and_ends_where_samples_are_few() {
+        let curve = micros(1..=1000).curve();
+        assert!(curve.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1));
+        let &(last, at) = curve.last().expect("a thousand samples");
+        assert!((0.98..=0.99).contains(&last) && (at / last - 1000.0).abs() < 2.0, "{last} {at}");
+        assert_eq!(Latencies::new().curve(), []);
     }
 
     #[test]

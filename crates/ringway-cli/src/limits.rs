@@ -120,3 +120,10 @@ pub(crate) const REFLECTION_BYTES_MAX: usize = 64 << 20;
 
 /// Default time limit of `call` for unary calls: a person has given up by then.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Steps in which the rate of a run is told as it goes on: of a run of two seconds a tenth each, which a chart of
+/// a few hundred pixels can still show.
+pub(crate) const TIMELINE_STEPS: u32 = 20;
+
+/// Bytes of a report that `ringway report` reads: some thousand times those of a long one.
+pub(crate) const REPORT_BYTES_MAX: u64 = 64 << 20;

@@ -1,4 +1,5 @@
-//! The `ringway` tool: `serve` runs servers, `call` asks them, `bench` measures them.
+//! The `ringway` tool: `serve` runs servers, `call` asks them, `bench` measures them,
+//! `report` compares what was measured.
 //!
 //! Exit status: 0 if all went well, 1 if something failed or a measurement had errors, 2 if the arguments
 //! were wrong.
@@ -46,6 +47,9 @@ fn run() -> Result<ExitCode, Box<dyn Error>> {
         Err(answer) => Ok(ExitCode::from(answer.print()?)),
         Ok(Config::Serve(config)) => serve::run(&config).map(|()| ExitCode::SUCCESS),
         Ok(Config::Call(config)) => call::run(config),
+        Ok(Config::Report(config)) => {
+            report::run(&config, &mut std::io::stdout()).map(|()| ExitCode::SUCCESS)
+        }
         Ok(Config::Bench(config)) => {
             let is_clean = bench::run(&config, &allowed, &mut std::io::stdout())?;
             Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -65,6 +65,11 @@ impl Progress {
         }
     }
 
+    /// Leaves out `steps` that were planned.
+    pub(crate) fn skip(&mut self, steps: usize) {
+        self.step_count = self.step_count.saturating_sub(steps);
+    }
+
     /// Waits for the result of the step under way, which another thread sends, and keeps the bar moving.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! The configuration of `ringway bench`, resolved.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::call::{Access, resolve_access, with_service};
@@ -28,6 +29,8 @@ pub(crate) struct BenchConfig {
     /// Whether the peer programs get rows of their own.
     pub(crate) peers: bool,
     pub(crate) format: Format,
+    /// Where the page with charts is written to.
+    pub(crate) report: Option<PathBuf>,
     /// Tables are as wide as they come.
     pub(crate) is_wide: bool,
 }
@@ -198,6 +201,7 @@ pub(super) fn resolve(raw: Box<BenchCommand>, allowed: &Cores) -> Result<BenchCo
         client_spin: common.client_spin.or(common.spin),
         peers: common.peers,
         format: common.format,
+        report: common.report,
         is_wide: common.wide,
     })
 }
@@ -305,14 +309,14 @@ fn rpc(
     flags: &RpcFlags,
     protocols: Vec<Protocol>,
 ) -> Result<Suite, ValueError> {
-    if flags.rate.is_some() && !flags.depth.is_empty() {
+    if !flags.rate.is_empty() && !flags.depth.is_empty() {
         return Err(ValueError::new(
             "--rate begins calls when they are due, so -l has no meaning beside it; drop one",
         ));
     }
-    let paces: Vec<Pace> = match flags.rate {
-        Some(rate) => vec![Pace::Open { rate, slow_percent: flags.slow.unwrap_or(0) }],
-        None => closed(&list("-l", &flags.depth, &[1])?),
+    let paces = match flags.rate.is_empty() {
+        true => closed(&list("-l", &flags.depth, &[1])?),
+        false => ladder(&flags.rate, flags.slow.unwrap_or(0))?,
     };
     let modes = if flags.mode.is_empty() { &[RpcMode::Unary][..] } else { &flags.mode };
     if flags.slow.is_some() && modes != [RpcMode::Unary] {
@@ -341,9 +345,9 @@ fn call(common: &mut BenchFlags, flags: BenchCallFlags) -> Result<Suite, ValueEr
     }
     common.addr = Some(uri.clone());
     let method = with_service(method, &uri)?;
-    let paces = match rate {
-        Some(rate) => vec![Pace::Open { rate, slow_percent: 0 }],
-        None => closed(&list("-p", &depth, &[1])?),
+    let paces = match rate.is_empty() {
+        true => closed(&list("-p", &depth, &[1])?),
+        false => ladder(&rate, 0)?,
     };
     Ok(Suite::Call {
         connections: list("-c", &common.connections, &[100])?,
@@ -356,6 +360,19 @@ fn call(common: &mut BenchFlags, flags: BenchCallFlags) -> Result<Suite, ValueEr
             is_binary: binary,
         },
     })
+}
+
+/// One open loop for each rate.
+fn ladder(rates: &[u64], slow_percent: u32) -> Result<Vec<Pace>, ValueError> {
+    if rates.len() > limits::LIST_VALUES_MAX {
+        let most = limits::LIST_VALUES_MAX;
+        let text = format!("--rate lists {} values; {most} is the most", rates.len());
+        return Err(ValueError::new(text));
+    }
+    if !rates.is_sorted_by(|low, high| low < high) {
+        return Err(ValueError::new("--rate lists its rates in rising order, each once"));
+    }
+    Ok(rates.iter().map(|&rate| Pace::Open { rate, slow_percent }).collect())
 }
 
 fn closed(depths: &[u32]) -> Vec<Pace> {

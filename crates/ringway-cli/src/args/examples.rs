@@ -36,6 +36,7 @@ Examples:
   ringway bench pingpong -c 100 -s 64,16384 -d 5
   ringway bench receive --batch --format json > receive.json
   ringway bench rpc -c 200 -l 4 -s 47 --peers   beside tonic and tarpc
+  ringway bench rpc --rate 10k,20k,50k,100k --report page.html    where it bends, drawn
   ringway bench grpc -c 2 -l 400 -s 47          our client and server over gRPC
   ringway bench call tcp://127.0.0.1:9000 market.v1.Market/Quote '{}'    load on your own method
 
@@ -127,3 +128,11 @@ Examples:
   ringway bench stream -w 1,8 --peers           windows of 1 and 8, beside tonic
   ringway bench stream -w 8 --protocol native,grpc
   ringway bench stream --one-way                one endless stream from the server";
+
+pub(super) const REPORT: &str = "\
+Examples:
+  ringway bench rpc --format json > before.json
+  ringway bench rpc --format json > after.json
+  ringway report before.json after.json         which rows differ by more than the noise
+  ringway report before.json --html page.html   charts of one result
+  ringway bench grpc --peers --report page.html the same at once";

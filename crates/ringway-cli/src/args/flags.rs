@@ -32,6 +32,9 @@ pub(super) enum Command {
     /// Measure: each suite, or one of them.
     #[command(after_help = examples::BENCH)]
     Bench(Box<BenchCommand>),
+    /// Compare the results of two runs of `bench`, or draw those of one.
+    #[command(after_help = examples::REPORT)]
+    Report(ReportFlags),
     /// Become another program that ends with the process that started it.
     #[command(hide = true)]
     Tether {
@@ -166,11 +169,11 @@ pub(super) struct RpcFlags {
     /// Kinds of calls, one row per value; a stream carries one message each way [default: unary]
     #[arg(short = 'm', long = "mode", value_name = "LIST", value_enum, value_delimiter = ',')]
     pub(super) mode: Vec<RpcMode>,
-    /// Begin this many calls a second whatever the server does, and count latency from the moment
-    /// at which each was due [default: the next call when a reply has come]
-    #[arg(long, value_name = "CALLS")]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=limits::RATE_MAX))]
-    pub(super) rate: Option<u64>,
+    /// Begin so many calls a second whatever the server does, e.g. 20k, and count latency from when
+    /// each was due; of several rates, in rising order, those above the first that the server does
+    /// not keep up with are left out [default: the next call when a reply has come]
+    #[arg(long, value_name = "LIST", value_parser = values::parse_rate, value_delimiter = ',')]
+    pub(super) rate: Vec<u64>,
     /// With --rate: this share of the calls, in percent, has a handler that sleeps 5 ms; their
     /// latencies are left out
     #[arg(long, value_name = "PERCENT", requires = "rate")]
@@ -271,16 +274,31 @@ pub(super) struct BenchCallFlags {
     )]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::DEPTH_MAX)))]
     pub(super) depth: Vec<u32>,
-    /// Begin this many calls a second whatever the server does, and count latency from the moment
-    /// at which each was due [default: the next call when a reply has come]
-    #[arg(long, value_name = "CALLS", conflicts_with = "depth")]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=limits::RATE_MAX))]
-    pub(super) rate: Option<u64>,
+    /// Begin so many calls a second whatever the server does, e.g. 20k, and count latency from when
+    /// each was due; of several rates, in rising order, those above the first that the server does
+    /// not keep up with are left out [default: the next call when a reply has come]
+    #[arg(long, value_name = "LIST", value_parser = values::parse_rate, value_delimiter = ',',
+          conflicts_with = "depth")]
+    pub(super) rate: Vec<u64>,
     /// Send the request as it is
     #[arg(long)]
     pub(super) binary: bool,
     #[command(flatten)]
     pub(super) access: AccessFlags,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ReportFlags {
+    /// What `bench --format json` printed, or a page of `bench --report`; with a second file, what it
+    /// is compared with
+    #[arg(value_name = "FILE", num_args = 1..=2, required = true)]
+    pub(super) files: Vec<PathBuf>,
+    /// Draw a page of its own from the one file
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
+    /// Form of the comparison on standard output
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(super) format: Format,
 }
 
 #[derive(Debug, Args)]
@@ -354,6 +372,10 @@ pub(super) struct BenchFlags {
     /// characters, or of what the terminal has]
     #[arg(long, global = true)]
     pub(super) wide: bool,
+    /// Write a page with charts beside, which stands alone: bars, latencies, rates over time, and the
+    /// JSON that `ringway report` reads
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(super) report: Option<PathBuf>,
     /// Form of the result on standard output
     #[arg(long, value_enum, default_value_t = Format::Table, global = true)]
     pub(super) format: Format,

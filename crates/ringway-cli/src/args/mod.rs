@@ -8,6 +8,7 @@ mod choices;
 mod codec;
 mod examples;
 mod flags;
+mod report;
 mod serve;
 mod suites;
 mod target;
@@ -23,6 +24,7 @@ pub(crate) use bench::{
 };
 pub(crate) use call::{Access, Ask, CallConfig};
 pub(crate) use choices::{Backend, Format, Protocol, RpcMode, Transport};
+pub(crate) use report::ReportConfig;
 pub(crate) use serve::{ServeConfig, Service, TlsFiles};
 pub(crate) use target::Target;
 pub(crate) use values::{Cores, Scheme, Uri};
@@ -33,6 +35,7 @@ pub(crate) enum Config {
     Serve(ServeConfig),
     Bench(BenchConfig),
     Call(CallConfig),
+    Report(ReportConfig),
     Tether(TetherConfig),
 }
 
@@ -73,6 +76,7 @@ fn parse_as(
         flags::Command::Serve(raw) => serve::resolve(raw, allowed).map(Config::Serve),
         flags::Command::Bench(raw) => bench::resolve(raw, allowed).map(Config::Bench),
         flags::Command::Call(raw) => call::resolve(raw).map(Config::Call),
+        flags::Command::Report(raw) => report::resolve(raw).map(Config::Report),
         flags::Command::Tether { parent, core, command } => {
             Ok(Config::Tether(TetherConfig { parent, core, command }))
         }
@@ -115,13 +119,16 @@ mod tests {
         insta::assert_snapshot!("help_bench_stream", help("bench stream --help"));
         insta::assert_snapshot!("help_bench_call", help("bench call --help"));
         insta::assert_snapshot!("help_bench_codec", help("bench codec --help"));
+        insta::assert_snapshot!("help_report", help("report --help"));
     }
 
     #[test]
     fn help_fits_100_columns() {
         let suites = ["", "pingpong", "receive", "rpc", "grpc", "stream", "call", "codec"]
             .map(|suite| format!("bench {suite}"));
-        for words in ["", "serve", "serve echo", "call"].map(str::to_owned).iter().chain(&suites) {
+        for words in
+            ["", "serve", "serve echo", "call", "report"].map(str::to_owned).iter().chain(&suites)
+        {
             let help = help(&format!("{words} --help"));
             let long = help.lines().find(|line| line.chars().count() > 100);
             assert_eq!(long, None, "{words}");
@@ -175,6 +182,9 @@ mod tests {
         check("bench call tcp://127.0.0.1:1 a/b --rate 5 -p 2", "--depth");
         check("bench codec -c 1", "-c has no meaning");
         check("bench codec --peers", "connects to nothing");
+        check("bench rpc --rate 20k,10k", "rising order");
+        check("report a.json", "--html");
+        check("report a.json b.json --html c.html", "drop --html");
         check("call tcp://127.0.0.1:1", "SERVICE/METHOD");
         check("call tcp://127.0.0.1:1 Echo", "Service/Method");
         check("call udp://127.0.0.1:1 --list", "udp");

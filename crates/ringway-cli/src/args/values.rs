@@ -265,6 +265,26 @@ pub(crate) fn parse_seconds(text: &str) -> Result<Duration, ValueError> {
     if seconds.is_zero() { Err(ValueError::new("must be above zero")) } else { Ok(seconds) }
 }
 
+/// Parses a rate in operations a second, e.g. `5000`, `20k` or `1.5M`.
+///
+/// # Errors
+/// Not a number, below 1, or more than [`limits::RATE_MAX`].
+pub(crate) fn parse_rate(text: &str) -> Result<u64, ValueError> {
+    let (number, unit) = match text.as_bytes().last() {
+        Some(b'k' | b'K') => (&text[..text.len() - 1], 1e3),
+        Some(b'm' | b'M') => (&text[..text.len() - 1], 1e6),
+        _ => (text, 1.0),
+    };
+    let rate = number.parse::<f64>().ok().map(|number| (number * unit).round());
+    let within = rate.filter(|rate| (1.0..=limits::RATE_MAX as f64).contains(rate));
+    within.map(|rate| rate as u64).ok_or_else(|| {
+        ValueError::new(format!(
+            "write a rate from 1 to {} as a number, e.g. 5000, 20k or 1.5M",
+            limits::RATE_MAX
+        ))
+    })
+}
+
 /// Parses seconds like [`parse_seconds`], with zero allowed.
 ///
 /// # Errors
@@ -346,6 +366,10 @@ mod tests {
         assert_eq!(parse_spin("0"), Ok(Duration::ZERO));
         for text in ["50", "us", "-1us", "50 parsecs", "2s", "NaNus", ""] {
             parse_spin(text).expect_err(text);
+        }
+        assert_eq!(["5000", "20k", "1.5M"].map(parse_rate), [Ok(5_000), Ok(20_000), Ok(1_500_000)]);
+        for text in ["0", "-1", "k", "NaN", "inf", "1e9k", ""] {
+            parse_rate(text).expect_err(text);
         }
         assert_eq!(parse_seconds("0.25"), Ok(Duration::from_millis(250)));
         assert_eq!(parse_seconds("2s"), Ok(Duration::from_secs(2)));

@@ -7,6 +7,7 @@ mod descriptors;
 mod dial;
 mod due_calls;
 mod engine;
+mod ladder;
 mod open_loop;
 mod outcome;
 mod phase;
@@ -18,6 +19,7 @@ mod rows;
 mod score;
 mod server;
 mod streams;
+mod timeline;
 mod user_calls;
 mod warnings;
 
@@ -36,6 +38,7 @@ use crate::progress::Progress;
 use crate::report::{Printer, Report, Screen};
 use crate::stderr;
 use due_calls::OpenLoad;
+use ladder::Ladders;
 use outcome::Outcome;
 use plan::{Client, Contender, Program, Setting, Workload};
 use server::Server;
@@ -70,10 +73,17 @@ pub(crate) fn run(
     let mut printer = Printer::new(config.format, Screen::of_stdout(config.is_wide), out);
     let mut rows = Vec::new();
     let mut failure = None;
+    let mut ladders = Ladders::default();
     for setting in &settings {
+        if ladders.is_above_the_bend(setting) {
+            let runs = setting.contenders.len() * config.length.repeat as usize;
+            bench.progress.skip(runs);
+            continue;
+        }
         match bench.run(setting) {
             Ok(runs) => {
                 let measured = rows::rows(setting, &runs);
+                ladders.note(setting, &measured);
                 bench.progress.suspend(|| printer.add(&measured))?;
                 rows.extend(measured);
             }
@@ -89,6 +99,9 @@ pub(crate) fn run(
     }
     let why = failure.as_ref().map(ToString::to_string);
     let report = Report { environment: bench.environment, rows, failure: why };
+    if let Some(page) = &config.report {
+        report.draw(page)?;
+    }
     if !report.rows.is_empty() {
         printer.finish(&report)?;
     }

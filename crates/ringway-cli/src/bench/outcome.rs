@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::timeline;
 use crate::histogram::{Latencies, Percentiles};
 use crate::repeats::{self, Spread};
 use crate::report::{Cost, Errors};
@@ -13,6 +14,8 @@ pub(super) struct Outcome {
     pub(super) rate: f64,
     /// Those that were begun, a second; zero where that is not told.
     pub(super) begun: f64,
+    /// The rate in each step of the measured interval; empty where that is not told.
+    pub(super) timeline: Vec<f64>,
     pub(super) latency: Latency,
     pub(super) errors: Errors,
     /// Payloads compared.
@@ -43,6 +46,8 @@ pub(super) struct CoreOutcome {
     pub(super) charged: u64,
     /// Elapsed, not requested.
     pub(super) elapsed: Duration,
+    /// As in an [`Outcome`].
+    pub(super) timeline: Vec<f64>,
     pub(super) latencies: Option<Latencies>,
     pub(super) errors: Errors,
     pub(super) verified: u64,
@@ -66,6 +71,7 @@ impl CoreOutcome {
         let mut outcome = Outcome {
             rate: rate(|core| core.operations),
             begun: rate(|core| core.begun),
+            timeline: timeline::sum(cores.iter().map(|core| &core.timeline[..])),
             latency: Latency::None,
             errors: Errors::default(),
             verified: 0,
@@ -109,21 +115,29 @@ fn mean_cost(cores: &[CoreOutcome], charged: u64) -> Cost {
     }
 }
 
-/// The percentiles of all runs together: of our own samples merged, of others' percentiles the medians.
-pub(super) fn percentiles(runs: &[Outcome]) -> Percentiles {
+/// Our own samples of all runs together.
+pub(super) fn samples(runs: &[Outcome]) -> Option<Box<Latencies>> {
     let mut merged: Option<Box<Latencies>> = None;
-    let mut given: Vec<Percentiles> = Vec::new();
     for run in runs {
         match (&run.latency, &mut merged) {
             (Latency::Samples(more), Some(all)) => all.merge(more),
             (Latency::Samples(first), None) => merged = Some(first.clone()),
-            (Latency::Percentiles(percentiles), _) => given.push(*percentiles),
-            (Latency::None, _) => {}
+            (Latency::Percentiles(_) | Latency::None, _) => {}
         }
     }
-    if let Some(merged) = merged {
-        return merged.percentiles();
+    merged
+}
+
+/// The percentiles of all runs together: those of our own `samples`, or the medians of others' percentiles.
+pub(super) fn percentiles(runs: &[Outcome], samples: Option<&Latencies>) -> Percentiles {
+    if let Some(samples) = samples {
+        return samples.percentiles();
     }
+    let given = runs.iter().filter_map(|run| match &run.latency {
+        Latency::Percentiles(percentiles) => Some(*percentiles),
+        Latency::Samples(_) | Latency::None => None,
+    });
+    let given: Vec<Percentiles> = given.collect();
     let median = |part: fn(&Percentiles) -> Option<f64>| repeats::median(given.iter().map(part));
     Percentiles {
         p50_us: median(|p| p.p50_us),
@@ -161,6 +175,7 @@ mod tests {
             begun: 0,
             charged: operations,
             elapsed: Duration::from_secs(1),
+            timeline: Vec::new(),
             latencies: None,
             errors: Errors::default(),
             verified: operations,

@@ -14,6 +14,7 @@ use super::engine::Part;
 use super::outcome::CoreOutcome;
 use super::phase::Phase;
 use super::server::Usage;
+use super::timeline;
 use crate::histogram::Latencies;
 use crate::limits;
 use crate::payload::{Mismatch, Series, Verifier};
@@ -33,7 +34,7 @@ pub(super) async fn play(part: Part, series: Series, size: usize) -> io::Result<
     part.read_costs_before()?;
     let before = Usage::of_this_core();
     let began = game.begin();
-    sleep(part.length.measured).await;
+    let timeline = timeline::watch(began, part.length.measured, || game.replies.get()).await;
     let elapsed = game.end(began);
     game.drain().await;
     let after = Usage::of_this_core();
@@ -44,6 +45,7 @@ pub(super) async fn play(part: Part, series: Series, size: usize) -> io::Result<
         begun: 0,
         charged,
         elapsed,
+        timeline,
         latencies: Some(game.latencies.borrow().clone()),
         errors: game.errors.take(),
         verified: game.verified.get(),

@@ -266,6 +266,20 @@ impl Setting {
         }
     }
 
+    /// The ladder of which it is a rung: the same for all rates.
+    pub(super) fn ladder(&self) -> Option<Self> {
+        let flat = |pace| match pace {
+            Pace::Open { slow_percent, .. } => Some(Pace::Open { rate: 0, slow_percent }),
+            Pace::Closed { .. } => None,
+        };
+        let workload = match self.workload {
+            Workload::Rpc(load) => Workload::Rpc(RpcLoad { pace: flat(load.pace)?, ..load }),
+            Workload::Call(pace) => Workload::Call(flat(pace)?),
+            Workload::PingPong | Workload::Receive(_) | Workload::Stream(_) => return None,
+        };
+        Some(Self { workload, ..self.clone() })
+    }
+
     /// The name of a run in the progress bar.
     pub(super) fn describe(&self, contender: &Contender, run: u32) -> String {
         let mode = match self.workload {

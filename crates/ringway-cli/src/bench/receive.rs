@@ -75,6 +75,7 @@ async fn round(
         begun: 0,
         charged: outcome.packets,
         elapsed,
+        timeline: Vec::new(), // packets are counted at the end, by the server
         latencies: None,
         errors: outcome.errors,
         verified: outcome.packets,

@@ -35,6 +35,7 @@ impl Bench<'_> {
         Ok(Outcome {
             rate: result.rate,
             begun: 0.0,
+            timeline: Vec::new(),
             latency: Latency::Percentiles(Percentiles {
                 p50_us: result.p50_us,
                 p90_us: result.p90_us,
@@ -82,6 +83,7 @@ impl Bench<'_> {
         Ok(Outcome {
             rate: result.rate,
             begun: 0.0,
+            timeline: Vec::new(),
             latency: Latency::Percentiles(Percentiles {
                 max_us: result.max_us,
                 ..Percentiles::default()

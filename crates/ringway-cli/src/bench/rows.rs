@@ -2,8 +2,9 @@
 
 use super::outcome::{self, Outcome};
 use super::plan::{Client, Contender, Program, Setting};
+use crate::histogram::Latencies;
 use crate::repeats;
-use crate::report::{Errors, OpenLoop, Row, Versus};
+use crate::report::{Detail, Errors, OpenLoop, Row, Versus};
 
 /// One row for each contender of `setting`; `runs` are theirs, in the same order.
 pub(super) fn rows(setting: &Setting, runs: &[Vec<Outcome>]) -> Vec<Row> {
@@ -23,15 +24,22 @@ fn row(setting: &Setting, contender: &Contender, own: &[Outcome], all: &[Vec<Out
         achieved: rate.median / due,
     });
     warnings.extend(setting.due().and_then(|due| check_rate(due, own)));
+    let samples = outcome::samples(own);
+    let detail = Detail {
+        rates: own.iter().map(|run| run.rate).collect(),
+        curve: samples.as_deref().map(Latencies::curve).unwrap_or_default(),
+        timeline: own.iter().flat_map(|run| run.timeline.iter().copied()).collect(),
+    };
     Row {
         suite: setting.suite(),
+        detail,
         parameters: setting.parameters(contender),
         rate,
         repeat: own.len() as u32,
         unit: setting.unit(),
         open_loop,
         goodput_mib_s: Some(rate.median * f64::from(setting.size) / f64::from(1 << 20)),
-        latency: outcome::percentiles(own),
+        latency: outcome::percentiles(own, samples.as_deref()),
         errors,
         verified: own.iter().map(|run| run.verified).sum(),
         server: outcome::cost(own, |run| run.server),

@@ -13,6 +13,7 @@ use super::engine::Part;
 use super::outcome::CoreOutcome;
 use super::phase::Phase;
 use super::server::Usage;
+use super::timeline;
 use crate::histogram::Latencies;
 use crate::limits;
 use crate::payload::Due;
@@ -170,7 +171,7 @@ impl Score {
         let began = Instant::now();
         self.began.set(began);
         self.phase.set(Phase::Measured);
-        sleep(part.length.measured).await;
+        let timeline = timeline::watch(began, part.length.measured, || self.counted.get()).await;
         self.phase.set(Phase::Drain);
         let elapsed = began.elapsed();
         self.drain(lanes).await;
@@ -182,6 +183,7 @@ impl Score {
             begun: self.begun.get(),
             charged,
             elapsed,
+            timeline,
             latencies: Some(self.latencies.borrow().clone()),
             errors: self.errors.take(),
             verified: self.verified.get(),

@@ -1,18 +1,28 @@
 //! The result of a bench: rows and their environment, and the three forms in which they are printed.
 
+mod compare;
 mod humane;
 mod json;
 mod markdown;
+mod page;
 mod printer;
+mod read;
 mod reference;
 mod row;
 mod screen;
 mod table;
 
+use std::error::Error;
+use std::io::Write;
+use std::path::Path;
+use std::{fs, io};
+
+use crate::args::ReportConfig;
 use crate::environment::Environment;
+use read::ReadReport;
 
 pub(crate) use printer::Printer;
-pub(crate) use row::{Cost, Errors, OpenLoop, Row, Versus};
+pub(crate) use row::{Cost, Detail, Errors, OpenLoop, Row, Versus};
 pub(crate) use screen::Screen;
 
 /// Everything one invocation of the bench measured.
@@ -25,7 +35,36 @@ pub(crate) struct Report {
     pub(crate) failure: Option<String>,
 }
 
+/// Compares the results of two benches on `out`, or draws those of one.
+///
+/// # Errors
+/// A file that has no results; those of the output.
+pub(crate) fn run(config: &ReportConfig, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
+    match config {
+        ReportConfig::Compare { before, after, format } => {
+            let (before, after) = (ReadReport::read(before)?, ReadReport::read(after)?);
+            compare::print(&before, &after, *format, &Screen::of_stdout(false), out)?;
+        }
+        ReportConfig::Draw { results, page } => write_page(&ReadReport::read(results)?, page)?,
+    }
+    Ok(())
+}
+
+fn write_page(document: &ReadReport, path: &Path) -> io::Result<()> {
+    let named = |error| io::Error::other(format!("cannot write {}: {error}", path.display()));
+    fs::write(path, page::render(document)).map_err(named)
+}
+
 impl Report {
+    /// Writes a page with charts to `path`.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn draw(&self, path: &Path) -> io::Result<()> {
+        let document = ReadReport::parse(&json::render(self)).map_err(io::Error::other)?;
+        write_page(&document, path)
+    }
+
     /// Whether every payload was right and no request failed; a report without rows is no success.
     pub(crate) fn is_clean(&self) -> bool {
         let all_right = |row: &Row| row.errors.total() == 0;

@@ -20,6 +20,8 @@ pub(crate) struct Row {
     pub(crate) rate: Spread,
     /// Runs behind `rate`.
     pub(crate) repeat: u32,
+    /// What charts are drawn from.
+    pub(crate) detail: Detail,
     /// The unit of the rate, e.g. `messages/s`.
     pub(crate) unit: &'static str,
     /// Only where operations begin when they are due.
@@ -37,6 +39,18 @@ pub(crate) struct Row {
     pub(crate) versus_epoll: Versus,
     /// Warnings to read before the row is quoted.
     pub(crate) warnings: Vec<String>,
+}
+
+/// More of a row than a table shows.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Detail {
+    /// The rate of each run, in the order in which they ran.
+    pub(crate) rates: Vec<f64>,
+    /// Quantiles from 0 to almost 1, each with its latency in microseconds, of all runs together; empty where
+    /// there are no samples.
+    pub(crate) curve: Vec<(f64, f64)>,
+    /// The rate in equal steps of the measured interval, one run after the other; empty where that is not told.
+    pub(crate) timeline: Vec<f64>,
 }
 
 /// How well an open loop has kept its schedule.
@@ -169,7 +183,7 @@ impl Cost {
 /// The names that every suite's rows share; readers of the JSON rely on them.
 impl Serialize for Row {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = serializer.serialize_struct("Row", 24)?;
+        let mut out = serializer.serialize_struct("Row", 27)?;
         out.serialize_field("suite", self.suite)?;
         out.serialize_field("parameters", &self.parameters)?;
         out.serialize_field("rate", &self.rate.median)?;
@@ -178,6 +192,7 @@ impl Serialize for Row {
         out.serialize_field("rate_max", &self.rate.max)?;
         out.serialize_field("rate_cv", &self.rate.cv)?;
         out.serialize_field("repeat", &self.repeat)?;
+        out.serialize_field("rates", &self.detail.rates)?;
         out.serialize_field("open_loop", &self.open_loop)?;
         out.serialize_field("goodput_mib_s", &self.goodput_mib_s)?;
         out.serialize_field("p50_us", &self.latency.p50_us)?;
@@ -185,6 +200,8 @@ impl Serialize for Row {
         out.serialize_field("p99_us", &self.latency.p99_us)?;
         out.serialize_field("p999_us", &self.latency.p999_us)?;
         out.serialize_field("max_us", &self.latency.max_us)?;
+        out.serialize_field("latency_us_by_quantile", &self.detail.curve)?;
+        out.serialize_field("rate_over_time", &self.detail.timeline)?;
         out.serialize_field("errors", &self.errors.total())?;
         out.serialize_field("errors_by_kind", &self.errors)?;
         match self.nanoseconds() {

@@ -17,6 +17,7 @@ fn row(suite: &'static str, parameters: serde_json::Value, rates: &[f64]) -> Row
         parameters,
         rate,
         repeat: rates.len() as u32,
+        detail: Detail { rates: rates.to_vec(), ..Detail::default() },
         unit: if suite == "receive" { "packets/s" } else { "messages/s" },
         open_loop: None,
         goodput_mib_s: Some(rate.median * size / f64::from(1 << 20)),
@@ -209,4 +210,71 @@ fn figures_stand_only_beside_the_workload_they_belong_to() {
     assert_eq!(found(&ping_pong("ringway", 10, 64, &[1.0])), None);
     assert_eq!(found(&report().rows[3]), None, "batches are not the report's workload");
     assert_eq!(found(&report().rows[4]), Some(("1.87 M/s", "NewLife")));
+}
+
+fn document(report: &Report) -> read::ReadReport {
+    read::ReadReport::parse(&report.render(Format::Json, Screen::PLAIN)).expect("a report")
+}
+
+/// A row of an open loop, of which so much was answered in time.
+fn rung(due: f64, achieved: f64, p99_us: f64) -> Row {
+    let parameters = json!({"server": "ringway", "client": "ringway", "protocol": "native",
+                            "connections": 10, "due": due, "size": 256});
+    Row {
+        unit: "calls/s",
+        open_loop: Some(OpenLoop { due, begun: due, achieved }),
+        latency: Percentiles {
+            p50_us: Some(p99_us / 3.0),
+            p99_us: Some(p99_us),
+            ..Percentiles::default()
+        },
+        ..row("rpc", parameters, &[due * achieved])
+    }
+}
+
+#[test]
+fn a_page_has_charts_and_the_report_inside_it() {
+    let mut report = report();
+    report.rows[0].detail.curve = vec![(0.5, 10.0), (0.9, 12.0), (0.99, 44.0)];
+    report.rows[0].detail.timeline = vec![1e5, 1.1e5, 1.2e5];
+    report.rows.extend([rung(1e4, 1.0, 100.0), rung(2e4, 0.995, 300.0), rung(4e4, 0.8, 9e4)]);
+    report.environment.command = "ringway </script><script>alert(1)</script>".to_owned();
+    let document = document(&report);
+    let page = page::render(&document);
+    for part in
+        ["Latency by percentile", "Rate over time", "knee of ringway, native: 20.0k", "<polyline"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(!page.contains("<script>"), "text from outside stays text");
+    let read = read::ReadReport::parse(&page).expect("the report is inside");
+    assert_eq!(read.rows.len(), report.rows.len());
+    assert_eq!(read::plain(&read.environment["command"]), report.environment.command);
+}
+
+#[test]
+fn differences_within_the_noise_are_called_so() {
+    let with_rates = |rates: [&[f64]; 4]| {
+        let mut report = report();
+        report.rows.truncate(1);
+        report.rows = [10, 20, 30, 40]
+            .iter()
+            .zip(rates)
+            .map(|(&connections, rates)| ping_pong("ringway", connections, 64, rates))
+            .collect();
+        document(&report)
+    };
+    let (low, high) = ([1e5, 1.1e5, 1.2e5, 1.15e5, 1.05e5], [1.3e5, 1.4e5, 1.35e5, 1.5e5, 1.32e5]);
+    let before = with_rates([&low, &high, &low, &low[..3]]);
+    let after = with_rates([&high, &low, &low, &high[..3]]);
+    let mut out = Vec::new();
+    let screen = Screen::PLAIN;
+    compare::print(&before, &after, Format::Table, &screen, &mut out).expect("rows in common");
+    let text = String::from_utf8(out).expect("UTF-8");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    insta::assert_snapshot!("comparison", text);
+    let mut other = with_rates([&low, &low, &low, &low]);
+    other.rows.iter_mut().for_each(|row| row.suite = "rpc".to_owned());
+    compare::print(&before, &other, Format::Table, &screen, &mut Vec::new())
+        .expect_err("no row in common");
 }

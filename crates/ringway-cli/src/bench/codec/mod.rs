@@ -17,7 +17,7 @@ use crate::environment::Environment;
 use crate::histogram::Percentiles;
 use crate::progress::Progress;
 use crate::repeats::{self, Spread};
-use crate::report::{Cost, Errors, Printer, Report, Row, Screen, Versus};
+use crate::report::{Cost, Detail, Errors, Printer, Report, Row, Screen, Versus};
 use messages::Operation;
 use timing::Timed;
 
@@ -50,6 +50,9 @@ pub(super) fn run(
     let rows: Vec<Row> = operations.iter().zip(&results).map(|(it, runs)| row(it, runs)).collect();
     let environment = Environment::of_one_thread(allowed, &core);
     let report = Report { environment, rows, failure: None };
+    if let Some(page) = &config.report {
+        report.draw(page)?;
+    }
     let mut printer = Printer::new(config.format, Screen::of_stdout(config.is_wide), out);
     printer.add(&report.rows)?;
     printer.finish(&report)?;
@@ -72,6 +75,7 @@ fn row(operation: &Operation, runs: &[Timed]) -> Row {
         parameters: parameters(operation),
         rate,
         repeat: runs.len() as u32,
+        detail: Detail { rates, ..Detail::default() },
         unit: "operations/s",
         open_loop: None,
         goodput_mib_s: Some(rate.median * operation.text.len() as f64 / f64::from(1 << 20)),
