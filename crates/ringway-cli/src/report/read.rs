@@ -110,10 +110,12 @@ impl ReadRow {
     }
 }
 
-/// A value without the quotation marks of JSON.
+/// A value without the quotation marks and brackets of JSON.
 pub(super) fn plain(value: &Value) -> String {
     match value {
+        Value::Null => "unknown".to_owned(),
         Value::String(text) => text.clone(),
+        Value::Array(values) => values.iter().map(plain).collect::<Vec<_>>().join(", "),
         other => other.to_string(),
     }
 }

@@ -237,7 +237,7 @@ fn a_page_has_charts_and_the_report_inside_it() {
     let mut report = report();
     report.rows[0].detail.curve = vec![(0.5, 10.0), (0.9, 12.0), (0.99, 44.0)];
     report.rows[0].detail.timeline = vec![1e5, 1.1e5, 1.2e5];
-    report.rows.extend([rung(1e4, 1.0, 100.0), rung(2e4, 0.995, 300.0), rung(4e4, 0.8, 9e4)]);
+    report.rows.extend([rung(1e4, 1.0, 100.0), rung(2e4, 0.995, 300.0), rung(4e4, 0.995, 9e4)]);
     report.environment.command = "ringway </script><script>alert(1)</script>".to_owned();
     let document = document(&report);
     let page = page::render(&document);

@@ -5,5 +5,6 @@ mod bench_call;
 mod call;
 mod call_grpc;
 mod command_line;
+mod report;
 mod serve;
 mod support;

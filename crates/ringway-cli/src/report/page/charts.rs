@@ -83,9 +83,14 @@ pub(super) fn rates(group: &Group<'_>) -> String {
         row.rate_over_time.iter().enumerate().map(|(at, &rate)| (run(at), rate)).collect()
     });
     let points = || series.iter().flat_map(|line| line.points.iter());
-    let x = Axis::linear("run", points().map(|point| point.0).fold(0.0, f64::max), |at| {
-        humane::plain(Some(at))
-    });
+    let runs = group.rows.iter().map(|row| row.repeat).max().unwrap_or(1);
+    let x = Axis {
+        title: "run",
+        ticks: (1..=runs).map(|run| (f64::from(run) - 0.5, run.to_string())).collect(),
+        low: 0.0,
+        high: f64::from(runs),
+        is_log: false,
+    };
     let y = Axis::linear("rate", points().map(|point| point.1).fold(0.0, f64::max), rate);
     plot::chart("Rate over time, run after run", &x, &y, &series, &[])
 }

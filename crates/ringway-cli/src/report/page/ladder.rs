@@ -14,8 +14,8 @@ struct Ladder<'d> {
 
 /// The share of what is due that has to be answered for a rate to be sustained.
 const KEPT: f64 = 0.99;
-/// How many times the 99th percentile of the lowest rate a sustained rate may have: behind it, calls queue.
-const SLOWER_MAX: f64 = 5.0;
+/// How many times the greatest 99th percentile of lower rates a sustained rate may have: beyond it, calls queue.
+const SLOWER_MAX: f64 = 10.0;
 
 /// A section for each piece of work that was done at several rates.
 pub(super) fn sections(document: &ReadReport) -> String {
@@ -43,24 +43,29 @@ pub(super) fn sections(document: &ReadReport) -> String {
 
 fn section(work: &str, ladders: &[Ladder<'_>]) -> String {
     let knees: Vec<Option<f64>> = ladders.iter().map(Ladder::knee).collect();
-    let sentence = |(ladder, knee): (&Ladder<'_>, &Option<f64>)| match knee {
-        Some(knee) => {
-            format!("<li>{}: sustained up to {} a second</li>", Text(&ladder.title), rate(*knee))
-        }
-        None => format!("<li>{}: not even the lowest rate was sustained</li>", Text(&ladder.title)),
+    let sentence = |(ladder, knee): (&Ladder<'_>, &Option<f64>)| {
+        let text = match knee {
+            Some(knee) if ladder.highest() == *knee => {
+                format!("all rates were sustained, up to {} a second", rate(*knee))
+            }
+            Some(knee) => format!("sustained up to {} a second", rate(*knee)),
+            None => "not even the lowest rate was sustained".to_owned(),
+        };
+        format!("<li>{}: {text}</li>", Text(&ladder.title))
     };
     let sentences: String = ladders.iter().zip(&knees).map(sentence).collect();
     let marks: Vec<Mark> = ladders
         .iter()
         .zip(&knees)
         .filter_map(|(ladder, knee)| knee.map(|at| (ladder, at)))
+        .filter(|(ladder, at)| ladder.highest() > *at)
         .map(|(ladder, at)| Mark { at, text: format!("knee of {}: {}", ladder.title, rate(at)) })
         .collect();
     let due = ladders.iter().flat_map(|ladder| ladder.rungs.iter().map(|rung| rung.0));
     let x = || Axis::linear("due a second", due.clone().fold(0.0, f64::max), rate);
     format!(
         "<section><h2>{}</h2>\n<ul>{sentences}</ul>\n<p class=\"note\">Sustained: {:.0} % of what was due was \
-         answered, and the 99th percentile is at most {SLOWER_MAX} times that of the lowest rate.</p>\n\
+         answered, and the 99th percentile is at most {SLOWER_MAX} times those of lower rates.</p>\n\
          <div class=\"charts\">{}{}</div></section>\n",
         Text(work),
         KEPT * 100.0,
@@ -97,15 +102,21 @@ fn latencies(x: &Axis, ladders: &[Ladder<'_>], marks: &[Mark]) -> String {
 }
 
 impl Ladder<'_> {
-    /// The highest rate that is sustained.
+    /// The highest rate that is sustained; its rungs are there in rising order.
     fn knee(&self) -> Option<f64> {
-        let lowest = self.rungs.first()?.2.p99_us;
-        let is_quick = |row: &ReadRow| match (row.p99_us, lowest) {
-            (Some(p99), Some(lowest)) => p99 <= lowest * SLOWER_MAX,
-            _ => true,
-        };
-        let kept =
-            self.rungs.iter().take_while(|(_, achieved, row)| *achieved >= KEPT && is_quick(row));
-        kept.map(|rung| rung.0).last()
+        let (mut knee, mut slowest) = (None, f64::INFINITY);
+        for (due, achieved, row) in &self.rungs {
+            let p99 = row.p99_us.unwrap_or(0.0);
+            if *achieved < KEPT || p99 > slowest * SLOWER_MAX {
+                break;
+            }
+            slowest = if slowest.is_finite() { slowest.max(p99) } else { p99 };
+            knee = Some(*due);
+        }
+        knee
+    }
+
+    fn highest(&self) -> f64 {
+        self.rungs.last().map_or(0.0, |rung| rung.0)
     }
 }

@@ -35,7 +35,7 @@ pub(super) const COLOURS: usize = 8;
 
 const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 300.0;
-const LEFT: f64 = 64.0;
+const LEFT: f64 = 80.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 44.0;
@@ -75,10 +75,10 @@ impl Axis {
     }
 }
 
-/// 1, 2 or 5 times a power of ten, at least `step`.
+/// 1, 2, 2.5 or 5 times a power of ten, at least `step`.
 fn round_step(step: f64) -> f64 {
     let power = 10_f64.powf(step.log10().floor());
-    let factor = [1.0, 2.0, 5.0].into_iter().find(|factor| factor * power >= step);
+    let factor = [1.0, 2.0, 2.5, 5.0].into_iter().find(|factor| factor * power >= step);
     factor.unwrap_or(10.0) * power
 }
 
@@ -167,7 +167,7 @@ fn draw_axes(svg: &mut String, x: &Axis, y: &Axis) {
     writeln!(
         svg,
         "<text class=\"title\" x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n<text class=\"title\" \
-         transform=\"translate(14 {}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
+         transform=\"translate(12 {}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
         right,
         HEIGHT - 6.0,
         Text(x.title),
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn steps_are_round() {
-        assert_eq!([0.7, 1.1, 23.0, 51.0].map(round_step), [1.0, 2.0, 50.0, 100.0]);
+        assert_eq!([0.7, 1.1, 23.0, 51.0].map(round_step), [1.0, 2.0, 25.0, 100.0]);
     }
 
     #[test]
