@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 use crate::limits::{BODY_RATE_MIN, BODY_STALL};
+use crate::upgrade::Upgrade;
 
 /// A request as a handler gets it: its body has not been read yet.
 pub type Request = http::Request<RequestBody>;
@@ -119,9 +120,21 @@ impl Pace {
         Self { silence_max, rate_min: 0, ..Self::default() }
     }
 
-    fn is_too_slow(&self) -> bool {
+    /// Notes one more wait, and all bytes that have come.
+    pub(crate) fn note(&mut self, waited: Duration, bytes: u64) {
+        self.waited += waited;
+        self.bytes = bytes;
+    }
+
+    pub(crate) fn is_too_slow(&self) -> bool {
         let counted = self.waited.saturating_sub(BODY_STALL).as_secs();
         self.bytes < counted * self.rate_min
+    }
+
+    /// How long may be waited before it is too slow, if nothing comes.
+    pub(crate) fn left(&self) -> Duration {
+        let earned = Duration::from_secs(self.bytes / BODY_RATE_MIN + 1);
+        (BODY_STALL + earned).saturating_sub(self.waited)
     }
 }
 
@@ -135,7 +148,7 @@ pub(crate) async fn next_chunk(
         let began: Instant = now();
         let frame = poll_fn(|cx| Pin::new(&mut *incoming).poll_frame(cx));
         let frame = timeout(pace.silence_max, frame).await;
-        pace.waited += now().saturating_duration_since(began);
+        pace.note(now().saturating_duration_since(began), pace.bytes);
         let slow = || {
             let message = format!("the body of the {of} came too slowly");
             Error::new(StatusCode::REQUEST_TIMEOUT, message)
@@ -201,6 +214,8 @@ enum Kind {
     Empty,
     Whole(Bytes),
     Stream(Pin<Box<dyn Stream<Item = Result<Bytes>>>>),
+    /// Nothing, and the connection is used for something else behind the head.
+    Upgrade(Upgrade),
 }
 
 impl Body {
@@ -213,6 +228,21 @@ impl Body {
     /// socket's queue. An error cuts the response off, which the peer notices: it lacks its end.
     pub fn stream(stream: impl Stream<Item = Result<Bytes>> + 'static) -> Self {
         Self(Kind::Stream(Box::pin(stream)))
+    }
+
+    pub(crate) fn upgrade(upgrade: Upgrade) -> Self {
+        Self(Kind::Upgrade(upgrade))
+    }
+
+    /// What the connection is used for behind this response.
+    pub(crate) fn take_upgrade(&mut self) -> Option<Upgrade> {
+        match std::mem::take(&mut self.0) {
+            Kind::Upgrade(upgrade) => Some(upgrade),
+            other => {
+                self.0 = other;
+                None
+            }
+        }
     }
 }
 
@@ -231,6 +261,7 @@ impl std::fmt::Debug for Body {
             Kind::Empty => f.write_str("Body(empty)"),
             Kind::Whole(bytes) => write!(f, "Body({} bytes)", bytes.len()),
             Kind::Stream(_) => f.write_str("Body(stream)"),
+            Kind::Upgrade(_) => f.write_str("Body(upgrade)"),
         }
     }
 }
@@ -244,7 +275,7 @@ impl HttpBody for Body {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>>>> {
         match &mut self.0 {
-            Kind::Empty => Poll::Ready(None),
+            Kind::Empty | Kind::Upgrade(_) => Poll::Ready(None),
             Kind::Whole(bytes) => {
                 let bytes = std::mem::take(bytes);
                 self.0 = Kind::Empty;
@@ -258,12 +289,12 @@ impl HttpBody for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.0, Kind::Empty)
+        matches!(self.0, Kind::Empty | Kind::Upgrade(_))
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Kind::Empty => SizeHint::with_exact(0),
+            Kind::Empty | Kind::Upgrade(_) => SizeHint::with_exact(0),
             Kind::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Kind::Stream(_) => SizeHint::default(),
         }
@@ -297,5 +328,12 @@ mod tests {
         };
         assert!(!pace(30, 1).is_too_slow() && pace(31, 999).is_too_slow());
         assert!(!pace(31, 1_000).is_too_slow() && pace(130, 99_999).is_too_slow());
+        for (waited, bytes) in [(0, 0), (29, 5), (31, 1_000), (100, 99_000)] {
+            let (mut pace, left) = (pace(waited, bytes), pace(waited, bytes).left());
+            pace.note(left - Duration::from_millis(1), bytes);
+            assert!(!pace.is_too_slow(), "{waited} s, {bytes} bytes");
+            pace.note(Duration::from_millis(1), bytes);
+            assert!(pace.is_too_slow(), "{waited} s, {bytes} bytes");
+        }
     }
 }

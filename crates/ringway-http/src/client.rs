@@ -1,6 +1,7 @@
 //! Requests of our own.
 
 mod idle;
+mod websocket;
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -108,7 +109,15 @@ impl Client {
         request: http::Request<Body>,
     ) -> Result<http::Response<ClientBody>> {
         let (server, request) = addressed(request)?;
-        match timeout(self.timeout, self.exchange(&server, request)).await {
+        self.in_time(&server, self.exchange(&server, request)).await
+    }
+
+    async fn in_time<T>(
+        &self,
+        server: &Server,
+        exchange: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        match timeout(self.timeout, exchange).await {
             Ok(outcome) => outcome,
             Err(_elapsed) => {
                 let limit = self.timeout;
@@ -144,6 +153,16 @@ impl Client {
     }
 
     async fn connect(&self, server: &Server) -> Result<SendRequest<Body>> {
+        let (sender, connection) = self.open(server).await?;
+        // Its error is told to the request that waits for it.
+        spawn_named("HTTP client", async move { drop(connection.await) });
+        Ok(sender)
+    }
+
+    async fn open(
+        &self,
+        server: &Server,
+    ) -> Result<(SendRequest<Body>, http1::Connection<QueuedIo, Body>)> {
         let failed = |error: ringway_net::Error| Error::unavailable(format!("{server}: {error}"));
         let mut client = ringway_net::Client::new(server.address()).map_err(failed)?;
         client = client.attempts_max(1);
@@ -151,15 +170,12 @@ impl Client {
             client = client.tls(tls.clone());
         }
         let io = client.open().await.map_err(failed)?.into_io();
-        let (sender, connection) = http1::Builder::new()
+        http1::Builder::new()
             .max_buf_size(limits::HEAD_BYTES_MAX.max(64 << 10))
             .max_headers(limits::FIELDS_MAX)
             .handshake(QueuedIo::new(io, PeerWatch::default()))
             .await
-            .map_err(|error| lost(server, &error))?;
-        // Its error is told to the request that waits for it.
-        spawn_named("HTTP client", async move { drop(connection.await) });
-        Ok(sender)
+            .map_err(|error| lost(server, &error))
     }
 }
 

@@ -5,28 +5,27 @@ use std::task::{Context, Poll};
 
 use ringway_runtime::{contain, drop_contained};
 
-use crate::body::Response;
 use crate::error::{Error, Result};
 
 /// The future of a handler: it stays on its core.
-pub(crate) type Handling = Pin<Box<dyn Future<Output = Result<Response>>>>;
+pub(crate) type Handling<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + 'a>>;
 
 const HANDLER: &str = "an HTTP handler";
 
 /// The future of a handler, ended by its first panic.
-pub(crate) struct Contained(Option<Handling>);
+pub(crate) struct Contained<'a, T>(Option<Handling<'a, T>>);
 
-impl Contained {
+impl<'a, T> Contained<'a, T> {
     /// Begins a handler, which may panic before there is a future of it.
-    pub(crate) fn begin(begin: impl FnOnce() -> Handling) -> Self {
+    pub(crate) fn begin(begin: impl FnOnce() -> Handling<'a, T>) -> Self {
         Self(contain(HANDLER, begin))
     }
 }
 
-impl Future for Contained {
-    type Output = Result<Response>;
+impl<T> Future for Contained<'_, T> {
+    type Output = Result<T>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Response>> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T>> {
         let failed = || Err(Error::internal("the handler has failed"));
         let Some(handling) = &mut self.0 else { return Poll::Ready(failed()) };
         let outcome = match contain(HANDLER, || handling.as_mut().poll(cx)) {
@@ -39,7 +38,7 @@ impl Future for Contained {
     }
 }
 
-impl Drop for Contained {
+impl<T> Drop for Contained<'_, T> {
     fn drop(&mut self) {
         drop_contained(HANDLER, self.0.take());
     }

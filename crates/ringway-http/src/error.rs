@@ -6,7 +6,7 @@ use std::fmt;
 use http::StatusCode;
 
 /// The result of this crate.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+pub type Result<T = (), E = Error> = std::result::Result<T, E>;
 
 /// Why there is no answer, as an answer: a status and a text for whoever asked.
 ///

@@ -40,6 +40,8 @@ mod queued_io;
 mod reply;
 mod router;
 mod serve;
+mod upgrade;
+mod websocket;
 
 pub use body::{Body, Request, RequestBody, Response};
 pub use client::{Client, ClientBody};
@@ -49,3 +51,7 @@ pub use peer_watch::PeerWatch;
 pub use reply::{html, json, status, text};
 pub use router::{Params, Router, param};
 pub use serve::{HttpLimits, serve, serve_connection, serve_with};
+pub use websocket::{
+    CloseCode, Closing, MessageSending, WebSocket, WebSocketLimits, WebSocketMessage,
+    WebSocketSender, WebSocketUpgrade,
+};

@@ -38,3 +38,27 @@ pub(crate) const IDLE_KEPT: Duration = Duration::from_secs(4);
 
 /// A client's request and its reply's head, unless the program says otherwise: as for calls.
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Bytes of a WebSocket message that is received, unless the program says otherwise: far more than people
+/// and services send in one piece, and a thousand peers that each withhold the end of one hold a GiB.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 1 << 20;
+
+/// Silence after which a WebSocket's peer is pinged, unless the program says otherwise: half of what proxies
+/// commonly let pass before they forget a connection.
+pub(crate) const PING_AFTER: Duration = Duration::from_secs(30);
+
+/// Time for the answer to a ping, unless the program says otherwise: as browsers and libraries wait.
+pub(crate) const PONG_WAIT: Duration = Duration::from_secs(20);
+
+/// Time for the peer of a WebSocket to answer our Close frame: some round trips of the slowest networks.
+pub(crate) const CLOSE_WAIT: Duration = Duration::from_secs(5);
+
+/// Unsent bytes above which pings are not answered any more: their sender does not read what it asks for.
+pub(crate) const PONG_QUEUE_MAX: usize = 64 << 10;
+
+/// Bytes from which on a WebSocket message is sent from where it is, behind its head: below, copying it
+/// costs less than one more segment.
+pub(crate) const MESSAGE_BYTES_MOVED: usize = 16 << 10;
+
+/// Memory in bytes that a core keeps to write WebSocket frames with.
+pub(crate) const SCRATCH_BYTES_KEPT: usize = 64 << 10;

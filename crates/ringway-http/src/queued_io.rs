@@ -24,6 +24,10 @@ impl QueuedIo {
         Self { io, watch }
     }
 
+    pub(crate) fn into_inner(self) -> IoStream {
+        self.io
+    }
+
     fn inner(&mut self) -> Pin<&mut IoStream> {
         Pin::new(&mut self.io)
     }

@@ -10,7 +10,7 @@ use crate::body::{Request, Response};
 use crate::contained::{Contained, Handling};
 use crate::error::{Error, Result};
 
-type Handler = Arc<dyn Fn(Request) -> Handling + Send + Sync>;
+type Handler = Arc<dyn Fn(Request) -> Handling<'static, Response> + Send + Sync>;
 
 /// Handlers by path and method.
 ///

@@ -1,8 +1,9 @@
 //! Serving the requests of a connection.
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use crate::limits;
 use crate::peer_watch::PeerWatch;
 use crate::queued_io::QueuedIo;
 use crate::router::Router;
+use crate::upgrade::{Upgrade, Upgraded};
 
 /// What a server lets its clients do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,53 +75,70 @@ pub async fn serve_connection(
     respond: impl AsyncFn(Request) -> Response,
 ) -> ringway_net::Result {
     connection.receive_while_draining(true); // the rest of requests that have begun
-    let drain = connection.drain_token();
     let io = match received {
         Some(view) => IoStream::with_received(connection, view),
         None => connection.into_io(),
     };
     let watch = PeerWatch::default();
+    match serve_requests(io, limits, &watch, &respond).await {
+        Ok(Some((upgrade, upgraded))) => upgrade(upgraded).await,
+        Ok(None) => {}
+        Err(error) if error.is_parse() || error.is_timeout() || error.is_incomplete_message() => {
+            // hyper has answered it where there is an answer; what is queued leaves before the end.
+            tracing::debug!(%error, "a connection is closed: its peer does not speak HTTP properly");
+        }
+        Err(_) if watch.is_on() => {
+            tracing::debug!("a connection is closed: its peer has gone before it was answered");
+        }
+        Err(error) => return Err(ringway_net::Error::other(error)),
+    }
+    Ok(())
+}
+
+/// Answers requests until one of them is upgraded, which is returned, or there are no more.
+async fn serve_requests(
+    io: IoStream,
+    limits: HttpLimits,
+    watch: &PeerWatch,
+    respond: &impl AsyncFn(Request) -> Response,
+) -> hyper::Result<Option<(Upgrade, Upgraded)>> {
+    let drain = io.connection().drain_token();
+    let upgrade = Cell::new(None);
     let service = service_fn(async |request: http::Request<Incoming>| {
         watch.stop();
         let mut request = request.map(|body| RequestBody::new(body, limits.body_bytes_max));
         request.extensions_mut().insert(watch.clone());
-        Ok::<_, Infallible>(answer(&respond, request).await)
+        let mut response = answer(respond, request).await;
+        upgrade.set(response.body_mut().take_upgrade());
+        Ok::<_, Infallible>(response)
     });
-    let serving = http1::Builder::new()
+    let mut serving = http1::Builder::new()
         .timer(HyperTimer)
         .header_read_timeout(limits.head_timeout)
         .max_buf_size(limits::HEAD_BYTES_MAX)
         .max_headers(limits::FIELDS_MAX)
         .half_close(true)
         .serve_connection(QueuedIo::new(io, watch.clone()), service);
-    let mut serving = pin!(serving);
-    let draining = async {
+    let mut draining = pin!(async {
         match &drain {
             Some(drain) => drain.cancelled().await,
             None => std::future::pending().await,
         }
-    };
-    let mut draining = pin!(draining);
+    });
     let mut is_draining = false;
-    let ended = poll_fn(|cx| {
+    poll_fn(|cx| {
+        let mut serving = Pin::new(&mut serving);
         if !is_draining && draining.as_mut().poll(cx).is_ready() {
             is_draining = true;
             serving.as_mut().graceful_shutdown();
         }
-        serving.as_mut().poll(cx)
-    });
-    match ended.await {
-        Err(error) if error.is_parse() || error.is_timeout() || error.is_incomplete_message() => {
-            // hyper has answered it where there is an answer; what is queued leaves before the end.
-            tracing::debug!(%error, "a connection is closed: its peer does not speak HTTP properly");
-            Ok(())
-        }
-        Err(_) if watch.is_on() => {
-            tracing::debug!("a connection is closed: its peer has gone before it was answered");
-            Ok(())
-        }
-        ended => ended.map_err(ringway_net::Error::other),
-    }
+        serving.poll(cx)
+    })
+    .await?;
+    let parts = serving.into_parts();
+    Ok(upgrade
+        .take()
+        .map(|upgrade| (upgrade, Upgraded::new(parts.io.into_inner(), parts.read_buf))))
 }
 
 async fn answer(respond: &impl AsyncFn(Request) -> Response, request: Request) -> Response {

@@ -75,7 +75,8 @@ fn connect(service: &Service) -> Option<TokenStream> {
 /// The client's function for a method.
 fn call(service: &Service, place: usize, method: &Method) -> TokenStream {
     let (library, visibility) = (&service.library, &service.item.vis);
-    let (input, output) = (&method.shape.input, &method.shape.output);
+    let (input, _) = method.input(library, place);
+    let (input, output) = (&input, &method.shape.output);
     let (codec_in, codec_out) = (service.codec_of(input), service.codec_of(output));
     let (function, docs, deprecated) = (&method.ident, &method.docs, &method.deprecated);
     let summary = method.docs.is_empty().then(|| {
@@ -92,9 +93,11 @@ fn call(service: &Service, place: usize, method: &Method) -> TokenStream {
     let (parameters, argument) = match (method.shape.streams_in, &names[..]) {
         (true, _) => (None, None),
         (false, [name]) => (Some(quote!(, #name: #input)), Some(quote!(, #name))),
+        (false, []) => (None, Some(quote!(, ()))),
         (false, names) => {
             let types = method.shape.values.iter().map(|value| &value.ty);
-            (Some(quote!(#(, #names: #types)*)), Some(quote!(, (#(#names),*))))
+            let parameters = quote!(#(, #names: #types)*);
+            (Some(parameters), Some(quote!(, #library::Arguments::new((#(#names,)*)))))
         }
     };
     let kind = method.kind_function();

@@ -68,6 +68,16 @@ fn generate(service: &Service) -> TokenStream {
         let name = Ident::new(name, Span::call_site());
         quote!(#[allow(dead_code)] fn #name() {})
     });
+    let names = service.methods.iter().enumerate().filter_map(|(place, method)| {
+        let (_, name) = method.input(library, place);
+        let (name, parameters) = (name?, method.parameters());
+        Some(quote! {
+            struct #name;
+            impl #library::ArgumentNames for #name {
+                const NAMES: &'static [&'static str] = &[#(#parameters),*];
+            }
+        })
+    });
     let server_type = server::type_of(service);
     let client_type = client::type_of(service);
     let server = server::implementation(service);
@@ -86,6 +96,7 @@ fn generate(service: &Service) -> TokenStream {
                 file_descriptor_set: #descriptors,
             };
             #(#shadows)*
+            #(#names)*
             #server
             #client
         };

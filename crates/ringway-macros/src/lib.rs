@@ -60,7 +60,8 @@ use proc_macro::TokenStream;
 /// # Methods
 ///
 /// A method is an `async fn` that takes `&self`, then optionally the call's `Context`, then its
-/// request. Its arguments and return type decide its kind:
+/// request: one message, or several values, which become the members of one JSON object, by their names.
+/// Its arguments and return type decide its kind:
 ///
 /// | kind | arguments | returns | the client's method returns |
 /// |---|---|---|---|

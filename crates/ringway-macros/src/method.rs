@@ -1,9 +1,9 @@
 //! A method of a service.
 
 use proc_macro2::{Ident, TokenStream};
-use quote::quote;
+use quote::{format_ident, quote};
 use syn::ext::IdentExt;
-use syn::{Attribute, Error, Path, Result, TraitItemFn};
+use syn::{Attribute, Error, Path, Result, TraitItemFn, Type, parse_quote};
 
 use crate::options::{self, MethodOptions};
 use crate::signature::{self, Shape};
@@ -88,10 +88,27 @@ impl Method {
         let offload = self.options.offload.map(|_| quote!(.offload()));
         let timeout = self.options.timeout_ms.map(|ms| quote!(.timeout_ms(#ms)));
         let concurrency = self.options.concurrency.map(|calls| quote!(.concurrency(#calls)));
+        let parameters = self.parameters();
+        let parameters = (!parameters.is_empty()).then(|| quote!(.parameters(&[#(#parameters),*])));
         quote! {
             #library::Method::new(#name, #library::Kind::#kind)
-                #idempotent #safe #offload #timeout #concurrency
+                #idempotent #safe #offload #timeout #concurrency #parameters
         }
+    }
+
+    /// The names of the values of its request.
+    pub(crate) fn parameters(&self) -> Vec<String> {
+        self.shape.values.iter().map(|value| value.name.unraw().to_string()).collect()
+    }
+
+    /// The type of its request on the wire, and the type that names its values if there are several.
+    pub(crate) fn input(&self, library: &Path, place: usize) -> (Type, Option<Ident>) {
+        if self.shape.values.len() < 2 {
+            return (self.shape.input.clone(), None);
+        }
+        let names = format_ident!("__Names{place}");
+        let types = self.shape.values.iter().map(|value| &value.ty);
+        (parse_quote!(#library::Arguments<#names, (#(#types,)*)>), Some(names))
     }
 }
 

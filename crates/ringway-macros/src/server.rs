@@ -88,7 +88,8 @@ pub(crate) fn implementation(service: &Service) -> TokenStream {
 fn register(service: &Service, place: usize, method: &Method) -> TokenStream {
     let library = &service.library;
     let ident = &service.item.ident;
-    let codec_in = service.codec_of(&method.shape.input);
+    let (input, names) = method.input(library, place);
+    let codec_in = service.codec_of(&input);
     let codec_out = service.codec_of(&method.shape.output);
     let function = &method.ident;
     let context = method.shape.takes_context.then(|| quote!(__context,));
@@ -96,9 +97,11 @@ fn register(service: &Service, place: usize, method: &Method) -> TokenStream {
     let sink = method.shape.streams_out.then(|| quote!(__replies,));
     let values = 0..method.shape.values.len();
     let values: Vec<_> = values.map(|place| format_ident!("__value_{place}")).collect();
+    let take_apart = names.map(|_| quote!(let (#(#values,)*) = __request.into_values();));
     let request_name = match &values[..] {
+        [] => quote!(()),
         [request] => quote!(#request),
-        values => quote!((#(#values),*)),
+        _ => quote!(__request),
     };
     let call = quote!(<__T as #ident>::#function(&__service, #context #(#values,)* #sink).await);
     let carried_out = match method.options.tokio {
@@ -126,6 +129,7 @@ fn register(service: &Service, place: usize, method: &Method) -> TokenStream {
                 #capture
                 move |#context_name, #request_name, #sink| {
                     #give
+                    #take_apart
                     #carried_out
                 }
             },

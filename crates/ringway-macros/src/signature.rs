@@ -8,7 +8,7 @@ use syn::{
 /// The kind and the messages of a method.
 pub(crate) struct Shape {
     pub(crate) takes_context: bool,
-    /// `()` where the method takes none, a tuple where it takes several.
+    /// The message: `()` where the method takes none, and not used where it takes several values.
     pub(crate) input: Type,
     /// The values that the request consists of: none, one, or several.
     pub(crate) values: Vec<Value>,

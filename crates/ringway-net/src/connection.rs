@@ -58,6 +58,32 @@ pub struct Peer {
     inner: Rc<ConnectionInner>,
 }
 
+/// A handle to a connection, for other tasks of its core. It does not keep the connection open.
+///
+/// ```no_run
+/// # use ringway_net::{Connection, Result};
+/// async fn greet_later(conn: &Connection) {
+///     let peer = conn.downgrade();
+///     ringway_runtime::spawn(async move {
+///         if let Some(peer) = peer.upgrade() {
+///             peer.write(b"hello\n");
+///         }
+///     });
+/// }
+/// ```
+#[derive(Clone)]
+pub struct WeakPeer {
+    inner: WeakConnection,
+}
+
+impl WeakPeer {
+    /// Returns the connection, or `None` if its owner has dropped it. The connection stays open as long as
+    /// the returned [`Peer`] exists.
+    pub fn upgrade(&self) -> Option<Peer> {
+        Some(Peer { inner: self.inner.upgrade()? })
+    }
+}
+
 impl Connection {
     /// Makes a connection that belongs to no server.
     pub(crate) fn of_client(transport: Transport, limits: Rc<StreamLimits>) -> Self {
@@ -132,6 +158,11 @@ impl Peer {
 
     pub(crate) fn inner(&self) -> &Rc<ConnectionInner> {
         &self.inner
+    }
+
+    /// Makes a handle that does not keep the connection open, for other tasks of this core.
+    pub fn downgrade(&self) -> WeakPeer {
+        WeakPeer { inner: Rc::downgrade(&self.inner) }
     }
 
     /// Queues bytes without copying them; they leave at the end of the turn. Await the returned
@@ -319,13 +350,14 @@ impl Peer {
         Rc::clone(&self.inner.limits.borrow())
     }
 
-    /// Whether the server has been asked to stop.
+    /// Whether the server drains: it was asked to stop, and its
+    /// [`drain_delay`](crate::Server::drain_delay) is over. False on a connection of no server.
     pub fn is_draining(&self) -> bool {
         self.inner.hooks().is_some_and(|hooks| hooks.draining.is_cancelled())
     }
 
-    /// Waits until the server is asked to stop; never returns if the connection belongs to no
-    /// server.
+    /// Waits until the server drains, see [`is_draining`](Self::is_draining); never returns if the
+    /// connection belongs to no server.
     pub async fn draining(&self) {
         match self.inner.hooks() {
             Some(hooks) => hooks.draining.cancelled().await,
@@ -333,8 +365,8 @@ impl Peer {
         }
     }
 
-    /// Returns a token that is cancelled when the server is asked to stop, and that may outlive the
-    /// connection; `None` if the connection belongs to no server.
+    /// Returns a token that is cancelled when the server [drains](Self::is_draining), and that may
+    /// outlive the connection; `None` if the connection belongs to no server.
     pub fn drain_token(&self) -> Option<CancellationToken> {
         self.inner.hooks().map(|hooks| hooks.draining.clone())
     }
@@ -365,6 +397,15 @@ impl Future for Receiving<'_> {
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Connection({})", self.id())
+    }
+}
+
+impl fmt::Debug for WeakPeer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.upgrade() {
+            Some(peer) => write!(f, "WeakPeer({})", peer.id()),
+            None => f.write_str("WeakPeer(gone)"),
+        }
     }
 }
 

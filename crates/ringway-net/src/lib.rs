@@ -28,7 +28,7 @@ pub use address::{Address, Authority, Endpoint, ToAddresses};
 pub use blocking::blocking_refused;
 pub use client::{Backoff, Client, Reconnecting};
 pub use compat::{HyperTimer, IoStream, LocalExec};
-pub use connection::{Connection, Drained, Peer, Receiving, Sending};
+pub use connection::{Connection, Drained, Peer, Receiving, Sending, WeakPeer};
 pub use credentials::Credentials;
 pub use error::{Error, Result};
 pub use framed::{Framed, Outgoing, Payload};

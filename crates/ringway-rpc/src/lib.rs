@@ -17,8 +17,10 @@ mod waiters;
 
 pub use builtin::health::{Health, Serving};
 pub use builtin::reflection;
+pub use call::arguments::{ArgumentNames, Arguments};
 pub use call::codec::{Codec, select};
 pub use call::context::{Context, Done, Draining, Peer};
+pub use call::json::Json;
 pub use call::metadata::{InvalidMetadata, Metadata};
 pub use call::method::{Kind, Method};
 pub use call::status::{Code, Origin, Pushback, Status};

@@ -380,6 +380,22 @@ pub(crate) const SMALL_NUMBERS: u32 = 256;
 /// users.
 pub(crate) const HEALTH_SERVICES_MAX: usize = 1_000;
 
+/// Longest id of a JSON-RPC request: clients count, or use a name of some kind, and it is kept until the answer.
+pub(crate) const JSONRPC_ID_BYTES_MAX: usize = 4 << 10;
+/// How long a client of JSON-RPC may take to go on with a line, or to take anything of what is sent to it; the
+/// latter twice as long at most.
+pub(crate) const JSONRPC_STALL_TIMEOUT: Duration = Duration::from_secs(30);
+/// Bytes of requests that wait on a JSON-RPC connection until fewer calls run, exceeded by one text at most:
+/// its client has not been told a limit, and is to notice one.
+pub(crate) const JSONRPC_WAITING_BYTES: usize = 1024 * 1024;
+/// Longest name of a method that is remembered with its method.
+pub(crate) const JSONRPC_NAME_KEPT: usize = 256;
+/// Bytes of output that keep the subscriptions of a JSON-RPC connection waiting: many notifications, and a
+/// reply behind them does not wait long.
+pub(crate) const JSONRPC_SUBSCRIPTION_ROOM: usize = 64 * 1024;
+/// Bytes that were sent in front of ones that were not, above which these are moved to the front.
+pub(crate) const JSONRPC_SENT_KEPT: usize = 64 * 1024;
+
 /// Messages from this length on stay in the receive buffer when they are kept: copying this many bytes
 /// costs as much as reference counting.
 pub(crate) const KEPT_IN_PLACE_MIN: usize = 4 << 10;

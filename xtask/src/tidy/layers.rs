@@ -22,7 +22,7 @@ const LAYERS: &[Layer] = &[
     layer("ringway-build", &[]),
     layer("ringway-macros", &[]),
     layer("ringway-net", &["ringway-runtime", "ringway-wire"]),
-    layer("ringway-http", &["ringway-net", "ringway-runtime"]),
+    layer("ringway-http", &["ringway-net", "ringway-runtime", "ringway-wire"]),
     layer("ringway-tokio", &["ringway-runtime"]),
     layer(
         "ringway-rpc",

@@ -4,3 +4,5 @@ mod bad_requests;
 mod client;
 mod server;
 mod support;
+mod websocket_client;
+mod websocket_server;

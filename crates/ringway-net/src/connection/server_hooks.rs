@@ -11,7 +11,7 @@ use crate::session::ConnectionId;
 pub(crate) struct ServerHooks {
     /// The core's number in its server.
     pub(crate) core: usize,
-    /// Cancelled when the server is asked to stop.
+    /// Cancelled when the server drains, after its drain delay.
     pub(crate) draining: CancellationToken,
     /// Runs when the last owner of a connection has dropped it.
     pub(crate) on_drop: Box<dyn Fn(ConnectionId)>,

@@ -139,7 +139,9 @@ impl ServerHandle {
         self.inner.shared.handles()
     }
 
-    /// Whether the server has been asked to end.
+    /// Whether the server has been asked to end, be it that its
+    /// [`drain_delay`](crate::Server::drain_delay) keeps it serving. Connections are told [when that is
+    /// over](crate::Peer::is_draining).
     pub fn is_draining(&self) -> bool {
         self.inner.shared.control.phase() > Phase::Running
     }

@@ -243,6 +243,11 @@ impl Server {
         self
     }
 
+    /// The value that [`tls`](Self::tls) has set.
+    pub fn tls_settings(&self) -> Option<&ServerTls> {
+        self.settings.tls.as_ref()
+    }
+
     /// Sets how long the server goes on as before after a shutdown request, before it drains: time
     /// for load balancers and clients to hear of it. Zero by default.
     pub fn drain_delay(mut self, delay: Duration) -> Self {

@@ -154,6 +154,44 @@ fn drain_with_unlimited_time_ends_when_nothing_is_left() {
 }
 
 #[test]
+fn connections_are_told_of_a_drain_when_its_delay_is_over() {
+    let tell_state = async |mut conn: Connection| {
+        let token = conn.drain_token().expect("it belongs to a server");
+        while let Some(view) = conn.recv().await? {
+            let told = [conn.is_draining(), token.is_cancelled()];
+            conn.write(if told == [false; 2] { b"serves" } else { b"drains" });
+            drop(view);
+        }
+        assert!(conn.is_draining() && token.is_cancelled());
+        conn.draining().await;
+        conn.write(b"drained");
+        Ok(())
+    };
+    for (delay, expected) in [(Duration::MAX, "servesserves"), (Duration::ZERO, "servesdrained")] {
+        let handle = server(BACKENDS[0]).drain_delay(delay).start(tell_state);
+        let handle = handle.expect("the server starts");
+        let mut client = connect(&handle);
+        let mut ask = || {
+            let mut told = [0; 6];
+            client.write_all(b"?").expect("written");
+            client.read_exact(&mut told).expect("an answer");
+            String::from_utf8_lossy(&told).into_owned()
+        };
+        let mut heard = ask();
+        assert!(!handle.is_draining());
+        handle.shutdown();
+        assert!(handle.is_draining(), "it was asked to");
+        match delay {
+            Duration::ZERO => _ = client.read_to_string(&mut heard).expect("an end in order"),
+            _ => heard += &ask(),
+        }
+        assert_eq!(heard, expected);
+        handle.abort();
+        handle.wait().expect("an end in order");
+    }
+}
+
+#[test]
 fn slow_shutdown_hook_delays_neither_the_drain_nor_an_abort() {
     for aborts in [false, true] {
         let (hold, gate) = gate();

@@ -9,6 +9,7 @@ use ringway_wire::native::Piece;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::call::json::{Json, unreadable};
 use crate::call::small_copy;
 use crate::call::status::Status;
 
@@ -22,7 +23,7 @@ pub(crate) const JSON: u8 = 2;
 pub(crate) const BY_AGREEMENT: u8 = 128;
 
 /// Whose panic is logged when a message is dropped that has been encoded.
-const MESSAGE: &str = "a message that was sent";
+pub(crate) const MESSAGE: &str = "a message that was sent";
 
 /// Encoding and decoding of messages of type `T`.
 ///
@@ -35,9 +36,23 @@ pub struct Codec<T> {
     pub encode: fn(T, &mut Vec<u8>) -> Result<Option<Bytes>, Status>,
     /// Reads a whole message. INVALID_ARGUMENT if it is none.
     pub decode: fn(Piece<'_>) -> Result<T, Status>,
+    /// The message as JSON, for protocols that know nothing else. A type without it is served there by the
+    /// descriptors of its service, if it is protobuf, or not at all.
+    pub json: Option<Json<T>>,
 }
 
 impl<T> Codec<T> {
+    /// The codec as it is, or that of the message as JSON where there is one.
+    #[inline]
+    pub(crate) fn in_form(&self, is_json: bool) -> Self {
+        match self.json {
+            Some(Json { encode, decode, .. }) if is_json => {
+                Self { id: JSON, encode, decode, ..*self }
+            }
+            _ => *self,
+        }
+    }
+
     /// Reads a message of a server, as [`unreadable_reply`] has it.
     pub(crate) fn decode_reply(&self, message: Piece<'_>) -> Result<T, Status> {
         (self.decode)(message).map_err(unreadable_reply)
@@ -104,6 +119,7 @@ impl Codec<Bytes> {
             id: RAW,
             encode: |bytes, _| Ok(Some(bytes)),
             decode: |piece| Ok(small_copy::keep(piece)),
+            json: Some(Json::in_base64()),
         }
     }
 }
@@ -125,45 +141,24 @@ impl<T: prost::Message + Default> Codec<T> {
                 };
                 decoded.map_err(|error| unreadable::<T>("protobuf", error))
             },
+            json: None,
         }
     }
 }
 
-impl<T: Serialize + DeserializeOwned> Codec<T> {
+impl<T: prost::Message + Default + Serialize + DeserializeOwned + 'static> Codec<T> {
+    /// Protocol buffers, and serde's form where only JSON is known.
+    pub const fn protobuf_or_json() -> Self {
+        Self { json: Some(Json::by_serde()), ..Self::protobuf() }
+    }
+}
+
+impl<T: Serialize + DeserializeOwned + 'static> Codec<T> {
     /// JSON, by the type's own description.
     pub const fn json() -> Self {
-        Self {
-            id: JSON,
-            encode: |message, out| {
-                let written = serde_json::to_writer(out, &message);
-                drop_contained(MESSAGE, message);
-                match written {
-                    Ok(()) => Ok(None),
-                    Err(error) => {
-                        let name = short::<T>();
-                        let text = format!("the {name} cannot be written as JSON: {error}");
-                        Err(Status::internal(text).with_source(error))
-                    }
-                }
-            },
-            decode: |piece| {
-                serde_json::from_slice(&piece).map_err(|error| unreadable::<T>("JSON", error))
-            },
-        }
+        let json = Json::by_serde();
+        Self { id: JSON, encode: json.encode, decode: json.decode, json: Some(json) }
     }
-}
-
-#[cold]
-fn unreadable<T>(form: &str, error: impl std::error::Error + Send + Sync + 'static) -> Status {
-    let text = format!("the message is no {} in {form}: {error}", short::<T>());
-    Status::invalid_argument(text).with_source(error)
-}
-
-/// The type's name without its path, which is the program's own business.
-fn short<T>() -> &'static str {
-    let name = std::any::type_name::<T>();
-    let end = name.find('<').unwrap_or(name.len());
-    name[..end].rfind(':').map_or(name, |colon| &name[colon + 1..])
 }
 
 /// The [`Codec`] of a type: raw for `Bytes`, else protobuf if it is a `prost::Message`, else JSON
@@ -187,8 +182,8 @@ macro_rules! codec_of {
     ($message:ty) => {{
         // A method is looked for on the value as it stands first, then behind each reference.
         #[allow(unused_imports)]
-        use $crate::select::{ByNothing as _, ByProst as _, BySerde as _, Raw as _};
-        (&&&$crate::select::Select::<$message>::new()).codec()
+        use $crate::select::{ByBoth as _, ByNothing as _, ByProst as _, BySerde as _, Raw as _};
+        (&&&&$crate::select::Select::<$message>::new()).codec()
     }};
 }
 
@@ -217,9 +212,21 @@ pub mod select {
         fn codec(self) -> Codec<Bytes>;
     }
 
-    impl Raw for &&&Select<Bytes> {
+    impl Raw for &&&&Select<Bytes> {
         fn codec(self) -> Codec<Bytes> {
             Codec::raw()
+        }
+    }
+
+    pub trait ByBoth<T> {
+        fn codec(self) -> Codec<T>;
+    }
+
+    impl<T: prost::Message + Default + Serialize + DeserializeOwned + 'static> ByBoth<T>
+        for &&&Select<T>
+    {
+        fn codec(self) -> Codec<T> {
+            Codec::protobuf_or_json()
         }
     }
 
@@ -237,7 +244,7 @@ pub mod select {
         fn codec(self) -> Codec<T>;
     }
 
-    impl<T: Serialize + DeserializeOwned> BySerde<T> for &Select<T> {
+    impl<T: Serialize + DeserializeOwned + 'static> BySerde<T> for &Select<T> {
         fn codec(self) -> Codec<T> {
             Codec::json()
         }

@@ -47,6 +47,7 @@ pub struct Method {
     pub(crate) offload: bool,
     pub(crate) timeout: Option<Duration>,
     pub(crate) concurrency: Option<u32>,
+    pub(crate) parameters: &'static [&'static str],
     /// 0 until it is asked for.
     number: AtomicU32,
 }
@@ -62,6 +63,7 @@ impl Method {
             offload: false,
             timeout: None,
             concurrency: None,
+            parameters: &[],
             number: AtomicU32::new(0),
         }
     }
@@ -100,6 +102,13 @@ impl Method {
     #[must_use]
     pub const fn concurrency(mut self, calls_max: u32) -> Self {
         self.concurrency = Some(calls_max);
+        self
+    }
+
+    /// What its arguments are called, for protocols that give them by name.
+    #[must_use]
+    pub const fn parameters(mut self, names: &'static [&'static str]) -> Self {
+        self.parameters = names;
         self
     }
 

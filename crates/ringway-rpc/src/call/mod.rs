@@ -1,7 +1,10 @@
 //! What a call consists of, on every protocol and at both ends.
 
+pub(crate) mod arguments;
 pub(crate) mod codec;
 pub(crate) mod context;
+pub(crate) mod json;
+pub(crate) mod json_shape;
 pub(crate) mod metadata;
 pub(crate) mod method;
 pub(crate) mod small_copy;

@@ -239,8 +239,8 @@ impl<M: Machine> ServerConnection<M> {
     }
 
     pub(super) fn next_timeout(&self) -> Option<Duration> {
-        let machine = self.machine.borrow().poll_timeout()?;
-        Some(self.age.due().map_or(machine, |due| due.min(machine)))
+        let machine = self.machine.borrow().poll_timeout();
+        machine.into_iter().chain(self.age.due()).min()
     }
 
     pub(super) fn handle_timeout(&self, now: Duration) -> Result<(), M::Violation> {

@@ -15,16 +15,18 @@ use ringway_runtime::{
 };
 use ringway_wire::grpc::{self, RequestNames, ServerCompression};
 use ringway_wire::http2::Vocabulary;
+use ringway_wire::jsonrpc::BATCH_MAX_DEFAULT;
 use ringway_wire::native;
 use tracing::Span;
 
 use super::budget::Budget;
 use super::connections::Connections;
 use super::interceptor::{Handlers, Intercept};
+use super::jsonrpc::{JsonConfig, JsonMachine, JsonMethods};
 use super::log::SUBSCRIBER;
 use super::method_entry::MethodEntry;
 use super::settings::Settings;
-use super::shared::ServerShared;
+use super::shared::{Entries, ServerShared};
 use super::stats::CoreShare;
 use super::timed_batch::{TimedBatch, Turn};
 use crate::call::context::Drain;
@@ -45,6 +47,7 @@ pub(crate) struct ServerCore {
     share: Arc<CoreShare>,
     entries: Vec<MethodEntry>,
     method_indices: HashMap<&'static str, usize>,
+    json_methods: Rc<JsonMethods>,
     /// The paths of the methods in gRPC, made with the first connection that speaks it.
     grpc_names: OnceCell<Arc<Vocabulary>>,
     /// The methods whose gRPC messages may be compressed, if any.
@@ -132,12 +135,13 @@ impl ServerCore {
     }
 
     fn begin(shared: &Arc<ServerShared>, connection: &Connection) -> Rc<Self> {
-        let (entries, method_indices) = shared.build_entries();
+        let Entries { entries, method_indices, json } = shared.build_entries();
         let core = Rc::new(Self {
             share: shared.new_share(),
             shared: Arc::clone(shared),
             entries,
             method_indices,
+            json_methods: json,
             grpc_names: OnceCell::new(),
             grpc_compression: OnceCell::new(),
             interceptors: shared.interceptors.iter().map(|make| make()).collect(),
@@ -205,6 +209,21 @@ impl ServerCore {
         let compression = self.shared.settings.compression.as_ref()?;
         let of_methods = || compression.of_methods(&self.method_indices);
         Some(self.grpc_compression.get_or_init(of_methods))
+    }
+
+    /// Makes the machine of a connection that speaks JSON-RPC, with a text on each line.
+    pub(super) fn json_machine(&self) -> JsonMachine {
+        JsonMachine::of_lines(Rc::clone(&self.json_methods), self.json_config(), self.now())
+    }
+
+    fn json_config(&self) -> JsonConfig {
+        let native = &self.shared.settings.native;
+        JsonConfig {
+            text_max: native.settings.max_message as usize,
+            calls_max: self.shared.settings.in_flight_per_connection_max,
+            batch_max: BATCH_MAX_DEFAULT,
+            stall_timeout: limits::JSONRPC_STALL_TIMEOUT,
+        }
     }
 
     #[inline]

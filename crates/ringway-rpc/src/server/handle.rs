@@ -115,7 +115,9 @@ impl ServerHandle {
         self.net.cores()
     }
 
-    /// Whether the server has been asked to end.
+    /// Whether the server has been asked to end, even while its
+    /// [`drain_delay`](crate::Server::drain_delay) keeps it serving. Handlers are told [when that is
+    /// over](crate::Context::is_draining).
     pub fn is_draining(&self) -> bool {
         self.net.is_draining()
     }

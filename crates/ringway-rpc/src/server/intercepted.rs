@@ -72,15 +72,12 @@ impl<S: Service> Service for Intercepted<S> {
         let mut own = Methods::default();
         self.service.register(&mut own);
         let interceptors: Rc<[Intercept]> = self.interceptors.iter().map(|make| make()).collect();
-        for Registered { method, handler, codec_in, codec_out, message_in, message_out } in
-            own.into_entries()
-        {
-            let inside =
-                InterceptedMethod { interceptors: Rc::clone(&interceptors), method, handler };
+        for entry in own.into_entries() {
+            let interceptors = Rc::clone(&interceptors);
+            let (method, handler) = (entry.method, entry.handler);
+            let inside = InterceptedMethod { interceptors, method, handler };
             let handler = Box::new(InterceptedHandler(Rc::new(inside)));
-            let entry =
-                Registered { method, handler, codec_in, codec_out, message_in, message_out };
-            methods.push(entry);
+            methods.push(Registered { handler, ..entry });
         }
     }
 }

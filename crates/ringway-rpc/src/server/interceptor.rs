@@ -44,6 +44,8 @@ pub struct Next {
     message: Option<Bytes>,
     stream: Option<OpenedStream>,
     held: Option<Box<dyn Any>>,
+    /// Messages are JSON, whatever the method's own form is.
+    is_json: bool,
 }
 
 pub(crate) type Intercepting = Pin<Box<dyn Future<Output = Result<Reply, Status>>>>;
@@ -91,9 +93,10 @@ impl Next {
             return intercept(context, self).await.map_err(Status::maybe_executed);
         }
         let message = self.message.map(Piece::Owned);
-        let begin = Begin { context, message, stream: self.stream, held: self.held };
+        let Self { method_index, stream, held, is_json, .. } = self;
+        let begin = Begin { context, message, stream, held, is_json };
         let mut out = Vec::new();
-        let encoded = match core.handler(self.method_index).start(begin, &mut out) {
+        let encoded = match core.handler(method_index).start(begin, &mut out) {
             Started::Done(outcome) => outcome,
             Started::Refused(why) => Err(Status::resource_exhausted(why)),
             Started::Waiting(mut handler) => {
@@ -120,9 +123,9 @@ pub(super) fn start(
     let Some(first) = core.interceptor(0).map(Rc::clone) else {
         return core.handler(method_index).start(begin, out);
     };
-    let Begin { context, message, stream, held } = begin;
+    let Begin { context, message, stream, held, is_json } = begin;
     let message = message.map(Piece::into_bytes);
-    let next = Next { core, method_index, passed: 1, message, stream, held };
+    let next = Next { core, method_index, passed: 1, message, stream, held, is_json };
     let mut handler: Pin<Box<dyn Waiting>> = Box::pin(RunningInterceptor(first(context, next)));
     let mut cx = TaskContext::from_waker(Waker::noop());
     match handler.as_mut().poll(&mut cx, out) {

@@ -55,6 +55,16 @@ impl JsonForms {
         }
     }
 
+    /// The names of the members of a request, in the order of its description; none if it is no plain message.
+    pub(super) fn request_fields(&self) -> Vec<String> {
+        match &self.request {
+            Form::Protobuf(message) if message.package_name() != "google.protobuf" => {
+                message.fields().map(|field| field.json_name().to_owned()).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// The request that `json` stands for, as its method takes it.
     ///
     /// # Errors

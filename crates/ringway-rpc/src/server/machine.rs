@@ -81,6 +81,9 @@ pub(crate) trait Machine: 'static {
     /// not send names.
     const NUMBERS_ARE_INDICES: bool;
 
+    /// Whether handlers read and write their messages as JSON, whatever the messages' own form is.
+    const SPEAKS_JSON: bool = false;
+
     /// Whether a method that takes `codec` can read the messages of this request.
     fn takes(head: &RequestHead, codec: u8) -> bool;
 

@@ -75,7 +75,7 @@ impl MethodEntry {
         queue_room: usize,
         counters: Arc<CallCounters>,
     ) -> Self {
-        let Registered { method, handler, codec_in, codec_out, message_in, message_out } =
+        let Registered { method, handler, codec_in, codec_out, message_in, message_out, .. } =
             registered;
         // Without a limit, calls wait only while the core is busy, and none is shed for that.
         let room = (!matches!(limit, Limit::None)).then_some(queue_room);
@@ -215,6 +215,11 @@ impl MethodEntry {
             Limit::Adaptive(_) => {}
         }
         self.running.set(self.running.get() - 1);
+        self.wake_worker();
+    }
+
+    #[inline]
+    fn wake_worker(&self) {
         if let Some(worker) = &*self.worker.borrow() {
             worker.wake_by_ref();
         }
@@ -243,6 +248,10 @@ impl MethodEntry {
         urgency: Urgency,
         now: Duration,
     ) -> Option<QueuedKey> {
+        let next = self.queue.borrow().next_deadline();
+        if urgency.deadline.is_some_and(|deadline| next.is_none_or(|next| deadline < next)) {
+            self.wake_worker(); // its alarm may be set for later
+        }
         self.with_queue(|queue| {
             queue.push(waiter, urgency, now);
             let waiting = self.waiting.get();

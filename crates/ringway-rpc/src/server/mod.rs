@@ -32,6 +32,7 @@ mod http;
 mod intercepted;
 mod interceptor;
 mod json_forms;
+mod jsonrpc;
 mod log;
 mod machine;
 mod method_entry;
@@ -193,9 +194,8 @@ impl Server {
     }
 
     /// Sets certificate and key of the `tls://` addresses. If `tls` names no ALPN protocols, the server
-    /// offers `h2` for gRPC and `ringway/1` for the native protocol.
+    /// offers `h2` for gRPC, `ringway/1` for the native protocol and `http/1.1`.
     pub fn tls(self, tls: ServerTls) -> Self {
-        let tls = if tls.has_alpn() { tls } else { tls.alpn(ALPN) };
         self.net(|net| net.tls(tls))
     }
 
@@ -204,7 +204,8 @@ impl Server {
         self.net(|net| net.on_ready(ready))
     }
 
-    /// Changes the other settings of cores, connections and sockets. A hook that is set here with
+    /// Changes the other settings of cores, connections and sockets. TLS that is set here offers the same
+    /// protocols as [with `tls`](Self::tls). A hook that is set here with
     /// [`on_shutdown`] runs after the health of all services has become NOT_SERVING.
     ///
     /// [`on_shutdown`]: ringway_net::Server::on_shutdown
@@ -457,6 +458,7 @@ impl Server {
         if let Some(compression) = &settings.compression {
             compression.check(|name| names.contains(name)).map_err(Error::other)?;
         }
+        let net = offer_protocols(net);
         settings.drain_timeout = net.drains_within();
         // The machines end calls at the drain timeout; the sockets need a little longer to send that.
         let net = net.drain_timeout(settings.drain_timeout.saturating_add(limits::DRAIN_GRACE));
@@ -465,6 +467,14 @@ impl Server {
             ServerShared::new(settings, services, reflection, interceptors, side_doors);
         shared.metrics = metrics;
         Ok((net, Arc::new(shared)))
+    }
+}
+
+/// Names the protocols served here to TLS clients, unless the program has named some.
+fn offer_protocols(net: ringway_net::Server) -> ringway_net::Server {
+    match net.tls_settings().filter(|tls| !tls.has_alpn()).cloned() {
+        Some(tls) => net.tls(tls.alpn(ALPN)),
+        None => net,
     }
 }
 

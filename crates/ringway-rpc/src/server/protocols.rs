@@ -30,6 +30,10 @@ pub(super) fn serve_with(
             FirstBytes::Speaks(Detected::Http1, first) if may_speak(&connection, ALPN_HTTP1) => {
                 return Box::pin(http::serve(core, connection, first)).await;
             }
+            FirstBytes::Speaks(Detected::Json, first) if may_speak(&connection, b"") => {
+                let machine = core.json_machine();
+                return Box::pin(driver::serve(core, connection, machine, first)).await;
+            }
             FirstBytes::Speaks(detected, _) => {
                 core.share().count_unknown_protocol();
                 log(|| tracing::debug!(?detected, "a connection speaks no protocol served here"));

@@ -1,6 +1,6 @@
 //! The queue of calls for one method: in order while that serves them in time, else newest first.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::limits;
@@ -13,10 +13,11 @@ use crate::policy::Pace;
 /// while earlier ones compute, and may wait until their deadlines.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
-    /// The queues by priority; 0 runs first. Only a few are ever in use.
-    classes: BTreeMap<u8, VecDeque<QueueItem<T>>>,
-    /// The number of calls in all classes.
-    len: usize,
+    calls: BTreeMap<Place, QueueItem<T>>,
+    /// The deadlines of the calls that have one, wherever they stand.
+    deadlines: BTreeSet<(Duration, Place)>,
+    /// The number of the call that came last.
+    number: u64,
     /// The capacity. Without one, no call is shed.
     room: Option<usize>,
     /// The time that a call may wait while the queue does not empty.
@@ -25,6 +26,10 @@ pub(crate) struct Queue<T> {
     empty_at: Duration,
     pace: Pace,
 }
+
+/// The place of a call: its priority, of which 0 runs first, and then its number. Only a few priorities
+/// are ever in use.
+type Place = (u8, u64);
 
 #[derive(Debug)]
 struct QueueItem<T> {
@@ -56,8 +61,9 @@ impl<T> Queue<T> {
     /// their deadlines, and the caller bounds the queue.
     pub(crate) fn new(room: Option<usize>) -> Self {
         Self {
-            classes: BTreeMap::new(),
-            len: 0,
+            calls: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            number: 0,
             room,
             patience: limits::QUEUE_PATIENCE_OVERLOADED,
             empty_at: Duration::ZERO,
@@ -72,95 +78,116 @@ impl<T> Queue<T> {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
+        self.calls.is_empty()
     }
 
     /// The number of entries, including stale ones.
     pub(crate) fn len(&self) -> usize {
-        self.len
+        self.calls.len()
     }
 
     /// Adds a call. Call [`pop_beyond`](Self::pop_beyond) afterwards to shed one if the queue is over its
     /// capacity.
     pub(crate) fn push(&mut self, call: T, urgency: Urgency, now: Duration) {
-        if self.len == 0 {
+        if self.calls.is_empty() {
             self.empty_at = now;
             self.pace.begin(now);
         }
+        self.number += 1;
         let Urgency { priority, deadline } = urgency;
-        let waiting = QueueItem { since: now, deadline, call };
-        self.classes.entry(priority).or_default().push_back(waiting);
-        self.len += 1;
+        let place = (priority, self.number);
+        self.calls.insert(place, QueueItem { since: now, deadline, call });
+        self.deadlines.extend(deadline.map(|deadline| (deadline, place)));
     }
 
     /// Removes the oldest of the least urgent calls if the queue is over its capacity, where `gone`
     /// entries are stale and do not count.
     pub(crate) fn pop_beyond(&mut self, gone: usize, now: Duration) -> Option<T> {
-        if self.room.is_none_or(|room| self.len <= room + gone) {
+        if self.room.is_none_or(|room| self.calls.len() <= room + gone) {
             return None;
         }
-        let least = *self.classes.last_key_value()?.0;
-        self.take(least, VecDeque::pop_front, now).map(|oldest| oldest.call)
+        let (&(least, _), _) = self.calls.last_key_value()?;
+        let oldest = *self.calls.range((least, 0)..).next()?.0;
+        self.take(oldest, now).map(|oldest| oldest.call)
     }
 
     /// Removes stale entries.
     pub(crate) fn retain(&mut self, is_there: impl Fn(&T) -> bool, now: Duration) {
-        self.classes.retain(|_, class| {
-            class.retain(|waiting| is_there(&waiting.call));
-            !class.is_empty()
-        });
-        self.len = self.classes.values().map(VecDeque::len).sum();
-        if self.len == 0 {
+        self.calls.retain(|_, waiting| is_there(&waiting.call));
+        self.deadlines.retain(|(_, place)| self.calls.contains_key(place));
+        if self.calls.is_empty() {
             self.empty_at = now;
         }
     }
 
     /// Removes the next call to run, and returns how long it has waited.
     pub(crate) fn pop(&mut self, now: Duration) -> Option<(Duration, T)> {
-        let most = *self.classes.first_key_value()?.0;
-        let next = match self.serves_newest(now) {
-            true => self.take(most, VecDeque::pop_back, now),
-            false => self.take(most, VecDeque::pop_front, now),
-        }?;
+        let place = match self.serves_newest(now) {
+            true => *self.newest()?.0,
+            false => *self.calls.first_key_value()?.0,
+        };
+        let next = self.take(place, now)?;
         self.pace.served(now);
         Some((now.saturating_sub(next.since), next.call))
     }
 
     /// Removes a call that has waited for too long.
     pub(crate) fn pop_overdue(&mut self, now: Duration) -> Option<Overdue<T>> {
-        let is_due = |first: &QueueItem<T>| self.due(first, now).is_some_and(|due| due <= now);
-        let mut classes = self.classes.iter();
-        let (&class, _) = classes.find(|(_, class)| class.front().is_some_and(is_due))?;
-        let overdue = self.take(class, VecDeque::pop_front, now)?;
-        Some(match overdue.deadline.is_some_and(|deadline| deadline <= now) {
-            true => Overdue::Expired(overdue.call),
-            false => Overdue::Shed(overdue.call),
-        })
+        if let Some(&(deadline, place)) = self.deadlines.first()
+            && deadline <= now
+        {
+            return self.take(place, now).map(|overdue| Overdue::Expired(overdue.call));
+        }
+        let is_due = |oldest: &QueueItem<T>| self.shed_at(oldest, now).is_some_and(|at| at <= now);
+        let place = self.oldest().find(|(_, oldest)| is_due(oldest))?.0;
+        self.take(place, now).map(|overdue| Overdue::Shed(overdue.call))
     }
 
     /// The time at which the next call will have waited for too long.
     pub(crate) fn next_overdue(&self, now: Duration) -> Option<Duration> {
-        let firsts = self.classes.values().filter_map(VecDeque::front);
-        firsts.filter_map(|first| self.due(first, now)).min()
+        let shed_at = self.oldest().filter_map(|(_, oldest)| self.shed_at(oldest, now)).min();
+        shed_at.into_iter().chain(self.next_deadline()).min()
     }
 
-    /// The time by which a call must have run.
-    fn due(&self, waiting: &QueueItem<T>, now: Duration) -> Option<Duration> {
-        let QueueItem { since, deadline, .. } = *waiting;
-        let shed_at = self.room.map(|_| {
+    /// The earliest deadline of all calls.
+    pub(crate) fn next_deadline(&self) -> Option<Duration> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// The oldest call of each priority.
+    fn oldest(&self) -> impl Iterator<Item = (Place, &QueueItem<T>)> {
+        let after = |priority: Option<u8>| {
+            let (place, oldest) = match priority {
+                None => self.calls.first_key_value()?,
+                Some(priority) => self.calls.range((priority.checked_add(1)?, 0)..).next()?,
+            };
+            Some((*place, oldest))
+        };
+        std::iter::successors(after(None), move |((priority, _), _)| after(Some(*priority)))
+    }
+
+    /// The newest of the most urgent calls.
+    fn newest(&self) -> Option<(&Place, &QueueItem<T>)> {
+        let (&(most, _), _) = self.calls.first_key_value()?;
+        self.calls.range(..=(most, u64::MAX)).next_back()
+    }
+
+    /// The time by which a call must have run, whatever its deadline.
+    fn shed_at(&self, waiting: &QueueItem<T>, now: Duration) -> Option<Duration> {
+        let since = waiting.since;
+        self.room.map(|_| {
             let overloaded_at = self.empty_at + limits::QUEUE_PATIENCE;
             let tense = overloaded_at.max(since + self.patience);
             match self.is_standing(now) {
                 true => tense,
                 false => tense.min(since + limits::QUEUE_PATIENCE),
             }
-        });
-        shed_at.into_iter().chain(deadline).min()
+        })
     }
 
     /// Whether the queue has not been empty for longer than its patience.
     fn is_standing(&self, now: Duration) -> bool {
-        self.len > 0 && now.saturating_sub(self.empty_at) >= limits::QUEUE_PATIENCE
+        !self.calls.is_empty() && now.saturating_sub(self.empty_at) >= limits::QUEUE_PATIENCE
     }
 
     /// Whether calls that have waited longest would mostly be served too late.
@@ -168,26 +195,18 @@ impl<T> Queue<T> {
         if self.room.is_some() {
             return self.is_standing(now);
         }
-        let newest = self.classes.values().next().and_then(VecDeque::back);
-        let deadline = newest.and_then(|newest| newest.deadline);
+        let deadline = self.newest().and_then(|(_, newest)| newest.deadline);
         deadline.is_some_and(|deadline| {
-            self.pace.is_hopeless(self.len, deadline.saturating_sub(now), now)
+            self.pace.is_hopeless(self.calls.len(), deadline.saturating_sub(now), now)
         })
     }
 
-    fn take(
-        &mut self,
-        class: u8,
-        end: impl FnOnce(&mut VecDeque<QueueItem<T>>) -> Option<QueueItem<T>>,
-        now: Duration,
-    ) -> Option<QueueItem<T>> {
-        let waiting = self.classes.get_mut(&class)?;
-        let taken = end(waiting)?;
-        if waiting.is_empty() {
-            self.classes.remove(&class);
+    fn take(&mut self, place: Place, now: Duration) -> Option<QueueItem<T>> {
+        let taken = self.calls.remove(&place)?;
+        if let Some(deadline) = taken.deadline {
+            self.deadlines.remove(&(deadline, place));
         }
-        self.len -= 1;
-        if self.len == 0 {
+        if self.calls.is_empty() {
             self.empty_at = now;
         }
         Some(taken)
@@ -246,7 +265,7 @@ mod tests {
         assert_eq!(push(&mut queue, 0, ms(0)), None);
         assert_eq!(push(&mut queue, 1, ms(0)), None);
         assert_eq!(push(&mut queue, 2, ms(0)), Some(0));
-        assert_eq!(queue.len, 2);
+        assert_eq!(queue.len(), 2);
         assert_eq!(push(&mut Queue::new(Some(0)), 7, ms(0)), Some(7));
     }
 
@@ -261,7 +280,7 @@ mod tests {
         assert_eq!((queue.len(), queue.pop_beyond(0, ms(5))), (2, None));
         assert_eq!(queue.pop_beyond(0, ms(5)), None);
         queue.retain(|_| false, ms(200));
-        assert!(queue.is_empty() && queue.classes.is_empty());
+        assert!(queue.is_empty() && queue.deadlines.is_empty());
         push(&mut queue, 7, ms(250));
         assert_eq!(queue.pop_overdue(ms(300)), None, "it has not stood since 0 ms");
     }
@@ -300,9 +319,27 @@ mod tests {
         }
         assert_eq!(queue.next_overdue(ms(1)), Some(ms(300)));
         assert_eq!(queue.pop_overdue(ms(299)), None);
-        assert_eq!(queue.pop_overdue(ms(300)), Some(Overdue::Expired(0)));
-        assert_eq!(queue.pop_overdue(ms(300)), None, "the first has no deadline");
-        assert_eq!(queue.pop(ms(300)), Some((ms(300), 1)));
+        let expired: Vec<_> = std::iter::from_fn(|| queue.pop_overdue(ms(300))).collect();
+        assert_eq!(expired, (0..1_000).step_by(2).map(Overdue::Expired).collect::<Vec<_>>());
+        assert_eq!((queue.len(), queue.pop(ms(300))), (500, Some((ms(300), 1))));
+    }
+
+    #[test]
+    fn a_deadline_is_seen_whatever_stands_in_front() {
+        for room in [None, Some(8)] {
+            let mut queue = Queue::new(room);
+            for (call, priority, deadline) in [(0, 0, None), (1, 0, Some(90)), (2, 7, Some(20))] {
+                let urgency = Urgency { priority, deadline: deadline.map(ms) };
+                queue.push(call, urgency, ms(0));
+            }
+            queue.push(3, Urgency { priority: 0, deadline: Some(ms(10)) }, ms(1));
+            for (at, call) in [(10, 3), (20, 2), (90, 1)] {
+                assert_eq!(queue.next_overdue(ms(2)), Some(ms(at)));
+                assert_eq!(queue.pop_overdue(ms(at) - MS), None);
+                assert_eq!(queue.pop_overdue(ms(at)), Some(Overdue::Expired(call)));
+            }
+            assert_eq!((queue.next_deadline(), queue.len()), (None, 1));
+        }
     }
 
     /// Simulates a server that takes 1 ms for each call. Each ms, `calls_each_ms` calls come, with a

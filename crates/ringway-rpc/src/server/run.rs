@@ -83,11 +83,14 @@ impl<M: Machine> ServerConnection<M> {
         };
         entry.counters().started(message.as_ref().map_or(0, |message| message.len()));
         let admitted = Admitted { method_index, stream, times };
+        let is_json = M::SPEAKS_JSON;
         if takes_one_message(method.kind) {
             let held = entry.is_held().then(|| core.hold(method_index));
-            self.begin(admitted, Begin { context, message, stream: carried, held });
+            let stream = carried;
+            self.begin(admitted, Begin { context, message, stream, held, is_json });
         } else {
-            self.defer(admitted, Begin { context, message: None, stream: carried, held: None });
+            let (stream, held) = (carried, None);
+            self.defer(admitted, Begin { context, message: None, stream, held, is_json });
         }
     }
 

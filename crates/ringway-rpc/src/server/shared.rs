@@ -1,11 +1,13 @@
 //! What the cores of a server and its handles share.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::concurrency_limit::ConcurrencyLimit;
 use super::interceptor::MakeIntercept;
+use super::jsonrpc::JsonMethods;
 use super::method_entry::{Limit, MethodEntry};
 use super::settings::Settings;
 use super::side_doors::SideDoors;
@@ -31,6 +33,13 @@ pub(crate) struct ServerShared {
     shares: Mutex<Vec<Arc<CoreShare>>>,
 }
 
+/// One core's table of methods, and how they are found by name.
+pub(super) struct Entries {
+    pub(super) entries: Vec<MethodEntry>,
+    pub(super) method_indices: HashMap<&'static str, usize>,
+    pub(super) json: Rc<JsonMethods>,
+}
+
 impl ServerShared {
     pub(crate) fn new(
         settings: Settings,
@@ -54,8 +63,8 @@ impl ServerShared {
         }
     }
 
-    /// Builds one core's table of methods, and the index of each method by name.
-    pub(super) fn build_entries(&self) -> (Vec<MethodEntry>, HashMap<&'static str, usize>) {
+    /// Builds one core's table of methods.
+    pub(super) fn build_entries(&self) -> Entries {
         let mut methods = Methods::default();
         for service in &self.services {
             service.register(&mut methods);
@@ -63,6 +72,7 @@ impl ServerShared {
         let registered = methods.into_entries();
         let descriptors = self.services.iter().map(|service| service.descriptor());
         self.reflection.learn(descriptors, &registered);
+        let json = Rc::new(JsonMethods::new(&registered, |name| self.service(name)));
         let mut method_indices = HashMap::new();
         let entries = registered.into_iter().enumerate().map(|(method_index, registered)| {
             let method = registered.method;
@@ -72,7 +82,7 @@ impl ServerShared {
             MethodEntry::new(registered, self.limit_of(method), room, counters)
         });
         let entries = entries.collect();
-        (entries, method_indices)
+        Entries { entries, method_indices, json }
     }
 
     fn limit_of(&self, method: &'static Method) -> Limit {
@@ -91,7 +101,7 @@ impl ServerShared {
     }
 
     /// The service with this name.
-    pub(super) fn service(&self, name: &str) -> Option<&ServiceDescriptor> {
+    pub(super) fn service(&self, name: &str) -> Option<&'static ServiceDescriptor> {
         self.services.iter().map(|service| service.descriptor()).find(|it| it.name == name)
     }
 

@@ -11,6 +11,7 @@ mod left_over;
 mod listener;
 pub(crate) mod mutation;
 mod parts;
+mod queued;
 mod relay;
 mod unread;
 

@@ -122,7 +122,10 @@ mod tests {
 
     fn start(handler: &dyn Handler, request: &str, out: &mut Vec<u8>) -> Started {
         let message = Some(Piece::Borrowed(request.as_bytes()));
-        handler.start(Begin { context: sample(), message, stream: None, held: None }, out)
+        handler.start(
+            Begin { context: sample(), message, stream: None, held: None, is_json: false },
+            out,
+        )
     }
 
     #[track_caller]
@@ -148,7 +151,8 @@ mod tests {
         check(&*entry.handler, "\"fail\"", Err("NOT_FOUND: nothing here"));
         check(&*entry.handler, "a", Err("INVALID_ARGUMENT: the message is no String in JSON"));
         check(&*entry.handler, "\"b\"", Ok("\"B\""));
-        let nothing = Begin { context: sample(), message: None, stream: None, held: None };
+        let nothing =
+            Begin { context: sample(), message: None, stream: None, held: None, is_json: false };
         let Started::Done(Err(status)) = entry.handler.start(nothing, &mut Vec::new()) else {
             panic!("it ran without a request");
         };
@@ -189,7 +193,7 @@ mod tests {
         let entry = methods.into_entries().pop().expect("one was added");
         let request = Bytes::from(vec![7; 100]);
         let message = Some(Piece::Owned(request.clone()));
-        let begin = Begin { context: sample(), message, stream: None, held: None };
+        let begin = Begin { context: sample(), message, stream: None, held: None, is_json: false };
         match entry.handler.start(begin, &mut Vec::new()) {
             Started::Done(Ok(Encoded::Shared(reply))) => {
                 assert_eq!(reply.as_ptr(), request.as_ptr())

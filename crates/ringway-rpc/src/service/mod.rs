@@ -23,6 +23,7 @@ use self::in_place::{InPlace, Replied};
 use self::offload::Offloaded;
 use crate::call::codec::Codec;
 use crate::call::context::Context;
+use crate::call::json_shape::Shape;
 use crate::call::method::Method;
 use crate::call::status::Status;
 use crate::stream::remote::{OpenedStream, StreamAt};
@@ -72,6 +73,10 @@ pub(crate) struct Registered {
     pub(crate) message_in: &'static str,
     /// The same of a reply.
     pub(crate) message_out: &'static str,
+    /// What a request is as JSON, where it can be read so.
+    pub(crate) json_in: Option<Shape>,
+    /// Whether a reply can be written as JSON.
+    pub(crate) json_out: bool,
     pub(crate) handler: Box<dyn Handler>,
 }
 
@@ -94,6 +99,8 @@ pub(crate) struct Begin<'a> {
     pub(crate) stream: Option<OpenedStream>,
     /// What belongs to the work, to be dropped when that is done, be it after the call's end.
     pub(crate) held: Option<Box<dyn Any>>,
+    /// Messages are JSON, whatever the method's own form is.
+    pub(crate) is_json: bool,
 }
 
 /// How far a call came at once.
@@ -144,9 +151,10 @@ impl Methods {
         Fut: Future<Output = Result<Rep, Status>> + 'static,
     {
         let start = move |begin: Begin<'_>, mut place: Pin<&mut Option<_>>| {
-            let request = decode_request(&codec_in, begin.message)?;
+            let codec = codec_out.in_form(begin.is_json);
+            let request = decode_request(&codec_in.in_form(begin.is_json), begin.message)?;
             let reply = handler(begin.context, request);
-            place.set(Some(async move { Replied { reply: reply.await, codec: codec_out } }));
+            place.set(Some(async move { Replied { reply: reply.await, codec } }));
             Ok(())
         };
         self.add(method, &codec_in, &codec_out, InPlace::boxed(start));
@@ -184,11 +192,13 @@ impl Methods {
     {
         let handler = Rc::new(handler);
         let start = move |begin: Begin<'_>, mut place: Pin<&mut Option<_>>| {
+            let codec = codec_out.in_form(begin.is_json);
+            let codec_in = codec_in.in_form(begin.is_json);
             let requests = Streaming::new(stream_of(begin.stream), codec_in);
             let (handler, context) = (Rc::clone(&handler), begin.context);
             place.set(Some(async move {
                 // Made here, the handler's future is in its place at once, and not a second time besides.
-                Replied { reply: handler(context, requests).await, codec: codec_out }
+                Replied { reply: handler(context, requests).await, codec }
             }));
             Ok(())
         };
@@ -209,8 +219,9 @@ impl Methods {
         Fut: Future<Output = Result<(), Status>> + 'static,
     {
         let start = move |begin: Begin<'_>, mut place: Pin<&mut Option<Fut>>| {
-            let replies = Sink::new(stream_of(begin.stream), codec_out);
-            let request = decode_request(&codec_in, begin.message)?;
+            let is_json = begin.is_json;
+            let replies = Sink::new(stream_of(begin.stream), codec_out.in_form(is_json));
+            let request = decode_request(&codec_in.in_form(is_json), begin.message)?;
             place.set(Some(handler(begin.context, request, replies)));
             Ok(())
         };
@@ -232,7 +243,9 @@ impl Methods {
     {
         let start = move |begin: Begin<'_>, mut place: Pin<&mut Option<Fut>>| {
             let at = stream_of(begin.stream);
-            let (requests, replies) = (Streaming::new(at, codec_in), Sink::new(at, codec_out));
+            let is_json = begin.is_json;
+            let requests = Streaming::new(at, codec_in.in_form(is_json));
+            let replies = Sink::new(at, codec_out.in_form(is_json));
             place.set(Some(handler(begin.context, requests, replies)));
             Ok(())
         };
@@ -260,6 +273,8 @@ impl Methods {
             codec_out: codec_out.id,
             message_in: codec_in.well_known(),
             message_out: codec_out.well_known(),
+            json_in: codec_in.json.map(|json| (json.shape)()),
+            json_out: codec_out.json.is_some(),
             handler,
         });
     }

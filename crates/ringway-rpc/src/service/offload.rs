@@ -39,8 +39,9 @@ where
     Fut: Future<Output = Result<Rep, Status>>,
 {
     fn start(&self, begin: Begin<'_>, _: &mut Vec<u8>) -> Started {
-        let Begin { context, message, held, .. } = begin;
-        let (codec_in, codec_out) = (self.codec_in, self.codec_out);
+        let Begin { context, message, held, is_json, .. } = begin;
+        let codec_in = self.codec_in.in_form(is_json);
+        let codec_out = self.codec_out.in_form(is_json);
         let handler = Arc::clone(&self.handler);
         let message = message.map(Piece::into_bytes);
         let sendable = context.to_sendable();
@@ -169,7 +170,8 @@ mod tests {
 
     fn start(handler: &dyn Handler, context: &Context) -> Pin<Box<dyn Waiting>> {
         let message = Some(Piece::Borrowed(b"\"a\""));
-        let begin = Begin { context: context.clone(), message, stream: None, held: None };
+        let begin =
+            Begin { context: context.clone(), message, stream: None, held: None, is_json: false };
         match handler.start(begin, &mut Vec::new()) {
             Started::Waiting(waiting) => waiting,
             Started::Done(outcome) => panic!("it ran on the core: {outcome:?}"),

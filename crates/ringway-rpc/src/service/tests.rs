@@ -89,7 +89,8 @@ fn entries() -> Vec<Registered> {
 /// What a call comes to that does not wait.
 fn call(entry: &Registered, context: &Context, request: &[u8]) -> (Encoded, Vec<u8>) {
     let message = Some(Piece::Borrowed(request));
-    let begin = Begin { context: context.clone(), message, stream: None, held: None };
+    let begin =
+        Begin { context: context.clone(), message, stream: None, held: None, is_json: false };
     let mut out = Vec::new();
     match entry.handler.start(begin, &mut out) {
         Started::Done(outcome) => (outcome.expect("a reply"), out),

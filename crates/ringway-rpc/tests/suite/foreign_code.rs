@@ -315,8 +315,12 @@ fn messages_whose_decoding_panics_return_their_credit() {
     let outcome = simulate(3, async {
         let server = TestServer::start(OddServer::per_core(|| Rc::new(OddOnes::default())))?;
         let client = Client::connect(server.address())?;
-        let unreadable: Codec<u8> =
-            Codec { id: 0, encode: |_, _| Ok(None), decode: |_| panic!("no such number") };
+        let unreadable: Codec<u8> = Codec {
+            id: 0,
+            encode: |_, _| Ok(None),
+            decode: |_| panic!("no such number"),
+            json: None,
+        };
         let (mut sink, mut numbers) = client.bidi(&CHAT, Codec::<Bytes>::raw(), unreadable);
         // Together more than a stream has credit for.
         for _ in 0..40 {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ringway_net::{Client, ClientTls, Connection, ServerTls};
-use ringway_rpc::{ServerHandle, Serving};
+use ringway_rpc::{Server, ServerHandle, Serving};
 use ringway_runtime::timeout;
 use ringway_wire::http2::{Body, ErrorCode, Event, Http2Config, Line, NewRequest, Outgoing};
 
@@ -387,11 +387,20 @@ fn has(bytes: &[u8], text: &str) -> bool {
 
 #[test]
 fn tls_clients_agree_on_a_protocol() {
+    check_tls(|server, tls| server.tls(tls));
+}
+
+#[test]
+fn tls_clients_agree_on_a_protocol_if_tls_is_a_setting_of_the_sockets() {
+    check_tls(|server, tls| server.net(|net| net.tls(tls)));
+}
+
+fn check_tls(secure: impl FnOnce(Server, ServerTls) -> Server) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("made");
     let tls = ServerTls::from_pem(made.cert.pem(), made.signing_key.serialize_pem());
     let tls = tls.expect("they belong together");
     let address = "tls://localhost:0".parse().expect("an address");
-    let handle = serve_at(address, &Echo::default(), |server| server.tls(tls));
+    let handle = serve_at(address, &Echo::default(), |server| secure(server, tls));
     let address = handle.addresses()[0].to_string();
     let port = address.rsplit_once(':').expect("a port").1.to_owned();
     let connect = move |alpn: &[&str]| {

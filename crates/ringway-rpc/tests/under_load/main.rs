@@ -11,6 +11,7 @@ mod holdups;
 mod load;
 mod overload;
 mod storms;
+mod unread;
 mod work;
 
 use std::time::Duration;

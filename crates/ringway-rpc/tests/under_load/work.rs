@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::future::pending;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -20,6 +20,9 @@ pub(crate) const HOLDUP: Duration = Duration::from_millis(5);
 /// Handlers fail at once while this is set.
 pub(crate) static FAILS: AtomicBool = AtomicBool::new(false);
 
+/// Messages that [`take`](WorkService::take) has read, of all calls.
+pub(crate) static TAKEN: AtomicU64 = AtomicU64::new(0);
+
 #[service(package = "load.v1", crate = "ringway_rpc")]
 pub(crate) trait WorkService {
     async fn say(&self, request: Bytes) -> Result<Bytes, Status>;
@@ -33,6 +36,12 @@ pub(crate) trait WorkService {
     async fn hang(&self, request: Bytes) -> Result<Bytes, Status>;
     async fn watch(&self, request: Bytes, out: Sink<Bytes>) -> Result<(), Status>;
     async fn chat(&self, parts: Streaming<Bytes>, back: Sink<Bytes>) -> Result<(), Status>;
+    /// Answers with the request without end.
+    async fn flood(&self, request: Bytes, out: Sink<Bytes>) -> Result<(), Status>;
+    /// Reads whatever comes.
+    async fn take(&self, parts: Streaming<Bytes>) -> Result<Bytes, Status>;
+    /// Reads nothing of it.
+    async fn leave(&self, parts: Streaming<Bytes>) -> Result<Bytes, Status>;
 }
 
 pub(crate) use self::{WorkServiceClient as WorkClient, WorkServiceServer as WorkServer};
@@ -106,5 +115,23 @@ impl WorkService for Work {
             back.send(part).await?;
         }
         Ok(())
+    }
+
+    async fn flood(&self, request: Bytes, mut out: Sink<Bytes>) -> Result<(), Status> {
+        loop {
+            out.send(request.clone()).await?;
+        }
+    }
+
+    async fn take(&self, mut parts: Streaming<Bytes>) -> Result<Bytes, Status> {
+        while parts.next().await?.is_some() {
+            TAKEN.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(Bytes::new())
+    }
+
+    async fn leave(&self, parts: Streaming<Bytes>) -> Result<Bytes, Status> {
+        let _unread = parts;
+        pending().await
     }
 }

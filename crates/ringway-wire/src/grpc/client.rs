@@ -10,12 +10,15 @@ use super::call_names::ResponseNames;
 use super::calls::Calls;
 use super::client_config::ClientConfig;
 use super::compression::{ClientCompression, accepted_names, pack};
+use super::known_heads::{HeadKey, KnownHead, KnownHeads};
 use super::lines;
 use super::message::{PREFIX_LEN, prefix};
 use super::meta_fields::FieldTexts;
 use super::names::ContentType;
 use super::timeout::Timeouts;
-use crate::http2::{ErrorCode, Http2Client, Line, NewRequest, NoStream, Violation, Vocabulary};
+use crate::http2::{
+    ErrorCode, Http2Client, Line, NewRequest, NoStream, StreamHandle, Violation, Vocabulary,
+};
 use crate::limits::HTTP2_OWN_STREAMS_MAX;
 use crate::native::{Body, ClientEvent, Gone, Open, OpenError, Outgoing, StreamId};
 
@@ -38,6 +41,7 @@ pub struct GrpcClient {
     /// Memory, in bytes, of incomplete messages.
     pub(super) assembled: usize,
     timeouts: Timeouts,
+    heads: KnownHeads,
     /// Buffer in which a call's `:path` is assembled.
     path: Vec<u8>,
     texts: FieldTexts,
@@ -79,6 +83,7 @@ impl GrpcClient {
             pending: VecDeque::new(),
             assembled: 0,
             timeouts: Timeouts::default(),
+            heads: KnownHeads::default(),
             path: Vec::new(),
             texts: FieldTexts::default(),
             scratch: Vec::new(),
@@ -91,6 +96,17 @@ impl GrpcClient {
     ///
     /// Returns an error when this connection cannot open the call now; nothing was sent.
     pub fn open(&mut self, call: Open<'_>) -> Result<StreamId, OpenError> {
+        let key = HeadKey::of(&call);
+        if let Some(head) = key.and_then(|key| self.heads.find(key))
+            && self.http2.is_current(&head.block)
+            && head.size <= self.http2.peer_header_list_max() as usize
+        {
+            let (block, http2) = (&head.block, &mut self.http2);
+            let opened = send_request(http2, self.config.compression, call, |http2, request| {
+                http2.open_encoded(block, request)
+            });
+            return self.begin(opened);
+        }
         let mut path = std::mem::take(&mut self.path);
         let mut texts = std::mem::take(&mut self.texts);
         path.clear();
@@ -103,7 +119,7 @@ impl GrpcClient {
             texts.push(b"grpc-previous-rpc-attempts", value, false);
         }
         texts.push_meta(call.meta);
-        let opened = self.open_with(call, &path, &texts);
+        let opened = self.open_with(call, key, &path, &texts);
         (self.path, self.texts) = (path, texts);
         opened
     }
@@ -111,6 +127,7 @@ impl GrpcClient {
     fn open_with(
         &mut self,
         call: Open<'_>,
+        key: Option<HeadKey>,
         path: &[u8],
         texts: &FieldTexts,
     ) -> Result<StreamId, OpenError> {
@@ -158,17 +175,23 @@ impl GrpcClient {
                 &head
             }
         };
-        let (before, body) = match call.message {
-            // Where there is no stream for it, the same message comes again.
-            Some(message) if self.http2.capacity() > 0 => {
-                let (prefix, body) = packed(self.config.compression, message);
-                (Some(prefix), Some(body))
-            }
-            message => (None, message),
-        };
-        let prefix = before.as_ref().map_or(&[][..], |prefix| &prefix[..]);
-        let request = NewRequest { head, prefix, body, end: call.end };
-        let stream = self.http2.open(request).map_err(|none| self.open_error(none))?;
+        let opened =
+            send_request(&mut self.http2, self.config.compression, call, |http2, request| {
+                http2.open(NewRequest { head, ..request })
+            });
+        // The head is not short with a timeout that is written out.
+        let is_usual = !matches!(timeout, Some(Line::Named { .. }));
+        if let Some(key) = key.filter(|_| is_usual)
+            && let Some(block) = self.http2.short_head(head)
+        {
+            self.heads.keep(key, KnownHead { block, size });
+        }
+        self.begin(opened)
+    }
+
+    #[inline]
+    fn begin(&mut self, opened: Result<StreamHandle, NoStream>) -> Result<StreamId, OpenError> {
+        let stream = opened.map_err(|none| self.open_error(none))?;
         Ok(self.calls.begin(stream, self.config.max_message))
     }
 
@@ -337,6 +360,25 @@ impl GrpcClient {
     /// [`receive`](Self::receive).
     pub fn handle_timeout(&mut self, now: Duration) -> Result<(), Violation> {
         self.http2.handle_timeout(now)
+    }
+}
+
+/// Opens a stream with the message of a call.
+#[inline]
+fn send_request(
+    http2: &mut Http2Client,
+    compression: Option<ClientCompression>,
+    call: Open<'_>,
+    open: impl FnOnce(&mut Http2Client, NewRequest<'_>) -> Result<StreamHandle, NoStream>,
+) -> Result<StreamHandle, NoStream> {
+    let request = NewRequest { end: call.end, ..NewRequest::default() };
+    match call.message {
+        // Where there is no stream for it, the same message comes again.
+        Some(message) if http2.capacity() > 0 => {
+            let (prefix, body) = packed(compression, message);
+            open(http2, NewRequest { prefix: &prefix, body: Some(body), ..request })
+        }
+        message => open(http2, NewRequest { body: message, ..request }),
     }
 }
 

@@ -21,6 +21,7 @@ pub(crate) mod fuzz;
 pub(crate) mod fuzz_client;
 pub(crate) mod fuzz_server;
 mod inflate_error;
+mod known_heads;
 pub mod lines;
 mod message;
 mod meta_fields;

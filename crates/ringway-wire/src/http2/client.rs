@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::connection::Connection;
-use super::put::put_go_away;
+use super::hpack::ShortBlock;
+use super::put::{put_go_away, put_short_headers};
 use super::role::Calling;
 use super::{ErrorCode, Line, StreamHandle};
 use crate::limits::HTTP2_REASON_MAX;
@@ -60,6 +61,45 @@ impl Connection<Calling> {
     ///
     /// Returns an error when no stream can be opened; nothing is sent.
     pub fn open(&mut self, request: NewRequest<'_>) -> Result<StreamHandle, NoStream> {
+        let head = request.head;
+        self.open_with(request, |this, stream, end| this.write_headers(stream, head, end))
+    }
+
+    /// As [`open`](Self::open), with a head that is [encoded](Self::short_head) already;
+    /// `request.head` is not looked at.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error when no stream can be opened; nothing is sent.
+    pub(crate) fn open_encoded(
+        &mut self,
+        head: &ShortBlock,
+        request: NewRequest<'_>,
+    ) -> Result<StreamHandle, NoStream> {
+        debug_assert!(self.is_current(head), "the server has other fields under these indices");
+        self.open_with(request, |this, stream, end| {
+            put_short_headers(stream.id, end, head, &mut this.outbox.written);
+        })
+    }
+
+    /// The block of these fields, if each takes one byte.
+    pub(crate) fn short_head(&self, head: &[Line<'_>]) -> Option<ShortBlock> {
+        self.encoder.short_block(head)
+    }
+
+    /// Whether a block can still be sent: no field was added to the server's table since, and the
+    /// server has not changed the size of its table.
+    #[inline]
+    pub(crate) fn is_current(&self, head: &ShortBlock) -> bool {
+        self.encoder.is_current(head)
+    }
+
+    #[inline]
+    fn open_with(
+        &mut self,
+        request: NewRequest<'_>,
+        write_head: impl FnOnce(&mut Self, StreamHandle, bool),
+    ) -> Result<StreamHandle, NoStream> {
         if self.room() == 0 {
             let is_full = self.room_later();
             self.is_starved |= is_full;
@@ -72,7 +112,7 @@ impl Connection<Calling> {
         let stream = self.streams.open(id, self.start.counted, credit);
         self.streams.at(stream.slot).opened_at = opened_at;
         let is_empty = request.body.is_none() && request.prefix.is_empty();
-        self.write_headers(stream, request.head, request.end && is_empty);
+        write_head(self, stream, request.end && is_empty);
         if is_empty {
             self.note_local_end(stream, request.end);
         } else {

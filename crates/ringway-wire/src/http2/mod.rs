@@ -48,6 +48,7 @@ pub use connection::Connection;
 pub use error_code::ErrorCode;
 pub use event::Event;
 pub use fields::{Fields, Head};
+pub(crate) use hpack::ShortBlock;
 pub use hpack::{Decoder, Encoder, Line};
 pub use meaning::{Key, Known, Method, Resolver, Vocabulary};
 pub use role::{Calling, Role, Serving};

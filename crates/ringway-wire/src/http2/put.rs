@@ -2,7 +2,7 @@
 
 use super::ErrorCode;
 use super::frames::{FrameHeader, HEADER_LEN, flag, kind};
-use super::hpack::SHORT_MAX;
+use super::hpack::{SHORT_MAX, ShortBlock};
 
 #[inline]
 pub(super) fn put_header(kind: u8, flags: u8, stream: u32, len: usize, out: &mut Vec<u8>) {
@@ -43,20 +43,15 @@ pub(super) fn put_go_away(last: u32, code: ErrorCode, reason: &[u8], out: &mut V
     out.extend_from_slice(reason);
 }
 
-/// Appends HEADERS with the first `len` bytes of `block`, which always fits one frame.
+/// Appends HEADERS with a block that always fits one frame.
 #[inline]
-pub(super) fn put_short_headers(
-    stream: u32,
-    end: bool,
-    block: [u8; SHORT_MAX],
-    len: usize,
-    out: &mut Vec<u8>,
-) {
+pub(super) fn put_short_headers(stream: u32, end: bool, block: &ShortBlock, out: &mut Vec<u8>) {
+    let len = usize::from(block.len);
     let flags = flag::END_HEADERS | if end { flag::END_STREAM } else { 0 };
     let header = FrameHeader { len: len as u32, kind: kind::HEADERS, flags, stream };
     let mut frame = [0; HEADER_LEN + SHORT_MAX];
     frame[..HEADER_LEN].copy_from_slice(&header.encode());
-    frame[HEADER_LEN..].copy_from_slice(&block);
+    frame[HEADER_LEN..].copy_from_slice(&block.bytes);
     // Appending all and truncating is cheaper than a copy of variable length.
     let end = out.len() + HEADER_LEN + len;
     out.extend_from_slice(&frame);

@@ -137,8 +137,8 @@ impl<R: Role> Connection<R> {
     #[inline]
     pub(super) fn write_headers(&mut self, stream: StreamHandle, lines: &[Line<'_>], end: bool) {
         let (encoder, len_max) = (&mut self.encoder, self.peer.max_frame as usize);
-        if let Some((block, len)) = encoder.short_block(lines) {
-            return put_short_headers(stream.id, end, block, len, &mut self.outbox.written);
+        if let Some(block) = encoder.short_block(lines) {
+            return put_short_headers(stream.id, end, &block, &mut self.outbox.written);
         }
         put_headers(stream.id, end, len_max, &mut self.outbox.written, |out| {
             encoder.begin(out);

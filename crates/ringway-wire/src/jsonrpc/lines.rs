@@ -84,6 +84,31 @@ impl Lines {
         Ok(Some(trimmed(&self.part)))
     }
 
+    /// Takes the next line if it lies whole in `input`, without its white space; then it outlives the splitter.
+    /// `None` takes nothing: [`next`](Self::next) is to be asked.
+    #[inline]
+    pub fn next_whole<'i>(&mut self, input: &mut &'i [u8]) -> Option<&'i [u8]> {
+        let is_between = self.is_done || self.part.is_empty();
+        if !is_between || self.is_failed {
+            return None;
+        }
+        let end = memchr(b'\n', input)?;
+        let (line, rest) = input.split_at(end);
+        let line = trimmed(line);
+        if line.len() > self.max || is_blank(line) {
+            return None;
+        }
+        *input = &rest[1..];
+        Some(line)
+    }
+
+    /// Bytes of a line whose end has not come.
+    #[inline]
+    #[must_use]
+    pub fn part_len(&self) -> usize {
+        if self.is_done { 0 } else { self.part.len() }
+    }
+
     /// The front of a line that has not ended: at the end of the stream it may be a message as well.
     #[must_use]
     pub fn rest(&self) -> &[u8] {
@@ -215,6 +240,23 @@ mod tests {
         assert!((100_000..=100_001).contains(&lines.capacity()));
         assert!(lines.next(&mut &b"x"[..]).is_err());
         assert_eq!(lines.capacity(), 0);
+    }
+
+    #[test]
+    fn a_line_that_lies_whole_in_its_slice_outlives_the_splitter() {
+        let mut lines = Lines::new(4);
+        let mut input = &b"ab\r\n\ncd\nefghi\nj"[..];
+        assert_eq!(lines.next_whole(&mut input), Some(&b"ab"[..]));
+        assert_eq!(lines.next_whole(&mut input), None, "a blank line");
+        assert_eq!(lines.next(&mut input), Ok(Some(&b"cd"[..])));
+        assert_eq!((lines.next_whole(&mut input), input), (None, &b"efghi\nj"[..]));
+        assert!(lines.next(&mut input).is_err() && lines.next_whole(&mut &b"a\n"[..]).is_none());
+
+        let mut lines = Lines::new(4);
+        assert_eq!(lines.next(&mut &b"a"[..]), Ok(None));
+        assert_eq!((lines.next_whole(&mut &b"b\n"[..]), lines.part_len()), (None, 1));
+        assert_eq!(lines.next(&mut &b"b\n"[..]), Ok(Some(&b"ab"[..])));
+        assert_eq!((lines.next_whole(&mut &b"c\n"[..]), lines.part_len()), (Some(&b"c"[..]), 0));
     }
 
     #[test]

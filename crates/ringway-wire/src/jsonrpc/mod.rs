@@ -5,6 +5,8 @@
 //! | split a stream of bytes into messages | [`Lines`] |
 //! | read what a client sends | [`decode_requests`], [`Refusal`] and [`put_refusal`] for what is none |
 //! | read what a server sends | [`decode_responses`], [`Subscribed`] |
+//! | take parameters apart | [`elements`], [`only_element`], [`members`] |
+//! | keep an id until its answer is there | [`KeptId`] |
 //! | write requests | [`put_request`], [`put_notification`], or in place with [`open_request`] |
 //! | write answers | [`put_result`], [`put_error`], [`put_subscription`], or in place with [`open_result`] |
 //! | write a batch | [`Replies`] around them |
@@ -32,8 +34,10 @@ mod encode;
 mod fault;
 pub(crate) mod fuzz;
 mod id;
+mod kept_id;
 mod lines;
 mod message;
+mod parts;
 mod request;
 mod response;
 mod scanner;
@@ -52,7 +56,9 @@ pub use encode::{
 };
 pub use fault::Fault;
 pub use id::{Id, NumberedId};
+pub use kept_id::KeptId;
 pub use lines::Lines;
+pub use parts::{elements, members, only_element};
 pub use request::{Params, Refusal, Request, Requests, decode_requests};
 pub use response::{ErrorObject, Incoming, Response, Responses, decode_responses};
 pub use scanner::is_json;

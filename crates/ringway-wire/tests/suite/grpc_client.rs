@@ -1,13 +1,16 @@
 //! The client of gRPC: what it sends, and what it makes of what servers answer, cut at every byte.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ringway_wire::grpc::{
-    CallHead, ClientCompression, ClientConfig, Compression, GrpcClient, Messages, RequestNames,
-    compress, decompress, lines, prefix,
+    CallHead, ClientCompression, ClientConfig, Compression, ContentType, GrpcClient, Messages,
+    RequestNames, compress, decompress, lines, prefix,
 };
-use ringway_wire::http2::{Event, Http2Config, Http2Server, StreamHandle, Violation, Vocabulary};
+use ringway_wire::http2::{
+    Decoder, Event, Fields, Http2Config, Http2Server, StreamHandle, Violation, Vocabulary,
+};
 use ringway_wire::native::{
     Body, ClientEvent, Gone, MetaReader, MetaWriter, Open, OpenError, Outgoing, Piece, StreamId,
     Tag,
@@ -380,6 +383,56 @@ fn a_request_says_all_that_the_caller_does() {
     MetaWriter::new(&mut meta).entry("long", &[b'x'; 1_000]);
     assert_eq!(client.open(Open { meta: &meta, ..unary() }), Err(OpenError::TooLarge));
     assert_eq!(client.in_flight(), 1);
+}
+
+#[test]
+fn every_head_says_what_its_call_does_whatever_was_sent_before() {
+    const NAMES: [&str; 6] = ["/a.B/C", "/a.B/D", "/a.B/E", "/a.B/F", "/a.B/G", "/a.B/H"];
+    let shortest = Cell::new(usize::MAX);
+    for_seeds(200, |random| {
+        let paths = NAMES.iter().enumerate().map(|(at, path)| (*path, at as u32));
+        let names = Vocabulary::new(RequestNames::new(paths));
+        let (mut client, mut decoder) = (new_client(), Decoder::default());
+        let mut fields = Fields::new(16 << 10);
+        sent(&mut client);
+        hear(&mut client, &frame(SETTINGS, 0, 0, &[]));
+        for _ in 0..100 {
+            if random.below(20) == 0 {
+                let size = [0, 100, 300, 4_096][random.below(4)];
+                hear(&mut client, &frame(SETTINGS, 0, 0, &setting(1, size)));
+                decoder.set_limit(size);
+            }
+            let at = random.below(NAMES.len());
+            let timeout = [None, Some(20), Some(30), Some(1 + random.below(1_000))]
+                [random.below(4)]
+            .map(|ms| Duration::from_millis(ms as u64));
+            let (attempt, has_meta) = (u8::from(random.below(8) == 0), random.below(8) == 0);
+            let mut meta = Vec::new();
+            if has_meta {
+                MetaWriter::new(&mut meta).entry("shard", b"7");
+            }
+            let codec = if random.below(4) == 0 { 2 } else { 1 };
+            let (method, name) = (at as u32 + 1, &NAMES[at][1..]);
+            // Most callers repeat themselves.
+            for _ in 0..1 + random.below(20) {
+                let call = Open { method, name, codec, timeout, attempt, meta: &meta, ..unary() };
+                let stream = client.open(call).expect("room");
+                let wire = sent(&mut client);
+                let all = frames(&wire);
+                let (_, _, _, block) =
+                    all.iter().find(|frame| frame.0 == HEADERS).expect("a request");
+                decoder.decode(block, &names, &mut fields).expect("well-formed");
+                let call = CallHead::read(fields.head()).expect("a call");
+                assert_eq!((call.method, call.timeout), (Some(at as u32), timeout));
+                assert_eq!((call.attempts, fields.is_empty()), (attempt.into(), !has_meta));
+                assert_eq!(call.content_type == ContentType::Json, codec == 2);
+                shortest.set(shortest.get().min(block.len()));
+                client.cancel(stream, 1, "");
+                sent(&mut client);
+            }
+        }
+    });
+    assert_eq!(shortest.get(), 7, "fields become one byte each");
 }
 
 /// A client and a server that echoes the messages of each call.

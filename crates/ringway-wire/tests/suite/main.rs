@@ -16,6 +16,7 @@ mod http2_hpack;
 mod http2_mutation;
 mod http2_others;
 mod http2_spec;
+mod http2_unread;
 mod jsonrpc_both_ends;
 mod jsonrpc_spec;
 mod matchers;

@@ -1,4 +1,4 @@
-//! Whether a server was asked to stop, for handlers that would not end by themselves.
+//! Whether a server has stopped serving new calls, for handlers that would not end by themselves.
 
 use std::fmt;
 use std::pin::Pin;
@@ -35,7 +35,7 @@ impl Drain {
     }
 }
 
-/// Waits until the server is asked to stop; made by [`Context::draining`](super::Context::draining).
+/// Waits until the server stops serving new calls; made by [`Context::draining`](super::Context::draining).
 #[must_use = "a future does nothing until it is awaited"]
 pub struct Draining {
     drain: Arc<Drain>,

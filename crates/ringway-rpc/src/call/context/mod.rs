@@ -233,7 +233,8 @@ impl Context {
         .await
     }
 
-    /// Whether the server has stopped serving new calls.
+    /// Whether the server has stopped serving new calls: it was asked to stop, and its
+    /// [`drain_delay`](crate::Server::drain_delay) is over.
     pub fn is_draining(&self) -> bool {
         self.0.begun.site.drain.has_begun()
     }

@@ -181,7 +181,7 @@ impl Carrier for FakeConnection {
 
 /// Bytes as they are.
 pub(crate) fn raw() -> Codec<Bytes> {
-    Codec { id: 0, encode: |bytes, _| Ok(Some(bytes)), decode: |piece| Ok(piece.into_bytes()) }
+    Codec { decode: |piece| Ok(piece.into_bytes()), ..Codec::raw() }
 }
 
 /// A number as its digits, encoded into the scratch; what is no number cannot be decoded.
@@ -196,5 +196,6 @@ pub(crate) fn digits() -> Codec<u64> {
             let text = std::str::from_utf8(&piece).ok();
             text.and_then(|text| text.parse().ok()).ok_or_else(|| Status::internal("no number"))
         },
+        json: None,
     }
 }

@@ -9,7 +9,9 @@ pub(crate) mod echo;
 pub(crate) mod frames;
 pub(crate) mod grpc_caller;
 pub(crate) mod hand_server;
+pub(crate) mod json_lines;
 pub(crate) mod load;
+pub(crate) mod math;
 pub(crate) mod web_caller;
 pub(crate) mod web_service;
 

@@ -21,12 +21,22 @@ pub struct Encoder {
     size_max: usize,
     /// The smallest size since the last block, to be announced at the start of the next.
     said_least: Option<usize>,
+    /// Number of changes of the table, by which indices and sizes change.
+    version: u64,
+}
+
+/// A block whose fields are one byte each. It means the same until the table changes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ShortBlock {
+    pub(in crate::http2) bytes: [u8; SHORT_MAX],
+    pub(in crate::http2) len: u8,
+    version: u64,
 }
 
 impl Default for Encoder {
     fn default() -> Self {
         let size_max = TABLE_SIZE_DEFAULT as usize;
-        Self { added_at: Vec::new(), entries: 0, size: 0, size_max, said_least: None }
+        Self { added_at: Vec::new(), entries: 0, size: 0, size_max, said_least: None, version: 0 }
     }
 }
 
@@ -47,6 +57,7 @@ impl Encoder {
             self.said_least = Some(least);
         }
         self.size_max = limit;
+        self.version += 1;
     }
 
     /// Starts a block with any pending table size updates.
@@ -60,17 +71,14 @@ impl Encoder {
         }
     }
 
-    /// Encodes a block whose fields are one byte each, with its length; `None` if some are not.
+    /// Encodes a block whose fields are one byte each; `None` if some are not.
     #[inline]
-    pub(in crate::http2) fn short_block(
-        &self,
-        lines: &[Line<'_>],
-    ) -> Option<([u8; SHORT_MAX], usize)> {
-        let mut block = [0; SHORT_MAX];
+    pub(in crate::http2) fn short_block(&self, lines: &[Line<'_>]) -> Option<ShortBlock> {
+        let mut bytes = [0; SHORT_MAX];
         if self.said_least.is_some() || lines.len() > SHORT_MAX {
             return None;
         }
-        for (byte, line) in block.iter_mut().zip(lines) {
+        for (byte, line) in bytes.iter_mut().zip(lines) {
             let index = match *line {
                 Line::Static(index) => usize::from(index),
                 Line::Fixed { id, .. } => self.index(id)?,
@@ -81,7 +89,13 @@ impl Encoder {
             }
             *byte = 0x80 | index as u8;
         }
-        Some((block, lines.len()))
+        Some(ShortBlock { bytes, len: lines.len() as u8, version: self.version })
+    }
+
+    /// Whether a block means to the peer what it meant when it was encoded.
+    #[inline]
+    pub(in crate::http2) fn is_current(&self, block: &ShortBlock) -> bool {
+        block.version == self.version
     }
 
     /// Appends a field to a started block.
@@ -133,6 +147,7 @@ impl Encoder {
         put_literal(0x40, 0x3f, name, value, out);
         self.size += size;
         self.entries += 1;
+        self.version += 1;
         let id = usize::from(id);
         if self.added_at.len() <= id {
             self.added_at.resize(id + 1, 0);

@@ -15,6 +15,7 @@ mod static_table;
 pub use decoder::Decoder;
 pub use encoder::Encoder;
 pub(super) use encoder::SHORT_MAX;
+pub(crate) use encoder::ShortBlock;
 pub use line::Line;
 pub(super) use static_table::{STATIC_LEN, STATIC_TABLE};
 

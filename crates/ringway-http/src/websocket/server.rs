@@ -1,0 +1,201 @@
+//! Requests that become WebSockets.
+
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, HOST, HeaderValue, ORIGIN, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
+    SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, TRANSFER_ENCODING, UPGRADE,
+};
+use http::{HeaderMap, Method, StatusCode, Version};
+
+use super::handshake::{accept_key, has_token, is_key, tokens};
+use super::socket::{Side, WebSocket};
+use super::{CloseCode, WebSocketLimits};
+use crate::body::{Body, Request, Response};
+use crate::contained::Contained;
+use crate::error::{Error, Result};
+use crate::reply;
+use crate::upgrade::Upgraded;
+
+/// A request that asks to become a WebSocket.
+///
+/// # Examples
+///
+/// ```
+/// use ringway_http::{Router, WebSocketUpgrade};
+///
+/// let router = Router::new().get("/echo", async |request| {
+///     WebSocketUpgrade::new(request).answer(async |socket| {
+///         while let Some(message) = socket.recv().await? {
+///             socket.send(message).await?;
+///         }
+///         Ok(())
+///     })
+/// });
+/// # drop(router);
+/// ```
+#[derive(Debug)]
+pub struct WebSocketUpgrade {
+    request: http::request::Parts,
+    protocols: Vec<String>,
+    origins: Origins,
+    limits: WebSocketLimits,
+}
+
+/// Whose pages may open a WebSocket: browsers ask nobody but us.
+#[derive(Debug)]
+enum Origins {
+    Any,
+    /// Those of this server, and these.
+    Own(Vec<String>),
+}
+
+impl WebSocketUpgrade {
+    /// A request that was routed to a WebSocket.
+    pub fn new(request: Request) -> Self {
+        let (request, _body) = request.into_parts();
+        let (protocols, origins) = (Vec::new(), Origins::Own(Vec::new()));
+        Self { request, protocols, origins, limits: WebSocketLimits::default() }
+    }
+
+    /// Sets the protocols that are spoken inside, the best one first; clients name them in
+    /// `Sec-WebSocket-Protocol`. None if not set.
+    #[must_use]
+    pub fn protocols<P: Into<String>>(mut self, names: impl IntoIterator<Item = P>) -> Self {
+        self.protocols = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Lets pages of another origin, such as `https://app.example.org`, open the WebSocket.
+    ///
+    /// Without it, only pages of this server may: the origin that a browser tells has to be the host that
+    /// was asked. Others would act with the cookies of whoever looks at them. Programs tell no origin.
+    #[must_use]
+    pub fn origin(mut self, origin: impl Into<String>) -> Self {
+        if let Origins::Own(others) = &mut self.origins {
+            others.push(origin.into());
+        }
+        self
+    }
+
+    /// Lets pages of any origin open the WebSocket: for what is public, or does not rely on cookies.
+    #[must_use]
+    pub fn any_origin(mut self) -> Self {
+        self.origins = Origins::Any;
+        self
+    }
+
+    /// Sets what the peer may do.
+    #[must_use]
+    pub fn limits(mut self, limits: WebSocketLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Answers the request, and has `handler` serve the WebSocket.
+    ///
+    /// When the handler is done, the WebSocket is closed: with [`CloseCode::NORMAL`], with
+    /// [`CloseCode::AWAY`] while the server drains, and with [`CloseCode::INTERNAL`] and the text of its error
+    /// when it fails.
+    ///
+    /// # Errors
+    /// 400 when the handshake is wrong, 403 when a page of another origin has sent it. A request of other kinds
+    /// is answered 426.
+    pub fn answer<F>(self, handler: F) -> Result<Response>
+    where
+        F: AsyncFnOnce(&mut WebSocket) -> Result + 'static,
+    {
+        let Self { request, protocols, origins, limits } = self;
+        let headers = &request.headers;
+        if !has_token(headers, &UPGRADE, "websocket")
+            || headers.get(SEC_WEBSOCKET_VERSION).is_none_or(|version| version != "13")
+        {
+            return Ok(upgrade_required());
+        }
+        let key = check(&request)?;
+        if !origins.allow(headers) {
+            let message = "a page of another origin may not open this WebSocket";
+            return Err(Error::new(StatusCode::FORBIDDEN, message));
+        }
+        let offers = |name: &&String| {
+            tokens(headers, &SEC_WEBSOCKET_PROTOCOL).any(|offered| offered == name.as_str())
+        };
+        let protocol = protocols.iter().find(offers).cloned();
+        let mut response = switching(accept_key(key), protocol.as_deref())?;
+        *response.body_mut() = Body::upgrade(Box::new(move |upgraded| {
+            Box::pin(serve(upgraded, limits, protocol, handler))
+        }));
+        Ok(response)
+    }
+}
+
+impl Origins {
+    fn allow(&self, headers: &HeaderMap) -> bool {
+        let (Self::Own(others), Some(origin)) = (self, headers.get(ORIGIN)) else { return true };
+        let Ok(origin) = origin.to_str() else { return false };
+        let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+        let own = origin.split_once("://").zip(host);
+        own.is_some_and(|((_, own), host)| own.eq_ignore_ascii_case(host))
+            || others.iter().any(|other| other.eq_ignore_ascii_case(origin))
+    }
+}
+
+/// The key of a handshake that is right: RFC 6455 section 4.2.1.
+fn check(request: &http::request::Parts) -> Result<&[u8]> {
+    let headers = &request.headers;
+    let wrong = |what| Err(Error::bad_request(what));
+    if request.method != Method::GET || request.version != Version::HTTP_11 {
+        return wrong("a WebSocket begins with a GET of HTTP/1.1");
+    }
+    if !has_token(headers, &CONNECTION, "upgrade") {
+        return wrong("a WebSocket begins with `connection: upgrade`");
+    }
+    if headers.contains_key(TRANSFER_ENCODING)
+        || headers.get(CONTENT_LENGTH).is_some_and(|length| length != "0")
+    {
+        return wrong("a request for a WebSocket has no body");
+    }
+    let mut keys = headers.get_all(SEC_WEBSOCKET_KEY).into_iter();
+    match (keys.next(), keys.next()) {
+        (Some(key), None) if is_key(key.as_bytes()) => Ok(key.as_bytes()),
+        _ => wrong("a WebSocket begins with one `sec-websocket-key` of sixteen bytes"),
+    }
+}
+
+/// RFC 6455 section 4.2.2 and RFC 9110 section 15.5.22.
+fn upgrade_required() -> Response {
+    let mut response = reply::text("this is a WebSocket, version 13\n");
+    *response.status_mut() = StatusCode::UPGRADE_REQUIRED;
+    let headers = response.headers_mut();
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+    response
+}
+
+fn switching(accept: String, protocol: Option<&str>) -> Result<Response> {
+    let mut response = reply::status(StatusCode::SWITCHING_PROTOCOLS);
+    let headers = response.headers_mut();
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(SEC_WEBSOCKET_ACCEPT, accept.try_into().expect("base64"));
+    if let Some(protocol) = protocol {
+        let protocol = HeaderValue::from_str(protocol);
+        let protocol = protocol.map_err(|_| Error::internal("a protocol's name is no token"))?;
+        headers.insert(SEC_WEBSOCKET_PROTOCOL, protocol);
+    }
+    Ok(response)
+}
+
+async fn serve<F>(upgraded: Upgraded, limits: WebSocketLimits, protocol: Option<String>, handler: F)
+where
+    F: AsyncFnOnce(&mut WebSocket) -> Result + 'static,
+{
+    let mut socket = WebSocket::new(Side::Server, upgraded, limits, protocol);
+    let handling = Contained::begin(|| Box::pin(handler(&mut socket)));
+    let outcome = handling.await;
+    let (code, reason) = match &outcome {
+        Ok(()) if socket.connection().is_draining() => (CloseCode::AWAY, "the server stops"),
+        Ok(()) => (CloseCode::NORMAL, ""),
+        Err(error) => (CloseCode::INTERNAL, error.message()),
+    };
+    socket.finish(code, reason).await;
+}

@@ -1,0 +1,74 @@
+//! How calls and connections end that do not end by an answer: drains, peers that stand still, want of memory.
+
+use std::time::Duration;
+
+use ringway_wire::jsonrpc::Lines;
+use ringway_wire::native::{MetaWriter, Reply, Side};
+
+use super::state::JsonMachine;
+use super::told::Told;
+use super::violation::JsonViolation;
+use crate::call::status::Code;
+
+impl JsonMachine {
+    pub(super) fn next_deadline(&self) -> Option<Duration> {
+        let drain = self.drain.map(|drain| drain.until.unwrap_or(self.now));
+        let part = self.part_at.map(|at| at.saturating_add(self.config.stall_timeout));
+        [drain, part, self.stall.due].into_iter().flatten().min()
+    }
+
+    pub(super) fn do_what_is_due(&mut self, now: Duration) -> Result<(), JsonViolation> {
+        let limit = self.config.stall_timeout;
+        if self.part_at.is_some_and(|at| at.saturating_add(limit) <= now) {
+            self.unserved.overdue += 1;
+            return Err(JsonViolation::Overdue);
+        }
+        if self.stall.look(now, limit) {
+            self.unserved.stalled += 1;
+            return Err(JsonViolation::Stalled);
+        }
+        if let Some(drain) = &mut self.drain {
+            let until = *drain.until.get_or_insert(now.saturating_add(drain.length));
+            if until <= now {
+                drain.until = Some(Duration::MAX);
+                self.end_all();
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends all calls because the drain is over.
+    fn end_all(&mut self) {
+        let text = "the server is shutting down and the time to finish open calls is over";
+        let mut meta = Vec::new();
+        MetaWriter::new(&mut meta).status_message(text);
+        let status = Code::Unavailable.number();
+        for stream in self.calls.streams() {
+            self.answer_call(stream, Reply { status, meta: &meta, message: None });
+            self.told.push_back(Told::Failed(stream, status));
+        }
+    }
+
+    /// Gives up the connection for the memory that it holds. False if that is none.
+    pub(super) fn give_up_memory(&mut self, side: Side) -> bool {
+        let held = match side {
+            Side::Unread => self.lines.part_len(),
+            Side::Unsent => self.output.len() + self.batches.len(),
+        };
+        if held == 0 || self.failed.is_some() {
+            return false;
+        }
+        match side {
+            Side::Unread => {
+                self.lines = Lines::new(self.config.text_max);
+                self.part_at = None;
+            }
+            Side::Unsent => {
+                self.batches.clear();
+                self.discarded.extend(self.output.discard());
+            }
+        }
+        self.failed = Some(JsonViolation::OutOfMemory);
+        true
+    }
+}

@@ -1,0 +1,292 @@
+//! From received texts to calls.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use bytes::Bytes;
+use ringway_wire::jsonrpc::{
+    CallContext, ErrorNumber, Fault, Id, KeptId, Lines, Refusal, Request, decode_requests,
+    put_error, put_refusal, put_result,
+};
+use ringway_wire::native::{MetaWriter, Piece, PlainRequest, RequestHead, ServerEvent};
+
+use super::calls::{JsonCall, Subscription};
+use super::read_request::ReadRequest;
+use super::replies::put_status;
+use super::state::JsonMachine;
+use super::violation::JsonViolation;
+use crate::call::codec;
+use crate::call::method::Kind;
+use crate::call::status::{Code, Status};
+use crate::call::trace::TraceContext;
+use crate::limits;
+
+impl JsonMachine {
+    /// Takes the next line if it is one request of the most common kind, without an allocation.
+    #[inline]
+    pub(super) fn plain<'i>(&mut self, input: &mut &'i [u8]) -> Option<PlainRequest<'i>> {
+        let mut rest = *input;
+        let line = self.lines.next_whole(&mut rest)?;
+        if line.first() != Some(&b'{') {
+            return None;
+        }
+        let request = decode_requests(line, 1).ok()?.next()?.ok()?;
+        if request.context.is_some() || request.id.is_some_and(is_too_long) {
+            return None;
+        }
+        let index = self.find(&request.method)?;
+        let method = self.methods.get(index);
+        if method.kind() != Kind::Unary {
+            return None;
+        }
+        let Cow::Borrowed(message) = method.direct(request.params)? else { return None };
+        *input = rest;
+        let stream = self.calls.insert(JsonCall {
+            id: request.id.map(KeptId::of),
+            batch: None,
+            method: index,
+            subscription: Subscription::No,
+        });
+        Some(PlainRequest { stream, head: head_of(index), message: message.as_bytes() })
+    }
+
+    /// What has happened, or what the next text asks for.
+    pub(super) fn next_event<'i>(
+        &mut self,
+        input: &mut &'i [u8],
+    ) -> Result<Option<ServerEvent<'i>>, JsonViolation> {
+        loop {
+            if let Some(told) = self.told.pop_front() {
+                return Ok(Some(told.event()));
+            }
+            if self.may_run()
+                && let Some(begun) = self.begun.pop_front()
+            {
+                return Ok(Some(self.open(begun)));
+            }
+            if let Some(violation) = self.failed {
+                return Err(violation);
+            }
+            if !self.take_line(input) {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Takes a line out of what was received, if there is one.
+    fn take_line(&mut self, input: &mut &[u8]) -> bool {
+        if input.is_empty() {
+            return false;
+        }
+        let none = Lines::new(self.config.text_max);
+        let mut lines = std::mem::replace(&mut self.lines, none);
+        let taken = match lines.next(input) {
+            Ok(Some(line)) => {
+                self.part_at = None;
+                self.take_text(line, &[]);
+                true
+            }
+            Ok(None) => {
+                self.part_at = (lines.part_len() > 0).then_some(self.now);
+                false
+            }
+            Err(_) => {
+                self.refuse_text(&Refusal { fault: Fault::NotJson, id: Id::NULL });
+                self.failed = Some(JsonViolation::LineTooLong { max: self.config.text_max });
+                true
+            }
+        };
+        self.lines = lines;
+        taken
+    }
+
+    /// Takes in one text, with metadata that holds for all of its requests.
+    pub(super) fn take_text(&mut self, text: &[u8], meta: &[u8]) {
+        let requests = match decode_requests(text, self.config.batch_max) {
+            Ok(requests) => requests,
+            Err(refusal) => return self.refuse_text(&refusal),
+        };
+        let batch = requests.is_batch().then(|| self.batches.begin(requests.len()));
+        let has_room = self.begun.len() < self.config.calls_max
+            && self.begun_len <= limits::JSONRPC_WAITING_BYTES;
+        for request in requests {
+            let request = match request {
+                Ok(request) if request.id.is_some_and(is_too_long) => {
+                    Err(Refusal { fault: Fault::Id, id: Id::NULL })
+                }
+                request => request,
+            };
+            match request {
+                Ok(request) if has_room => self.take_request(&request, batch, meta),
+                Ok(request) => self.refuse(&request, batch, Code::ResourceExhausted, FULL),
+                Err(refusal) => {
+                    self.unserved.malformed += 1;
+                    self.answer(batch, Some(&mut |out| put_refusal(&refusal, out)));
+                }
+            }
+        }
+    }
+
+    fn refuse_text(&mut self, refusal: &Refusal<'_>) {
+        self.unserved.malformed += 1;
+        self.answer(None, Some(&mut |out| put_refusal(refusal, out)));
+    }
+
+    fn take_request(&mut self, request: &Request<'_>, batch: Option<u32>, meta: &[u8]) {
+        if self.drain.is_some() {
+            return self.refuse(request, batch, Code::Unavailable, ENDING);
+        }
+        match (&*request.method, request.id) {
+            ("rpc.ping", id) => self.answer_own(id, batch, "true"),
+            ("rpc.unsubscribe", id) => {
+                let ended = self.unsubscribe(request.params);
+                self.answer_own(id, batch, if ended { "true" } else { "false" });
+            }
+            _ => self.begin(request, batch, meta),
+        }
+    }
+
+    fn begin(&mut self, request: &Request<'_>, batch: Option<u32>, meta: &[u8]) {
+        let mut begun = ReadRequest {
+            id: request.id.map(KeptId::of),
+            batch,
+            method: self.find(&request.method),
+            is_subscription: false,
+            meta: meta.to_vec(),
+            message: Bytes::new(),
+        };
+        if let Some(context) = &request.context {
+            write_context(context, &mut begun.meta);
+        }
+        match begun.method {
+            None => _ = MetaWriter::new(&mut begun.meta).method(&request.method),
+            Some(index) => match self.prepare(index, request, batch) {
+                Ok(message) => {
+                    begun.is_subscription = self.methods.get(index).kind() != Kind::Unary;
+                    begun.message = message;
+                }
+                Err(status) => {
+                    self.unserved.malformed += 1;
+                    return self.answer_status(request.id, batch, &status);
+                }
+            },
+        }
+        self.begun_len += begun.message.len() + begun.meta.len();
+        self.begun.push_back(begun);
+    }
+
+    /// The message of a call.
+    ///
+    /// # Errors
+    /// Why the method cannot be called so.
+    fn prepare(
+        &self,
+        index: u32,
+        request: &Request<'_>,
+        batch: Option<u32>,
+    ) -> Result<Bytes, Status> {
+        let method = self.methods.get(index);
+        let takes_none = |what| Status::unimplemented(format!("{} {what}", method.name()));
+        match method.kind() {
+            Kind::ClientStream | Kind::Bidi => {
+                return Err(takes_none("takes a stream, which JSON-RPC cannot carry"));
+            }
+            Kind::ServerStream if batch.is_some() => {
+                return Err(takes_none("is a subscription, which is not part of a batch"));
+            }
+            Kind::ServerStream if request.id.is_none() => {
+                return Err(takes_none("is a subscription, which has an id"));
+            }
+            Kind::ServerStream | Kind::Unary => {}
+        }
+        method.message(request.params)
+    }
+
+    fn open<'i>(&mut self, begun: ReadRequest) -> ServerEvent<'i> {
+        let ReadRequest { id, batch, method, is_subscription, meta, message } = begun;
+        self.begun_len -= message.len() + meta.len();
+        let subscription = if is_subscription { Subscription::Asked } else { Subscription::No };
+        let index = method.unwrap_or(0);
+        let stream = self.calls.insert(JsonCall { id, batch, method: index, subscription });
+        if is_subscription {
+            self.asked.push(stream);
+        }
+        let head = match method {
+            Some(index) => head_of(index),
+            None => RequestHead { codec: codec::JSON, ..RequestHead::default() },
+        };
+        let (meta, message) = (Piece::Owned(meta.into()), Some(Piece::Owned(message)));
+        ServerEvent::Request { stream, head, meta, message, end: true }
+    }
+
+    /// The method of this name.
+    #[inline]
+    pub(super) fn find(&mut self, name: &str) -> Option<u32> {
+        if self.latest.0 != name {
+            self.latest.1 = self.methods.find(name);
+            self.latest.0.clear();
+            if name.len() <= limits::JSONRPC_NAME_KEPT {
+                self.latest.0.push_str(name);
+            } else {
+                return self.latest.1.take();
+            }
+        }
+        self.latest.1
+    }
+}
+
+/// Answers that need no call.
+impl JsonMachine {
+    fn answer_own(&mut self, id: Option<Id<'_>>, batch: Option<u32>, result: &str) {
+        match id {
+            Some(id) => self.answer(batch, Some(&mut |out| put_result(result, id, out))),
+            None => self.answer(batch, None),
+        }
+    }
+
+    fn answer_status(&mut self, id: Option<Id<'_>>, batch: Option<u32>, status: &Status) {
+        match id {
+            Some(id) => self.answer(batch, Some(&mut |out| put_status(status, id, out))),
+            None => self.answer(batch, None),
+        }
+    }
+
+    /// Answers a request as not executed.
+    fn refuse(&mut self, request: &Request<'_>, batch: Option<u32>, code: Code, text: &str) {
+        self.unserved.refused += 1;
+        let code = ErrorNumber::of_status(code.number());
+        let data = r#"{"ringway":{"executed":false}}"#;
+        match request.id {
+            Some(id) => {
+                self.answer(batch, Some(&mut |out| put_error(code, text, Some(data), id, out)));
+            }
+            None => self.answer(batch, None),
+        }
+    }
+}
+
+const ENDING: &str = "the server is shutting down";
+const FULL: &str = "as many calls wait on the connection as may (in_flight_per_connection_max)";
+
+#[inline]
+fn head_of(index: u32) -> RequestHead {
+    RequestHead { method: index + 1, codec: codec::JSON, ..RequestHead::default() }
+}
+
+#[inline]
+fn is_too_long(id: Id<'_>) -> bool {
+    id.as_str().len() > limits::JSONRPC_ID_BYTES_MAX
+}
+
+fn write_context(context: &CallContext<'_>, meta: &mut Vec<u8>) {
+    let mut writer = MetaWriter::new(meta);
+    if let Some(timeout) = context.timeout {
+        // Zero would stand for none.
+        let timeout = timeout.max(Duration::from_micros(1)).as_micros();
+        writer.timeout_us(u64::try_from(timeout).unwrap_or(u64::MAX));
+    }
+    let trace = context.traceparent.as_deref().and_then(TraceContext::parse);
+    if let Some(trace) = trace {
+        writer.traceparent(&trace.to_bytes());
+    }
+}

@@ -1,0 +1,16 @@
+//! A request between its text and its call.
+
+use bytes::Bytes;
+use ringway_wire::jsonrpc::KeptId;
+
+/// A request that was read and is to be reported.
+#[derive(Debug)]
+pub(super) struct ReadRequest {
+    pub(super) id: Option<KeptId>,
+    pub(super) batch: Option<u32>,
+    /// `None` if there is no such method; then the metadata has its name.
+    pub(super) method: Option<u32>,
+    pub(super) is_subscription: bool,
+    pub(super) meta: Vec<u8>,
+    pub(super) message: Bytes,
+}

@@ -1,0 +1,110 @@
+//! What a connection that speaks JSON-RPC has and knows.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use ringway_wire::jsonrpc::Lines;
+use ringway_wire::native::{StreamId, Unserved};
+
+use super::batches::Batches;
+use super::calls::JsonCalls;
+use super::deadlines::{JsonDrain, Stall};
+use super::methods::JsonMethods;
+use super::output::Output;
+use super::read_request::ReadRequest;
+use super::told::Told;
+use super::violation::JsonViolation;
+
+/// The bounds of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct JsonConfig {
+    /// Bytes of the longest text.
+    pub(crate) text_max: usize,
+    /// Calls that run at once; as many again wait.
+    pub(crate) calls_max: usize,
+    /// Messages of the longest batch.
+    pub(crate) batch_max: usize,
+    /// How long a line may take to go on, and replies to be taken.
+    pub(crate) stall_timeout: Duration,
+}
+
+/// Texts in, calls out; replies in, texts out.
+#[derive(Debug)]
+pub(crate) struct JsonMachine {
+    pub(super) methods: Rc<JsonMethods>,
+    pub(super) config: JsonConfig,
+    /// The last time that is known.
+    pub(super) now: Duration,
+    pub(super) lines: Lines,
+    /// When the front of a line came whose end is missing.
+    pub(super) part_at: Option<Duration>,
+    pub(super) calls: JsonCalls,
+    pub(super) batches: Batches,
+    pub(super) output: Output,
+    /// Requests that were read and not reported.
+    pub(super) begun: VecDeque<ReadRequest>,
+    pub(super) begun_len: usize,
+    /// What happened to calls besides.
+    pub(super) told: VecDeque<Told>,
+    /// Subscriptions that are not answered.
+    pub(super) asked: Vec<StreamId>,
+    /// Subscriptions that there ever were.
+    pub(super) subscriptions: u64,
+    /// A subscription waits for room in the output.
+    pub(super) is_awaited: Cell<bool>,
+    /// The method that was called last: most clients call few.
+    pub(super) latest: (String, Option<u32>),
+    pub(super) drain: Option<JsonDrain>,
+    pub(super) stall: Stall,
+    pub(super) failed: Option<JsonViolation>,
+    pub(super) unserved: Unserved,
+    /// Memory that nobody needs.
+    pub(super) discarded: Vec<Bytes>,
+}
+
+impl JsonMachine {
+    /// For a stream of bytes with a text on each line.
+    pub(crate) fn of_lines(methods: Rc<JsonMethods>, config: JsonConfig, now: Duration) -> Self {
+        Self {
+            methods,
+            lines: Lines::new(config.text_max),
+            config,
+            now,
+            part_at: None,
+            calls: JsonCalls::default(),
+            batches: Batches::default(),
+            output: Output::default(),
+            begun: VecDeque::new(),
+            begun_len: 0,
+            told: VecDeque::new(),
+            asked: Vec::new(),
+            subscriptions: 0,
+            is_awaited: Cell::new(false),
+            latest: (String::new(), None),
+            drain: None,
+            stall: Stall::default(),
+            failed: None,
+            unserved: Unserved::default(),
+            discarded: Vec::new(),
+        }
+    }
+
+    /// Whether nothing is to be done before the next text.
+    #[inline]
+    pub(super) fn is_quiet(&self) -> bool {
+        self.told.is_empty()
+            && self.begun.is_empty()
+            && self.failed.is_none()
+            && self.drain.is_none()
+            && self.may_run()
+    }
+
+    /// Whether one more call may run.
+    #[inline]
+    pub(super) fn may_run(&self) -> bool {
+        self.calls.len() < self.config.calls_max
+    }
+}

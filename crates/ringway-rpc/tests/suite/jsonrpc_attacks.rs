@@ -1,0 +1,127 @@
+//! JSON-RPC: what a bad client sends costs it an answer or its connection, and little memory.
+
+use ringway_net::Client;
+use ringway_rpc::ServerHandle;
+use ringway_rpc::testing::{TestServer, simulate};
+
+use crate::support::json_lines::JsonLines;
+use crate::support::math::{MathServer, Plain, serve_math};
+use crate::support::{end, socket_addr};
+
+const NOT_JSON: &str =
+    r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error"},"id":null}"#;
+const INVALID: &str =
+    r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"Invalid Request"},"id":null}"#;
+const SUM: &str = r#"{"jsonrpc":"2.0","method":"sum","id":1}"#;
+const ZERO: &str = r#"{"jsonrpc":"2.0","result":0,"id":1}"#;
+
+fn serve() -> ServerHandle {
+    let address = "tcp://127.0.0.1:0".parse().expect("an address");
+    serve_math(address, &Plain::default(), |server| server.message_bytes_max(10_000))
+}
+
+#[test]
+fn malformed_texts_are_answered_and_the_connection_goes_on() {
+    let handle = serve();
+    let mut connection = JsonLines::tcp(socket_addr(&handle));
+    let deep = format!(
+        r#"{{"jsonrpc":"2.0","method":"sum","params":[{}{}],"id":7}}"#,
+        "[".repeat(4_000),
+        "]".repeat(4_000)
+    );
+    let deep_open = format!(r#"{{"a":{}"#, "[".repeat(9_000));
+    let batch = format!("[{}1]", "1,".repeat(1_000));
+    let long_id = format!(r#"{{"jsonrpc":"2.0","method":"sum","id":"{}"}}"#, "x".repeat(5_000));
+    let cases: Vec<(&[u8], &str)> = vec![
+        (b"{\"a\":\"\xff\"}", NOT_JSON),
+        (b"{\xed\xa0\x80}", NOT_JSON),
+        (b"[\"\\ud800\"]", NOT_JSON),
+        (b"{} {}", NOT_JSON),
+        (b"nonsense", NOT_JSON),
+        (b"{}", INVALID),
+        (b"\"text\"", INVALID),
+        (deep_open.as_bytes(), NOT_JSON),
+        (
+            deep.as_bytes(),
+            r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"Invalid Request"},"id":7}"#,
+        ),
+        (batch.as_bytes(), INVALID),
+        (long_id.as_bytes(), INVALID),
+    ];
+    assert_eq!(connection.ask(SUM), ZERO);
+    for (text, expected) in &cases {
+        connection.send([text, &b"\n"[..]].concat());
+        assert_eq!(connection.line(), *expected, "{}", String::from_utf8_lossy(text));
+        assert_eq!(connection.ask(SUM), ZERO);
+    }
+    assert_eq!(handle.stats().malformed, cases.len() as u64);
+    end(handle);
+}
+
+#[test]
+fn an_endless_line_is_answered_and_ends_the_connection() {
+    let handle = serve();
+    for piece in [10_001, 100] {
+        let mut connection = JsonLines::tcp(socket_addr(&handle));
+        connection.send("{");
+        let bytes = vec![b' '; piece];
+        let mut sent = 0;
+        while sent <= 10_001 && connection.try_send(&bytes) {
+            sent += bytes.len();
+        }
+        assert_eq!(connection.line(), NOT_JSON);
+        assert_eq!(connection.try_line(), None);
+    }
+    assert_eq!(handle.stats().violations, 2);
+    end(handle);
+}
+
+#[test]
+fn white_space_alone_is_nothing() {
+    let handle = serve();
+    let mut connection = JsonLines::tcp(socket_addr(&handle));
+    for _ in 0..100 {
+        connection.send([b' '; 1_000]);
+        connection.send("\r\n\t\n");
+    }
+    assert_eq!(connection.ask(SUM), ZERO);
+    end(handle);
+}
+
+/// Far more than the sockets of both ends hold, and what a server keeps for a connection.
+const MUCH: usize = 256 << 20;
+
+#[test]
+fn replies_that_nobody_reads_stop_requests() {
+    let handle =
+        serve_math("tcp://127.0.0.1:0".parse().expect("an address"), &Plain::default(), |server| {
+            server
+        });
+    let mut connection = JsonLines::tcp(socket_addr(&handle));
+    let text = "x".repeat(100_000);
+    let call =
+        format!("{{\"jsonrpc\":\"2.0\",\"method\":\"shout\",\"params\":[\"{text}\"],\"id\":1}}\n");
+    let sent = connection.send_until_blocked(call.as_bytes(), MUCH);
+    assert!(sent < MUCH, "it takes requests whose replies nobody reads");
+    assert!(handle.stats().unread_bytes < 4 << 20, "{:?}", handle.stats());
+    drop(connection);
+    end(handle);
+}
+
+#[test]
+fn who_begins_a_line_and_stops_is_given_up() {
+    simulate(5, async {
+        let server = TestServer::start(MathServer::new(Plain::default()))?;
+        let mut connection = Client::new(server.address())?.open().await?;
+        connection.send(format!("{SUM}\n{{").into_bytes()).await?;
+        let answer = connection.recv().await?.expect("an answer");
+        assert_eq!(&answer[..], format!("{ZERO}\n").as_bytes());
+        drop(answer);
+        let began = ringway_runtime::now();
+        assert!(!matches!(connection.recv().await, Ok(Some(_))), "the line has no end");
+        let waited = ringway_runtime::now() - began;
+        assert!((25..=60).contains(&waited.as_secs()), "{waited:?}");
+        Ok(())
+    })
+    .expect("it ends");
+}
