@@ -24,7 +24,7 @@ pub fn html(page: impl Into<Bytes>) -> Response {
 /// 500 when the value cannot be JSON, such as a map whose keys are no strings.
 pub fn json<T: Serialize + ?Sized>(value: &T) -> Result<Response> {
     let json = serde_json::to_vec(value).map_err(|error| {
-        Error::internal(format!("the reply cannot be written as JSON: {error}"))
+        Error::internal(format!("the reply cannot be encoded as JSON: {error}"))
     })?;
     Ok(of_type("application/json", json.into()))
 }

@@ -15,7 +15,7 @@ mod stream;
 pub mod testing;
 mod waiters;
 
-pub use builtin::health::{Health, Serving};
+pub use builtin::health::{Health, ServingStatus};
 pub use builtin::reflection;
 pub use call::arguments::{ArgumentNames, Arguments};
 pub use call::codec::{Codec, select};

@@ -354,11 +354,11 @@ pub(crate) const ROUNDS_PER_TURN: usize = 64;
 /// Bytes of queued replies for a client that does not read, above which its requests are not read either.
 pub(crate) const UNSENT_REPLIES_MAX: usize = 1024 * 1024;
 /// Received messages up to this size share a chunk of memory instead of having one allocation each.
-pub(crate) const PACKED_BYTES_MAX: usize = 256;
+pub(crate) const SMALL_COPY_BYTES_MAX: usize = 256;
 
 /// The size of such a chunk, which one long-lived message may keep alive: small, yet one allocation
 /// serves dozens of small messages.
-pub(crate) const PACKED_CHUNK_BYTES: usize = 4 * 1024;
+pub(crate) const SMALL_COPY_CHUNK_BYTES: usize = 4 * 1024;
 
 /// Calls of a method that end in place and take less than this are timed together, in batches.
 pub(crate) const TIMED_ALONE_FROM: Duration = Duration::from_micros(2);
@@ -398,4 +398,4 @@ pub(crate) const JSONRPC_SENT_KEPT: usize = 64 * 1024;
 
 /// Messages from this length on stay in the receive buffer when they are kept: copying this many bytes
 /// costs as much as reference counting.
-pub(crate) const KEPT_IN_PLACE_MIN: usize = 4 << 10;
+pub(crate) const ZERO_COPY_BYTES_MIN: usize = 4 << 10;

@@ -1,7 +1,7 @@
 //! Tests of services and their callers, without a network and without waiting.
 //!
-//! [`simulate`] runs a test on a network in memory, whose virtual clock advances as soon as all tasks
-//! wait, so an hour of timeouts takes no time. All randomness comes from a seed, so a run can be
+//! [`simulate`] runs a test on a network in memory with a virtual clock. The clock advances as soon
+//! as all tasks wait, so an hour of timeouts takes no time. All randomness comes from a seed, so a run can be
 //! repeated. This test has a service, two clients, a lost connection and a seed:
 //!
 //! ```
@@ -50,14 +50,14 @@ use crate::call::status::Status;
 
 pub use crate::server::TestServer;
 
-/// Runs a test in a simulation, whose only core is the calling thread. Clients and [`TestServer`]s that
-/// the test starts use a network in memory. The same seed gives the same run, so print it if it is chosen
-/// at random.
+/// Runs a test in a simulation on the calling thread, its only core. Clients and [`TestServer`]s
+/// that the test starts use a network in memory. The same seed repeats the same run, so print a
+/// seed that is chosen at random.
 ///
 /// Call [`Builder::simulate`] yourself to add latency and faults to the network.
 ///
 /// # Errors
-/// Returns the test's error, or INTERNAL if no task can make progress and the test has not ended.
+/// Returns the test's error, or INTERNAL if all tasks wait for ever.
 ///
 /// # Panics
 /// Panics when the test does.
@@ -65,7 +65,7 @@ pub fn simulate<T: 'static>(
     seed: u64,
     test: impl Future<Output = Result<T, Status>> + 'static,
 ) -> Result<T, Status> {
-    fastrand::seed(seed); // clients choose their servers by it
+    fastrand::seed(seed); // clients choose servers at random
     let ended = Builder::simulate(SimConfig::new(seed), test);
     ended.unwrap_or_else(|error| Err(Status::internal(format!("seed {seed}: {error}"))))
 }

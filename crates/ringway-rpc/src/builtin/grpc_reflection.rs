@@ -1,4 +1,4 @@
-//! What a server can do, told as gRPC's tools ask for it: `grpc.reflection.v1` and `v1alpha`.
+//! gRPC server reflection: `grpc.reflection.v1` and `v1alpha`.
 
 mod files;
 mod messages;
@@ -38,8 +38,8 @@ static DESCRIPTORS: [ServiceDescriptor; 2] = [
     },
 ];
 
-/// Answers questions about what a [`ReflectionService`] knows, in one of two versions that differ in
-/// their names alone.
+/// Serves reflection from a [`ReflectionService`] in one of two versions, which differ only in
+/// their names.
 pub(crate) struct GrpcReflection {
     services: ReflectionService,
     files: Arc<OnceLock<Files>>,
@@ -47,7 +47,7 @@ pub(crate) struct GrpcReflection {
 }
 
 impl GrpcReflection {
-    /// The services of both versions.
+    /// Makes the services of both versions.
     pub(crate) fn of(services: &ReflectionService) -> [Self; 2] {
         let files = Arc::default();
         let service =
@@ -103,7 +103,7 @@ fn answer(
         Some(file) => response::MessageResponse::Files(FileDescriptors {
             file_descriptor_proto: vec![file.clone()],
         }),
-        None => error(Code::NotFound, format!("nothing is known of {what}")),
+        None => error(Code::NotFound, format!("{what} is unknown")),
     };
     match &request.question {
         Some(request::Question::FileByFilename(name)) => file(files.by_name(name), name),
@@ -123,7 +123,7 @@ fn answer(
             let names = services.names().map(|name| ServiceName { name: name.to_owned() });
             response::MessageResponse::Services(ListServices { service: names.collect() })
         }
-        None => error(Code::InvalidArgument, String::from("the request asks for nothing")),
+        None => error(Code::InvalidArgument, String::from("the request has no question")),
     }
 }
 

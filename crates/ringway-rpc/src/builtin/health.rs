@@ -1,4 +1,4 @@
-//! Whether a server and its services can be used: `grpc.health.v1`, on every protocol.
+//! Health of a server and its services: `grpc.health.v1`, on every protocol.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,25 +17,26 @@ pub(crate) use service::HealthService;
 
 /// Whether a service can be used.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Serving {
-    /// Send calls.
-    Yes,
-    /// Do not: it starts, drains, or lacks something that it needs.
-    No,
+pub enum ServingStatus {
+    /// The service takes calls.
+    Serving,
+    /// The service takes no calls: it starts, drains, or lacks a dependency.
+    NotServing,
 }
 
-/// A server's health, service by service; cheap to clone, usable on any thread.
+/// The health of a server, service by service; cheap to clone, usable on any thread.
 ///
-/// The server as a whole is the service without a name. It and all services, those of every server
-/// included, serve from the start; a shutdown changes all of them to [`Serving::No`], for good.
+/// The empty name stands for the server as a whole. It and all services, built-in ones included,
+/// are serving from the start. A shutdown sets all of them to [`ServingStatus::NotServing`], for
+/// good.
 ///
 /// ```
-/// use ringway_rpc::{Health, Serving};
+/// use ringway_rpc::{Health, ServingStatus};
 ///
 /// let health = Health::default();
-/// health.set("market.v1.Market", Serving::No);
-/// assert_eq!(health.of("market.v1.Market"), Some(Serving::No));
-/// assert_eq!(health.of(""), Some(Serving::Yes));
+/// health.set("market.v1.Market", ServingStatus::NotServing);
+/// assert_eq!(health.of("market.v1.Market"), Some(ServingStatus::NotServing));
+/// assert_eq!(health.of(""), Some(ServingStatus::Serving));
 /// assert_eq!(health.of("no.such.Service"), None);
 /// ```
 #[derive(Clone, Default)]
@@ -44,24 +45,24 @@ pub struct Health {
 }
 
 struct HealthState {
-    services: BTreeMap<String, Serving>,
+    services: BTreeMap<String, ServingStatus>,
     shut_down: bool,
-    /// Counts the changes.
+    /// The number of changes.
     version: u64,
     watchers: Waiters,
 }
 
 impl Default for HealthState {
     fn default() -> Self {
-        let services = BTreeMap::from([(String::new(), Serving::Yes)]);
+        let services = BTreeMap::from([(String::new(), ServingStatus::Serving)]);
         Self { services, shut_down: false, version: 0, watchers: Waiters::default() }
     }
 }
 
 impl Health {
-    /// Says whether a service can be used; the empty name stands for the whole server. Nothing
-    /// changes any more once the server shuts down, nor beyond 1,000 services.
-    pub fn set(&self, service: impl Into<String>, serving: Serving) {
+    /// Sets whether a service can be used; the empty name stands for the whole server. It has no
+    /// effect after the server's shutdown, nor for new names beyond 1,000 services.
+    pub fn set(&self, service: impl Into<String>, serving: ServingStatus) {
         let service = service.into();
         self.change(|state| {
             let is_known = state.services.contains_key(&service);
@@ -71,25 +72,27 @@ impl Health {
         });
     }
 
-    /// The health of a service; `None` if the service is unknown.
-    pub fn of(&self, service: &str) -> Option<Serving> {
+    /// Returns the health of a service; `None` if the service is unknown.
+    pub fn of(&self, service: &str) -> Option<ServingStatus> {
         self.lock().services.get(service).copied()
     }
 
-    /// Every service that something is said of, by name.
-    pub fn all(&self) -> Vec<(String, Serving)> {
+    /// Returns all known services and their health, sorted by name.
+    pub fn all(&self) -> Vec<(String, ServingStatus)> {
         self.lock().services.iter().map(|(name, serving)| (name.clone(), *serving)).collect()
     }
 
-    /// A service of the server, which serves unless something else was said before.
+    /// Adds a service of the server; it is serving unless its health was set before.
     pub(crate) fn add(&self, service: &str) {
-        self.change(|state| _ = state.services.entry(service.to_owned()).or_insert(Serving::Yes));
+        self.change(|state| {
+            _ = state.services.entry(service.to_owned()).or_insert(ServingStatus::Serving)
+        });
     }
 
-    /// Nothing can be used any more.
+    /// Sets all services to not serving, for good.
     pub(crate) fn shut_down(&self) {
         self.change(|state| {
-            state.services.values_mut().for_each(|serving| *serving = Serving::No);
+            state.services.values_mut().for_each(|serving| *serving = ServingStatus::NotServing);
             state.shut_down = true;
         });
     }
@@ -107,30 +110,31 @@ impl Health {
     }
 
     fn watch(&self, service: String) -> Watch {
-        Watch { health: self.clone(), service, seen: None, place: None }
+        Watch { health: self.clone(), service, seen: None, waiter: None }
     }
 
-    /// No foreign code runs under the lock, so a poisoned one guards sound content.
+    /// Locks the state. No foreign code runs under the lock, so after a panic its content is still
+    /// valid.
     fn lock(&self) -> MutexGuard<'_, HealthState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Who follows what is said of one service. Dropping it leaves nothing behind.
+/// Follows the health of one service.
 struct Watch {
     health: Health,
     service: String,
-    seen: Option<Option<Serving>>,
-    place: Option<usize>,
+    seen: Option<Option<ServingStatus>>,
+    waiter: Option<usize>,
 }
 
 impl Watch {
-    /// Waits until something else is said than was seen before.
-    async fn changed(&mut self) -> Option<Serving> {
+    /// Waits until the health differs from the last one returned.
+    async fn changed(&mut self) -> Option<ServingStatus> {
         poll_fn(|cx| self.poll_changed(cx)).await
     }
 
-    fn poll_changed(&mut self, cx: &mut Context<'_>) -> Poll<Option<Serving>> {
+    fn poll_changed(&mut self, cx: &mut Context<'_>) -> Poll<Option<ServingStatus>> {
         waiters::poll_with(cx.waker(), |waker| {
             let mut state = self.health.lock();
             let now = state.services.get(&self.service).copied();
@@ -138,7 +142,7 @@ impl Watch {
                 self.seen = Some(now);
                 return Poll::Ready(now);
             }
-            let former = state.watchers.wait(&mut self.place, waker);
+            let former = state.watchers.wait(&mut self.waiter, waker);
             drop(state);
             waiters::discard(former);
             Poll::Pending
@@ -148,7 +152,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let left = self.health.lock().watchers.leave(&mut self.place);
+        let left = self.health.lock().watchers.leave(&mut self.waiter);
         waiters::discard(left);
     }
 }
@@ -160,7 +164,7 @@ impl fmt::Debug for Health {
 }
 
 fn unknown(service: &str) -> Status {
-    Status::not_found(format!("nothing is known of a service {service:?}"))
+    Status::not_found(format!("the service {service:?} is unknown"))
 }
 
 #[cfg(test)]
@@ -170,23 +174,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shutdown_is_the_last_word() {
+    fn health_does_not_change_after_a_shutdown() {
         let health = Health::default();
         health.add("a.A");
-        health.set("b.B", Serving::Yes);
+        health.set("b.B", ServingStatus::Serving);
         health.shut_down();
-        health.set("b.B", Serving::Yes);
+        health.set("b.B", ServingStatus::Serving);
         health.add("c.C");
-        let expected = ["", "a.A", "b.B"].map(|name| (name.to_owned(), Serving::No));
+        let expected = ["", "a.A", "b.B"].map(|name| (name.to_owned(), ServingStatus::NotServing));
         assert_eq!(health.all(), expected);
     }
 
     #[test]
-    fn services_that_were_told_of_keep_what_was_said() {
+    fn added_services_keep_a_health_set_before() {
         let health = Health::default();
-        health.set("a.A", Serving::No);
+        health.set("a.A", ServingStatus::NotServing);
         health.add("a.A");
-        assert_eq!(health.of("a.A"), Some(Serving::No));
+        assert_eq!(health.of("a.A"), Some(ServingStatus::NotServing));
     }
 
     #[test]
@@ -194,15 +198,15 @@ mod tests {
         let health = Health::default();
         let mut cx = Context::from_waker(Waker::noop());
         let mut watch = health.watch(String::new());
-        assert_eq!(watch.poll_changed(&mut cx), Poll::Ready(Some(Serving::Yes)));
+        assert_eq!(watch.poll_changed(&mut cx), Poll::Ready(Some(ServingStatus::Serving)));
         assert_eq!(watch.poll_changed(&mut cx), Poll::Pending);
-        health.set("", Serving::No);
-        assert_eq!(watch.poll_changed(&mut cx), Poll::Ready(Some(Serving::No)));
+        health.set("", ServingStatus::NotServing);
+        assert_eq!(watch.poll_changed(&mut cx), Poll::Ready(Some(ServingStatus::NotServing)));
         assert_eq!(watch.poll_changed(&mut cx), Poll::Pending);
     }
 
     #[test]
-    fn a_watch_that_is_given_up_leaves_nothing_behind() {
+    fn dropped_watches_leave_no_wakers() {
         let health = Health::default();
         let mut cx = Context::from_waker(Waker::noop());
         let watch_for_a_while = |cx: &mut Context<'_>| {

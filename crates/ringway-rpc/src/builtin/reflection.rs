@@ -1,4 +1,4 @@
-//! What a server can do, told by itself: `ringway.reflection.v1.Reflection`.
+//! The native reflection of a server: `ringway.reflection.v1.Reflection`.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,19 +8,19 @@ use crate::call::method::{Kind, Method};
 use crate::call::status::Status;
 use crate::service::{Methods, Registered, Service, ServiceDescriptor};
 
-/// Asks for the names of all services.
+/// The request for the names of all services.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub struct ListRequest {}
 
-/// The names of all services, this one and health among them.
+/// The names of all services, including reflection and health.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ListResponse {
-    /// `package.Service` each, sorted.
+    /// Names in the form `package.Service`, sorted.
     #[prost(string, repeated, tag = "1")]
     pub services: Vec<String>,
 }
 
-/// Asks what is known of one service.
+/// The request for the description of one service.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct DescribeRequest {
     /// `package.Service`.
@@ -31,11 +31,11 @@ pub struct DescribeRequest {
 /// The description of one service.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct DescribeResponse {
-    /// Its methods, in the order of their declaration.
+    /// The methods of the service, in the order of their declaration.
     #[prost(message, repeated, tag = "1")]
     pub methods: Vec<MethodDescription>,
-    /// A serialized `google.protobuf.FileDescriptorSet`; empty where the service was not made from
-    /// a `.proto` file.
+    /// A serialized `google.protobuf.FileDescriptorSet`; empty if the service was not made from a
+    /// `.proto` file.
     #[prost(bytes = "bytes", tag = "2")]
     pub file_descriptor_set: bytes::Bytes,
 }
@@ -43,29 +43,29 @@ pub struct DescribeResponse {
 /// The description of one method.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct MethodDescription {
-    /// Without the service's name.
+    /// The name of the method within its service.
     #[prost(string, tag = "1")]
     pub name: String,
-    /// The client sends a stream.
+    /// Whether the client sends a stream.
     #[prost(bool, tag = "2")]
     pub streams_in: bool,
-    /// The server sends a stream.
+    /// Whether the server sends a stream.
     #[prost(bool, tag = "3")]
     pub streams_out: bool,
     /// The number of the codec of requests: 0 raw bytes, 1 protobuf, 2 JSON.
     #[prost(uint32, tag = "4")]
     pub codec_in: u32,
-    /// That of replies.
+    /// The number of the codec of replies.
     #[prost(uint32, tag = "5")]
     pub codec_out: u32,
-    /// Carrying it out twice does no harm.
+    /// Whether executing it twice is harmless.
     #[prost(bool, tag = "6")]
     pub idempotent: bool,
-    /// The full name of the well-known protobuf message that a request is, such as
-    /// `google.protobuf.StringValue`; empty for all others.
+    /// The full name of the request's well-known protobuf message, such as
+    /// `google.protobuf.StringValue`; empty for other messages.
     #[prost(string, tag = "7")]
     pub message_in: String,
-    /// That of a reply.
+    /// The full name of the reply's well-known protobuf message; empty for other messages.
     #[prost(string, tag = "8")]
     pub message_out: String,
 }
@@ -81,10 +81,10 @@ static DESCRIPTOR: ServiceDescriptor = ServiceDescriptor {
     file_descriptor_set: Some(include_bytes!("reflection/reflection.binpb")), // made from the .proto beside it
 };
 
-/// Tells what the server's services are; clones tell the same.
+/// Describes the services of the server; clones share the descriptions.
 #[derive(Clone, Default)]
 pub(crate) struct ReflectionService {
-    /// Told by the first core that has the methods.
+    /// Set by the first core that registers its methods.
     services: Arc<OnceLock<Vec<Described>>>,
 }
 
@@ -94,7 +94,7 @@ struct Described {
 }
 
 impl ReflectionService {
-    /// Learns what the services are, and how messages are written, from what a core serves.
+    /// Stores the descriptions of the services that a core serves, if no other core has.
     pub(crate) fn learn(
         &self,
         services: impl Iterator<Item = &'static ServiceDescriptor>,
@@ -108,12 +108,13 @@ impl ReflectionService {
         });
     }
 
-    /// The names of all services, sorted.
+    /// Returns the names of all services, sorted.
     pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
         self.all().iter().map(|service| service.name)
     }
 
-    /// Serialized `google.protobuf.FileDescriptorSet`s, one for each service; empty where there is none.
+    /// Returns the serialized `google.protobuf.FileDescriptorSet` of each service; empty where
+    /// there is none.
     pub(crate) fn descriptor_sets(&self) -> impl Iterator<Item = bytes::Bytes> {
         self.all().iter().map(|service| service.response.file_descriptor_set.clone())
     }
@@ -124,7 +125,7 @@ impl ReflectionService {
 }
 
 fn describe(descriptor: &'static ServiceDescriptor, registered: &[Registered]) -> Described {
-    // A service that is written by hand may leave methods out.
+    // A hand-written service may register fewer methods than it describes.
     let method = |method: &Method| {
         let entry = registered.iter().find(|entry| entry.method.name() == method.name())?;
         Some(MethodDescription {
@@ -175,7 +176,8 @@ impl Service for ReflectionService {
                 let found = this.all().iter().find(|service| service.name == request.service);
                 let response = found.map(|service| service.response.clone());
                 async move {
-                    let unknown = || Status::not_found(format!("no service {}", request.service));
+                    let unknown =
+                        || Status::not_found(format!("there is no service {}", request.service));
                     response.ok_or_else(unknown)
                 }
             },

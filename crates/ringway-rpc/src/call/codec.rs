@@ -1,4 +1,4 @@
-//! How a type travels, chosen by the type.
+//! Encodings of messages, chosen by their type.
 
 use std::any::TypeId;
 use std::fmt;
@@ -13,36 +13,42 @@ use crate::call::json::{Json, unreadable};
 use crate::call::small_copy;
 use crate::call::status::Status;
 
-/// Bytes as they are.
+/// The number of raw bytes.
 pub(crate) const RAW: u8 = 0;
-/// Protocol buffers.
+/// The number of Protocol Buffers.
 pub(crate) const PROTOBUF: u8 = 1;
-/// JSON.
+/// The number of JSON.
 pub(crate) const JSON: u8 = 2;
-/// From here up by agreement of both ends.
+/// Numbers from here up are for applications, by agreement of both ends.
 pub(crate) const BY_AGREEMENT: u8 = 128;
 
-/// Whose panic is logged when a message is dropped that has been encoded.
+/// The description of sent messages for logs of their destructors' panics.
 pub(crate) const MESSAGE: &str = "a message that was sent";
 
-/// Encoding and decoding of messages of type `T`.
+/// Encodes and decodes messages of type `T`.
 ///
-/// [`codec_of!`](crate::codec_of) picks it: [`Bytes`] travel as they are, types with
-/// `prost::Message` as protobuf, types with serde's two traits as JSON, in this order.
+/// [`codec_of!`](crate::codec_of) chooses it by type, in this order: [`Bytes`] are sent as raw
+/// bytes, types with `prost::Message` as protobuf, types with serde's two traits as JSON.
 pub struct Codec<T> {
-    /// Its number on the wire.
+    /// The number of the codec on the wire.
     pub id: u8,
-    /// Appends the message to the buffer, or returns bytes that are the message already.
+    /// Appends the encoded message to the buffer, or returns bytes that are the encoded message.
+    ///
+    /// # Errors
+    /// INTERNAL when the message cannot be encoded.
     pub encode: fn(T, &mut Vec<u8>) -> Result<Option<Bytes>, Status>,
-    /// Reads a whole message. INVALID_ARGUMENT if it is none.
+    /// Decodes a whole message.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT when the bytes are not such a message.
     pub decode: fn(Piece<'_>) -> Result<T, Status>,
-    /// The message as JSON, for protocols that know nothing else. A type without it is served there by the
-    /// descriptors of its service, if it is protobuf, or not at all.
+    /// The JSON form of the message, for protocols that only know JSON. There a type without it is
+    /// served through the descriptors of its service if it is protobuf, or not at all.
     pub json: Option<Json<T>>,
 }
 
 impl<T> Codec<T> {
-    /// The codec as it is, or that of the message as JSON where there is one.
+    /// Returns the codec, or the JSON codec of the message if `is_json` and there is one.
     #[inline]
     pub(crate) fn in_form(&self, is_json: bool) -> Self {
         match self.json {
@@ -53,21 +59,22 @@ impl<T> Codec<T> {
         }
     }
 
-    /// Reads a message of a server, as [`unreadable_reply`] has it.
+    /// Decodes a message of a server; see [`unreadable_reply`] for its error.
     pub(crate) fn decode_reply(&self, message: Piece<'_>) -> Result<T, Status> {
         (self.decode)(message).map_err(unreadable_reply)
     }
 }
 
 impl<T: 'static> Codec<T> {
-    /// The full name of the message that a type of std is in protobuf; empty for all other types.
+    /// Returns the full name of the protobuf message for a type of `std`; empty for all other
+    /// types.
     pub(crate) fn well_known(&self) -> &'static str {
         let known = WELL_KNOWN.iter().find(|(id, _)| *id == TypeId::of::<T>());
         known.filter(|_| self.id == PROTOBUF).map_or("", |(_, name)| name)
     }
 }
 
-/// What prost takes the types of std for.
+/// The protobuf messages that prost uses for types of `std`.
 const WELL_KNOWN: [(TypeId, &str); 10] = [
     (TypeId::of::<()>(), "google.protobuf.Empty"),
     (TypeId::of::<bool>(), "google.protobuf.BoolValue"),
@@ -81,7 +88,7 @@ const WELL_KNOWN: [(TypeId, &str); 10] = [
     (TypeId::of::<Vec<u8>>(), "google.protobuf.BytesValue"),
 ];
 
-/// A message of a server that cannot be read is INTERNAL, since it is no fault of the caller.
+/// Makes the INTERNAL status of a reply that cannot be decoded, because the caller is not at fault.
 pub(crate) fn unreadable_reply(status: Status) -> Status {
     let text = format!("the reply cannot be read: {}", status.message());
     Status::internal(text).with_source(status)
@@ -101,7 +108,7 @@ impl<T> fmt::Debug for Codec<T> {
     }
 }
 
-/// What a codec's number is called, for messages to people.
+/// Returns the name of a codec's number, for messages to people.
 pub(crate) fn name(id: u8) -> &'static str {
     match id {
         RAW => "raw bytes",
@@ -113,7 +120,7 @@ pub(crate) fn name(id: u8) -> &'static str {
 }
 
 impl Codec<Bytes> {
-    /// Bytes as they are; received ones are copied only if they came in a borrowed piece.
+    /// Makes the codec of raw bytes. Received bytes are copied only if they are borrowed.
     pub const fn raw() -> Self {
         Self {
             id: RAW,
@@ -125,7 +132,7 @@ impl Codec<Bytes> {
 }
 
 impl<T: prost::Message + Default> Codec<T> {
-    /// Protocol buffers, by the type's own description.
+    /// Makes the protobuf codec of a type.
     pub const fn protobuf() -> Self {
         Self {
             id: PROTOBUF,
@@ -137,7 +144,7 @@ impl<T: prost::Message + Default> Codec<T> {
             decode: |piece| {
                 let decoded = match piece {
                     Piece::Borrowed(bytes) => T::decode(bytes),
-                    Piece::Owned(bytes) => T::decode(bytes), // fields of `Bytes` share it
+                    Piece::Owned(bytes) => T::decode(bytes), // fields of type `Bytes` share its memory
                 };
                 decoded.map_err(|error| unreadable::<T>("protobuf", error))
             },
@@ -147,24 +154,24 @@ impl<T: prost::Message + Default> Codec<T> {
 }
 
 impl<T: prost::Message + Default + Serialize + DeserializeOwned + 'static> Codec<T> {
-    /// Protocol buffers, and serde's form where only JSON is known.
+    /// Makes the protobuf codec of a type, with serde's form for protocols that only know JSON.
     pub const fn protobuf_or_json() -> Self {
         Self { json: Some(Json::by_serde()), ..Self::protobuf() }
     }
 }
 
 impl<T: Serialize + DeserializeOwned + 'static> Codec<T> {
-    /// JSON, by the type's own description.
+    /// Makes the JSON codec of a type.
     pub const fn json() -> Self {
         let json = Json::by_serde();
         Self { id: JSON, encode: json.encode, decode: json.decode, json: Some(json) }
     }
 }
 
-/// The [`Codec`] of a type: raw for `Bytes`, else protobuf if it is a `prost::Message`, else JSON
-/// if it has serde's `Serialize` and `DeserializeOwned`.
+/// Returns the [`Codec`] of a type: raw bytes for `Bytes`, else protobuf for a `prost::Message`,
+/// else JSON for a type with serde's `Serialize` and `DeserializeOwned`.
 ///
-/// The type must be known where the macro stands: it cannot be a generic parameter.
+/// The type must be concrete: it cannot be a generic parameter.
 ///
 /// ```
 /// use ringway_rpc::codec_of;
@@ -180,14 +187,14 @@ impl<T: Serialize + DeserializeOwned + 'static> Codec<T> {
 #[macro_export]
 macro_rules! codec_of {
     ($message:ty) => {{
-        // A method is looked for on the value as it stands first, then behind each reference.
+        // Method lookup tries the value as it is first, then dereferences it step by step.
         #[allow(unused_imports)]
         use $crate::select::{ByBoth as _, ByNothing as _, ByProst as _, BySerde as _, Raw as _};
         (&&&&$crate::select::Select::<$message>::new()).codec()
     }};
 }
 
-/// The choice behind [`codec_of!`](crate::codec_of): the method of the first trait that fits.
+/// The selection behind [`codec_of!`](crate::codec_of): the method of the first trait that applies.
 #[doc(hidden)]
 pub mod select {
     use std::marker::PhantomData;
@@ -202,7 +209,7 @@ pub mod select {
     pub struct Select<T>(PhantomData<fn() -> T>);
 
     impl<T> Select<T> {
-        #[allow(clippy::new_without_default, reason = "nobody but the macro makes one")]
+        #[allow(clippy::new_without_default, reason = "only the macro uses it")]
         pub const fn new() -> Self {
             Self(PhantomData)
         }
@@ -250,7 +257,7 @@ pub mod select {
         }
     }
 
-    /// Fits every type, so that one which cannot travel is told so in words.
+    /// Applies to every type, so that an unsupported one gets a readable compile error.
     pub trait ByNothing<T> {
         fn codec(self) -> Codec<T>
         where
@@ -262,7 +269,7 @@ pub mod select {
         where
             T: Travels,
         {
-            unreachable!("no type has this trait")
+            unreachable!("no type implements this trait")
         }
     }
 
@@ -284,7 +291,7 @@ mod tests {
         x: i32,
     }
 
-    /// It has prost's trait and both of serde's.
+    /// A type with prost's trait and both of serde's.
     #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize)]
     struct Both {
         #[prost(uint32, tag = "1")]
@@ -303,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn the_type_decides() {
+    fn the_type_chooses_the_codec() {
         check(codec_of!(Bytes), RAW, Bytes::from_static(b"\x00raw"), b"\x00raw");
         check(codec_of!(Both), PROTOBUF, Both { value: 3 }, b"\x08\x03");
         check(codec_of!(Point), JSON, Point { x: -1 }, br#"{"x":-1}"#);
@@ -321,7 +328,7 @@ mod tests {
         assert_eq!(whole.expect("handed over").as_ptr(), sent.as_ptr());
     }
 
-    /// Its destructor panics.
+    /// A message whose destructor panics.
     #[derive(Serialize, Deserialize)]
     struct Bitter {
         x: i32,
@@ -346,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_whose_destructor_panics_is_encoded_all_the_same() {
+    fn message_whose_destructor_panics_is_encoded() {
         let mut out = Vec::new();
         (codec_of!(Bitter).encode)(Bitter { x: 1 }, &mut out).expect("it is encoded");
         (codec_of!(BitterToo).encode)(BitterToo { value: 3 }, &mut out).expect("it is encoded");
@@ -354,10 +361,13 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_names_the_type_and_whose_fault_it_is() {
+    fn decoding_errors_name_the_type_and_the_side_at_fault() {
         let request = (codec_of!(Point).decode)(Piece::Borrowed(b"{")).expect_err("no JSON");
         assert!(request.is_invalid_argument());
-        assert!(request.message().starts_with("the message is no Point in JSON"), "{request}");
+        assert!(
+            request.message().starts_with("the message is not a valid Point in JSON"),
+            "{request}"
+        );
         let reply = codec_of!(Both).decode_reply(Piece::Borrowed(&[8])).expect_err("cut");
         assert!(reply.is_internal(), "{reply}");
         assert!(std::error::Error::source(&reply).is_some());

@@ -1,4 +1,4 @@
-//! Messages as JSON, for those who send and want them so whatever their own form is.
+//! JSON forms of messages, for protocols that only know JSON.
 
 use std::any::Any;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::call::codec::MESSAGE;
 use crate::call::json_shape::Shape;
 use crate::call::status::Status;
 
-/// How a message of type `T` is written and read as JSON: by serde, or bytes as a string in base64.
+/// The JSON form of messages of type `T`: serde's, or a base64 string for bytes.
 pub struct Json<T> {
     pub(crate) encode: fn(T, &mut Vec<u8>) -> Result<Option<Bytes>, Status>,
     pub(crate) decode: fn(Piece<'_>) -> Result<T, Status>,
@@ -41,7 +41,7 @@ impl Json<Bytes> {
 }
 
 fn encode<T: Serialize + 'static>(message: T, out: &mut Vec<u8>) -> Result<Option<Bytes>, Status> {
-    // As in protobuf's JSON; known when this is compiled.
+    // Bytes are base64, as in protobuf's JSON. The compiler resolves the check.
     if let Some(bytes) = (&message as &dyn Any).downcast_ref::<Vec<u8>>() {
         put_bytes(bytes, out);
         return Ok(None);
@@ -51,7 +51,7 @@ fn encode<T: Serialize + 'static>(message: T, out: &mut Vec<u8>) -> Result<Optio
     match written {
         Ok(()) => Ok(None),
         Err(error) => {
-            let text = format!("the {} cannot be written as JSON: {error}", short::<T>());
+            let text = format!("the {} cannot be encoded as JSON: {error}", short::<T>());
             Err(Status::internal(text).with_source(error))
         }
     }
@@ -68,7 +68,7 @@ fn decode<T: DeserializeOwned + 'static>(piece: Piece<'_>) -> Result<T, Status> 
     }
 }
 
-/// Writes a string in base64, padded as RFC 4648 has it.
+/// Writes bytes as a string in base64 with padding (RFC 4648, section 4).
 pub(crate) fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     out.reserve(bytes.len().div_ceil(3) * 4 + 2);
     out.push(b'"');
@@ -85,7 +85,7 @@ fn parse_bytes(json: &[u8]) -> Result<Vec<u8>, Status> {
     let mut bytes = Vec::new();
     match content.is_some_and(|content| parse_base64(content, &mut bytes)) {
         true => Ok(bytes),
-        false => Err(Status::invalid_argument("the message is no string in base64")),
+        false => Err(Status::invalid_argument("the message is not a string in base64")),
     }
 }
 
@@ -94,11 +94,11 @@ pub(crate) fn unreadable<T>(
     form: &str,
     error: impl std::error::Error + Send + Sync + 'static,
 ) -> Status {
-    let text = format!("the message is no {} in {form}: {error}", short::<T>());
+    let text = format!("the message is not a valid {} in {form}: {error}", short::<T>());
     Status::invalid_argument(text).with_source(error)
 }
 
-/// The type's name without its path, which is the program's own business.
+/// Returns the type's name without its path, which does not concern the peer.
 fn short<T>() -> &'static str {
     let name = std::any::type_name::<T>();
     let end = name.find('<').unwrap_or(name.len());
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_strings_in_base64() {
+    fn bytes_are_base64_strings() {
         for (bytes, json) in
             [(&b""[..], r#""""#), (b"a", r#""YQ==""#), (b"ab", r#""YWI=""#), (b"abc", r#""YWJj""#)]
         {
@@ -140,9 +140,9 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_names_the_type() {
+    fn decoding_errors_name_the_type() {
         let wrong =
             (Json::<u32>::by_serde().decode)(Piece::Borrowed(b"\"x\"")).expect_err("no u32");
-        assert!(wrong.message().starts_with("the message is no u32 in JSON"), "{wrong}");
+        assert!(wrong.message().starts_with("the message is not a valid u32 in JSON"), "{wrong}");
     }
 }

@@ -1,4 +1,4 @@
-//! What the JSON of a type looks like, found by asking its `Deserialize` what it would read.
+//! The shape of a type in JSON, found by recording what its `Deserialize` asks for.
 
 use std::fmt::{self, Display};
 
@@ -6,21 +6,21 @@ use serde::de::value::Error as Refused;
 use serde::de::{self, Deserialize, DeserializeOwned, Deserializer, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
-/// The JSON of a message, as far as it decides how parameters become one.
+/// The shape of a message in JSON, as far as it decides how parameters become a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Shape {
-    /// Nothing but null.
+    /// Only null.
     Nothing,
     /// An object with these members, or their values in this order.
     Fields(&'static [&'static str]),
     /// An array.
     List {
-        /// Its elements are arrays as well.
+        /// Whether its elements are arrays as well.
         of_lists: bool,
     },
     /// A number, a string or a boolean.
     Scalar,
-    /// It may be anything: a map, an enum, a type that looks at what is there.
+    /// Any value: a map, an enum, or a type that inspects its input.
     Any,
 }
 
@@ -32,13 +32,13 @@ impl Shape {
     }
 }
 
-/// Asks what is to be deserialized, and gives nothing.
+/// A deserializer that records what a type asks for and returns no values.
 struct Probe<'a> {
     found: &'a mut Shape,
     depth: u32,
 }
 
-/// Types in types that are looked into: a type may contain itself.
+/// The bound on nested types to inspect: a type may contain itself.
 const DEPTH_MAX: u32 = 8;
 
 impl Probe<'_> {
@@ -47,7 +47,7 @@ impl Probe<'_> {
         Err(refused())
     }
 
-    /// What is inside decides.
+    /// Takes the shape of the inner type.
     fn inside<R>(self, look: impl FnOnce(Self) -> Result<R, Refused>) -> Result<R, Refused> {
         match self.depth < DEPTH_MAX {
             true => look(Self { depth: self.depth + 1, found: self.found }),
@@ -72,7 +72,7 @@ fn refused() -> Refused {
     de::Error::custom("nothing is read")
 }
 
-/// Scalars, by the names of their functions.
+/// Defines the functions of scalar types.
 macro_rules! scalars {
     ($($function:ident)*) => {
         $(fn $function<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Refused> {
@@ -126,7 +126,7 @@ impl<'de> Deserializer<'de> for Probe<'_> {
     }
 
     fn deserialize_tuple<V: Visitor<'de>>(self, _: usize, _: V) -> Result<V::Value, Refused> {
-        self.is(Shape::List { of_lists: true }) // its first element says nothing of the others
+        self.is(Shape::List { of_lists: true }) // its elements may have different types
     }
 
     fn deserialize_tuple_struct<V: Visitor<'de>>(
@@ -148,7 +148,7 @@ impl<'de> Deserializer<'de> for Probe<'_> {
     }
 }
 
-/// The first element of a list.
+/// The first element of a list, which decides its shape.
 struct Element<'a> {
     found: &'a mut Shape,
     depth: u32,
@@ -165,13 +165,13 @@ impl<'de> SeqAccess<'de> for Element<'_> {
     }
 }
 
-/// A value that is missing: optional ones are none.
+/// Deserializes a missing value: an optional one is `None`.
 pub(crate) fn missing<'de, T: Deserialize<'de>, E: de::Error>(name: &'static str) -> Result<T, E> {
     T::deserialize(de::value::UnitDeserializer::<MissingError>::new())
         .map_err(|MissingError| E::missing_field(name))
 }
 
-/// It says nothing, since somebody else does.
+/// An error without a text: the caller reports another one.
 #[derive(Debug)]
 struct MissingError;
 
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn types_tell_what_they_are() {
+    fn types_have_the_expected_shapes() {
         let list = |of_lists| Shape::List { of_lists };
         for (found, expected) in [
             (Shape::of::<()>(), Shape::Nothing),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_optional_may_be_missing() {
+    fn optional_values_may_be_missing() {
         let none: Result<Option<u8>, Refused> = missing("a");
         assert_eq!(none, Ok(None));
         let needed: Result<u8, Refused> = missing("a");

@@ -1,4 +1,4 @@
-//! What callers and handlers say beside their messages.
+//! Metadata of calls.
 
 use std::fmt;
 
@@ -10,11 +10,11 @@ use crate::limits;
 
 /// Keys and values beside the messages of a call, in order; a key may repeat.
 ///
-/// The rules are gRPC's, so that every protocol can carry them: keys are `a-z 0-9 - _ .`
-/// (capitals are folded), values are printable ASCII, and those of keys that end in `-bin` are any
-/// bytes. Keys that begin with `grpc-` or `ringway-` are reserved. Over gRPC, blanks at the ends of a value
-/// and keys that HTTP uses itself (`connection`, `te`, `host`) are left out. It is at most 16 KiB large,
-/// and free while empty.
+/// The rules are gRPC's, so that every protocol can carry them. Keys consist of `a-z 0-9 - _ .`;
+/// upper case is converted to lower case. Values are printable ASCII, and any bytes for keys that
+/// end in `-bin`. Keys that begin with `grpc-` or `ringway-` are reserved. Over gRPC, spaces at the
+/// ends of a value are removed, and keys that HTTP uses itself (`connection`, `te`, `host`) are not
+/// sent. All entries together have at most 16 KiB. Empty metadata does not allocate.
 ///
 /// ```
 /// use ringway_rpc::Metadata;
@@ -29,7 +29,7 @@ use crate::limits;
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Metadata {
     entries: Vec<MetadataEntry>,
-    /// Of all entries together, kept so that adding one does not look at the others.
+    /// The size of all entries, kept so that adding one need not iterate over the others.
     size: usize,
 }
 
@@ -54,15 +54,16 @@ pub enum InvalidMetadata {
 }
 
 impl Metadata {
-    /// Nothing yet, and nothing allocated.
+    /// Makes empty metadata without allocating.
     pub const fn new() -> Self {
         Self { entries: Vec::new(), size: 0 }
     }
 
-    /// Sets a key to one value, in place of all that it had.
+    /// Sets a key to one value and removes its former values.
     ///
     /// # Errors
-    /// When key or value break the rules, or all would be too large. Then nothing has changed.
+    /// Fails when the key or the value breaks the rules, or all entries would be too large. Then
+    /// nothing changes.
     pub fn insert(&mut self, key: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidMetadata> {
         let entry = MetadataEntry::checked(key, value.as_ref())?;
         let replaced = self.entries.iter().filter(|other| other.key == entry.key);
@@ -72,10 +73,10 @@ impl Metadata {
         Ok(())
     }
 
-    /// Adds a value to those that the key has.
+    /// Adds another value of a key.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert).
+    /// Fails like [`insert`](Self::insert).
     pub fn append(&mut self, key: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidMetadata> {
         let entry = MetadataEntry::checked(key, value.as_ref())?;
         check_size(self.size, &entry)?;
@@ -83,7 +84,7 @@ impl Metadata {
         Ok(())
     }
 
-    /// Takes all values of a key out; whether there was one.
+    /// Removes all values of a key; returns whether there was one.
     pub fn remove(&mut self, key: &str) -> bool {
         let (before, size) = (self.entries.len(), &mut self.size);
         self.entries.retain(|entry| {
@@ -94,39 +95,39 @@ impl Metadata {
         self.entries.len() < before
     }
 
-    /// The first value of a key that does not end in `-bin`.
+    /// Returns the first value of a key that does not end in `-bin`.
     pub fn get(&self, key: &str) -> Option<&str> {
         let value = self.first(key).filter(|_| !is_binary(key))?;
         str::from_utf8(value).ok()
     }
 
-    /// The first value of a key that ends in `-bin`.
+    /// Returns the first value of a key that ends in `-bin`.
     pub fn get_bin(&self, key: &str) -> Option<&[u8]> {
         self.first(key).filter(|_| is_binary(key))
     }
 
-    /// All values of a key, in order.
+    /// Returns all values of a key, in order.
     pub fn get_all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
         let with_key = self.entries.iter().filter(move |e| e.key.eq_ignore_ascii_case(key));
         with_key.map(|entry| &*entry.value)
     }
 
-    /// All entries, in order.
+    /// Returns all entries, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.entries.iter().map(|entry| (&*entry.key, &*entry.value))
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is no entry.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Appends the entries as the native protocol has them.
+    /// Appends the entries in the form of the native protocol.
     pub(crate) fn write(&self, meta: &mut MetaWriter<'_>) {
         for (key, value) in self.iter() {
             match key {
@@ -136,10 +137,10 @@ impl Metadata {
         }
     }
 
-    /// The entries in the metadata of a frame; whatever else is there is not looked at.
+    /// Reads the entries from the metadata of a frame; other fields are skipped.
     ///
     /// # Errors
-    /// INTERNAL when the metadata is torn, INVALID_ARGUMENT when an entry breaks the rules.
+    /// INTERNAL when the metadata is truncated, INVALID_ARGUMENT when an entry breaks the rules.
     pub(crate) fn of_wire(meta: &[u8]) -> Result<Self, Status> {
         let mut metadata = Self::new();
         for piece in MetaReader::new(meta) {
@@ -149,7 +150,7 @@ impl Metadata {
         Ok(metadata)
     }
 
-    /// Adds one piece of a frame's metadata, if it is an entry.
+    /// Adds one field of a frame's metadata if it is an entry.
     pub(crate) fn read(&mut self, tag: Tag, value: &[u8]) -> Result<(), Status> {
         match tag {
             Tag::Authorization => self.append(AUTHORIZATION, value)?,
@@ -174,7 +175,7 @@ impl Metadata {
     }
 }
 
-/// The key that the native protocol has a tag of its own for.
+/// The key that has its own tag in the native protocol.
 const AUTHORIZATION: &str = "authorization";
 
 impl MetadataEntry {
@@ -198,7 +199,7 @@ impl MetadataEntry {
     }
 }
 
-/// What an entry takes on the wire beside key and value: a tag and two lengths.
+/// The bytes of an entry on the wire besides key and value: a tag and two lengths.
 const ENTRY_OVERHEAD: usize = 7;
 
 fn is_binary(key: &str) -> bool {
@@ -212,7 +213,7 @@ fn check_size(others: usize, entry: &MetadataEntry) -> Result<(), InvalidMetadat
     }
 }
 
-/// Values are left out: they hold credentials.
+/// Prints only the keys, because values may contain credentials.
 impl fmt::Debug for Metadata {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Metadata")?;
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_size_is_that_of_the_entries_whatever_came_and_went() {
+    fn size_matches_the_entries_after_random_changes() {
         let mut random = fastrand::Rng::with_seed(5);
         let mut metadata = Metadata::new();
         for _ in 0..3_000 {
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_the_rules_is_refused_and_changes_nothing() {
+    fn invalid_entries_are_rejected_and_change_nothing() {
         let large = "x".repeat(limits::METADATA_BYTES_MAX);
         for (key, value, expected) in [
             ("", "1", InvalidMetadata::Key),
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn binary_values_have_keys_of_their_own() {
+    fn binary_values_need_keys_with_bin() {
         let mut metadata = Metadata::new();
         metadata.insert("raw-bin", [0, 255]).expect("a good entry");
         assert_eq!((metadata.get("raw-bin"), metadata.get_bin("a")), (None, None));
@@ -309,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wire_gives_it_back_and_cuts_are_noticed() {
+    fn wire_form_is_read_back_and_truncation_is_detected() {
         let mut metadata = Metadata::new();
         metadata.insert("authorization", "Bearer x").expect("a good entry");
         metadata.insert("raw-bin", [0, 255]).expect("a good entry");

@@ -1,4 +1,4 @@
-//! What is known of a method before it is called.
+//! Descriptions of methods.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// The kind of a method: one message or a stream each way.
+/// The kind of a method: one message or a stream in each direction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
     /// One request, one reply.
@@ -15,23 +15,23 @@ pub enum Kind {
     ClientStream,
     /// One request, a stream of replies.
     ServerStream,
-    /// A stream each way.
+    /// A stream in each direction.
     Bidi,
 }
 
 impl Kind {
-    /// The client sends a stream.
+    /// Whether the client sends a stream.
     pub const fn streams_in(self) -> bool {
         matches!(self, Self::ClientStream | Self::Bidi)
     }
 
-    /// The server sends a stream.
+    /// Whether the server sends a stream.
     pub const fn streams_out(self) -> bool {
         matches!(self, Self::ServerStream | Self::Bidi)
     }
 }
 
-/// A method of a service: its name, its kind and what was declared of it. One static each.
+/// A method of a service: its name, its kind and its declared options. Each is a `static`.
 ///
 /// ```
 /// use ringway_rpc::{Kind, Method};
@@ -48,12 +48,12 @@ pub struct Method {
     pub(crate) timeout: Option<Duration>,
     pub(crate) concurrency: Option<u32>,
     pub(crate) parameters: &'static [&'static str],
-    /// 0 until it is asked for.
+    /// 0 until it is first asked for.
     number: AtomicU32,
 }
 
 impl Method {
-    /// A method named `package.Service/Method`, nothing declared of it.
+    /// Describes a method named `package.Service/Method`, without options.
     pub const fn new(name: &'static str, kind: Kind) -> Self {
         Self {
             name,
@@ -68,71 +68,71 @@ impl Method {
         }
     }
 
-    /// Carrying it out twice does no harm: it may be retried and hedged.
+    /// Declares that executing it twice is harmless, so that it may be retried and hedged.
     #[must_use]
     pub const fn idempotent(mut self) -> Self {
         self.idempotent = true;
         self
     }
 
-    /// It changes nothing: besides being [idempotent](Self::idempotent), it may be called by GET, which
-    /// browsers send on behalf of any page and caches may repeat.
+    /// Declares that executing it changes nothing. It is [idempotent](Self::idempotent) and may also be
+    /// called with GET, which browsers send on behalf of any page and caches may repeat.
     #[must_use]
     pub const fn no_side_effects(mut self) -> Self {
         self.no_side_effects = true;
         self.idempotent()
     }
 
-    /// Its handler blocks or computes for long: it runs on the blocking pool.
+    /// Declares that its handler blocks or computes for long, so that it runs on the blocking pool.
     #[must_use]
     pub const fn offload(mut self) -> Self {
         self.offload = true;
         self
     }
 
-    /// How long a call takes at most, where the caller does not say. It is the client that knows
-    /// whether its caller has said anything, and that gives the call its deadline.
+    /// Sets the time limit of calls whose caller sets none. The client applies it, since only the
+    /// client knows what its caller has set.
     #[must_use]
     pub const fn timeout_ms(mut self, timeout_ms: u64) -> Self {
         self.timeout = Some(Duration::from_millis(timeout_ms));
         self
     }
 
-    /// The most calls of it that a server runs at once.
+    /// Sets how many calls of it a server runs at once.
     #[must_use]
     pub const fn concurrency(mut self, calls_max: u32) -> Self {
         self.concurrency = Some(calls_max);
         self
     }
 
-    /// What its arguments are called, for protocols that give them by name.
+    /// Sets the names of its arguments, for protocols that pass them by name.
     #[must_use]
     pub const fn parameters(mut self, names: &'static [&'static str]) -> Self {
         self.parameters = names;
         self
     }
 
-    /// `package.Service/Method`.
+    /// Returns the full name, `package.Service/Method`.
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// `package.Service`.
+    /// Returns the name of the service, `package.Service`.
     pub fn service(&self) -> &'static str {
         self.name.rsplit_once('/').map_or("", |(service, _)| service)
     }
 
-    /// `Method`.
+    /// Returns the name of the method within its service.
     pub fn short_name(&self) -> &'static str {
         self.name.rsplit_once('/').map_or(self.name, |(_, method)| method)
     }
 
-    /// The kind of a method: one message or a stream each way.
+    /// Returns the kind of the method.
     pub const fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Whether carrying it out twice does no harm.
+    /// Whether executing it twice is harmless.
     pub const fn is_idempotent(&self) -> bool {
         self.idempotent
     }
@@ -147,17 +147,18 @@ impl Method {
         self.offload
     }
 
-    /// How long a call takes at most, where the caller does not say.
+    /// Returns the time limit of calls whose caller sets none.
     pub const fn timeout(&self) -> Option<Duration> {
         self.timeout
     }
 
-    /// The most calls of it that a server runs at once.
+    /// Returns how many calls of it a server runs at once.
     pub const fn concurrency_max(&self) -> Option<u32> {
         self.concurrency
     }
 
-    /// Its number in this process: dense, from 1, given at first use. Tables may be indexed by it.
+    /// Returns its number in this process, an index for tables: numbers are dense, begin at 1 and
+    /// are assigned at first use.
     #[inline]
     pub fn number(&'static self) -> u32 {
         match self.number.load(Ordering::Relaxed) {
@@ -180,7 +181,7 @@ impl Method {
     }
 }
 
-/// The methods that have a number, in its order; as many as the program has statics.
+/// The methods with a number, in that order; the program's statics bound them.
 static KNOWN: Mutex<Vec<&'static Method>> = Mutex::new(Vec::new());
 
 impl fmt::Debug for Method {
@@ -204,7 +205,7 @@ mod tests {
         }
         for (method, &number) in METHODS.iter().zip(&mine) {
             assert!(number > 0);
-            let known = KNOWN.lock().expect("nobody panics with it");
+            let known = KNOWN.lock().expect("no panic under the lock");
             assert!(std::ptr::eq(known[number as usize - 1], method));
         }
     }

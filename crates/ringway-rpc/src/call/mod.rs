@@ -1,4 +1,4 @@
-//! What a call consists of, on every protocol and at both ends.
+//! The parts of a call, for all protocols and both ends.
 
 pub(crate) mod arguments;
 pub(crate) mod codec;

@@ -1,7 +1,7 @@
-//! Small messages that outlive the bytes in which they came.
+//! Small messages that outlive the receive buffer.
 //!
-//! They stand one after another in a chunk of their thread, so they cost no allocation each. Whoever
-//! keeps one keeps its chunk, which is why chunks are small.
+//! They are copied one after another into a chunk of the thread, so that they need no allocation
+//! each. A message keeps its whole chunk alive, so chunks are small.
 
 use std::cell::RefCell;
 
@@ -11,34 +11,36 @@ use ringway_wire::native::Piece;
 use crate::limits;
 
 thread_local! {
-    /// What is left of the thread's last chunk.
+    /// The unused rest of the thread's last chunk.
     static CHUNK: RefCell<BytesMut> = RefCell::new(BytesMut::new());
 }
 
-/// The bytes of a message, copied if they were borrowed.
+/// Returns the bytes of a message, copied if they are borrowed.
 #[inline]
 pub(crate) fn keep(message: Piece<'_>) -> Bytes {
     match message {
-        Piece::Borrowed(bytes) if bytes.len() <= limits::PACKED_BYTES_MAX => pack(bytes),
+        Piece::Borrowed(bytes) if bytes.len() <= limits::SMALL_COPY_BYTES_MAX => {
+            copy_to_chunk(bytes)
+        }
         message => message.into_bytes(),
     }
 }
 
 #[inline]
-fn pack(bytes: &[u8]) -> Bytes {
+fn copy_to_chunk(bytes: &[u8]) -> Bytes {
     if bytes.is_empty() {
         return Bytes::new();
     }
-    let packed = CHUNK.try_with(|chunk| {
+    let copied = CHUNK.try_with(|chunk| {
         let mut chunk = chunk.borrow_mut();
         if chunk.capacity() < bytes.len() {
-            // The chunk is used anew if all of its messages are gone.
-            chunk.reserve(limits::PACKED_CHUNK_BYTES);
+            // `BytesMut` reuses the chunk if all of its messages were dropped.
+            chunk.reserve(limits::SMALL_COPY_CHUNK_BYTES);
         }
         chunk.extend_from_slice(bytes);
         chunk.split().freeze()
     });
-    packed.unwrap_or_else(|_thread_ends| Bytes::copy_from_slice(bytes))
+    copied.unwrap_or_else(|_thread_ends| Bytes::copy_from_slice(bytes))
 }
 
 #[cfg(test)]
@@ -50,9 +52,10 @@ mod tests {
     }
 
     #[test]
-    fn messages_stand_one_after_another_and_stay_what_they_are() {
-        let messages: Vec<Vec<u8>> =
-            (0..1_000_usize).map(|i| vec![i as u8; i % (limits::PACKED_BYTES_MAX + 2)]).collect();
+    fn messages_are_adjacent_and_keep_their_contents() {
+        let messages: Vec<Vec<u8>> = (0..1_000_usize)
+            .map(|i| vec![i as u8; i % (limits::SMALL_COPY_BYTES_MAX + 2)])
+            .collect();
         let kept: Vec<Bytes> = messages.iter().map(|message| keep_copy(message)).collect();
         assert_eq!(kept, messages);
         let (first, second) = (keep_copy(b"a"), keep_copy(b"b"));
@@ -60,17 +63,17 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_used_again_once_nobody_holds_a_message() {
-        let message = [7; limits::PACKED_BYTES_MAX];
-        let places: std::collections::HashSet<_> = (0..100 * limits::PACKED_CHUNK_BYTES
+    fn chunks_are_reused_once_their_messages_are_dropped() {
+        let message = [7; limits::SMALL_COPY_BYTES_MAX];
+        let addresses: std::collections::HashSet<_> = (0..100 * limits::SMALL_COPY_CHUNK_BYTES
             / message.len())
             .map(|_| keep_copy(&message).as_ptr())
             .collect();
-        assert!(places.len() <= 2 * limits::PACKED_CHUNK_BYTES / message.len());
+        assert!(addresses.len() <= 2 * limits::SMALL_COPY_CHUNK_BYTES / message.len());
     }
 
     #[test]
-    fn what_is_owned_already_is_not_copied() {
+    fn owned_bytes_are_not_copied() {
         let owned = Bytes::from(vec![7; 10]);
         assert_eq!(keep(Piece::Owned(owned.clone())).as_ptr(), owned.as_ptr());
     }

@@ -1,11 +1,11 @@
-//! The place of a call in a distributed trace: W3C trace context.
+//! The W3C trace context of a call.
 
 use std::cell::Cell;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU64;
 
-/// The trace that a call belongs to, and the span that made the call: W3C's `traceparent`.
+/// The trace that a call belongs to and the span that made the call: W3C's `traceparent`.
 ///
 /// ```
 /// use ringway_rpc::TraceContext;
@@ -18,23 +18,23 @@ use std::num::NonZeroU64;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TraceContext {
-    /// High and low half. One `u128` would align what holds it to 16 bytes.
+    /// High and low half. One `u128` would align containing types to 16 bytes.
     trace_id: [u64; 2],
     span_id: NonZeroU64,
     flags: u8,
 }
 
 impl TraceContext {
-    /// Length of the binary form: trace id, span id, flags.
+    /// The length of the binary form: trace id, span id, flags.
     pub const BYTES: usize = 25;
 
-    /// The first span of a new trace, with random ids.
+    /// Makes the first span of a new trace, with random ids.
     pub fn root(sampled: bool) -> Self {
         let trace_id = [random().get(), random().get()];
         Self { trace_id, span_id: random(), flags: u8::from(sampled) }
     }
 
-    /// A span by its ids, as other libraries of tracing give them; `None` if one of them is 0.
+    /// Makes a span of ids, as other tracing libraries provide them; `None` if one of them is 0.
     ///
     /// ```
     /// use ringway_rpc::TraceContext;
@@ -47,29 +47,30 @@ impl TraceContext {
         Self::of(trace_id, span_id, u8::from(sampled))
     }
 
-    /// A new span of the same trace.
+    /// Makes a new span of the same trace.
     #[must_use]
     pub fn child(self) -> Self {
         Self { span_id: random(), ..self }
     }
 
-    /// Names the trace; never 0.
+    /// Returns the id of the trace; never 0.
     pub fn trace_id(self) -> u128 {
         let [high, low] = self.trace_id.map(u128::from);
         (high << 64) | low
     }
 
-    /// Names the span; never 0.
+    /// Returns the id of the span; never 0.
     pub fn span_id(self) -> u64 {
         self.span_id.get()
     }
 
-    /// Whether whoever began the trace records it.
+    /// Whether the originator of the trace records it.
     pub fn is_sampled(self) -> bool {
         self.flags & SAMPLED != 0
     }
 
-    /// Reads a `traceparent` header. Versions to come may have more behind the flags.
+    /// Parses a `traceparent` header. Later versions may have more fields after the flags (W3C
+    /// Trace Context, section 3.2).
     pub fn parse(text: &str) -> Option<Self> {
         let mut fields = text.split('-');
         let version = hex(fields.next()?, 2)?;
@@ -80,7 +81,7 @@ impl TraceContext {
         known.then(|| Self::of(trace_id, span_id, flags))?
     }
 
-    /// Reads the binary form.
+    /// Reads the binary form; `None` if it is malformed.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (trace_id, rest) = bytes.split_first_chunk()?;
         let (span_id, flags) = rest.split_first_chunk()?;
@@ -90,7 +91,7 @@ impl TraceContext {
         Self::of(trace_id, span_id, flags)
     }
 
-    /// The binary form, ids in network order as in the text.
+    /// Returns the binary form, with ids in network byte order.
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [self.flags; Self::BYTES];
         bytes[..16].copy_from_slice(&self.trace_id().to_be_bytes());
@@ -107,13 +108,13 @@ impl TraceContext {
 
 const SAMPLED: u8 = 1;
 
-/// Lower-case hexadecimal of exactly this length, as the standard demands.
+/// Parses lower-case hexadecimal of exactly this length, as the standard requires.
 fn hex(text: &str, len: usize) -> Option<u128> {
     let digits = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     (text.len() == len && digits).then(|| u128::from_str_radix(text, 16).ok())?
 }
 
-/// As a `traceparent` header has it.
+/// Prints a `traceparent` header.
 impl fmt::Display for TraceContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "00-{:032x}-{:016x}-{:02x}", self.trace_id(), self.span_id, self.flags)
@@ -127,11 +128,11 @@ impl fmt::Debug for TraceContext {
 }
 
 thread_local! {
-    /// State of this thread's generator, seeded by the system through the standard library.
+    /// The state of this thread's generator, seeded by the system through the standard library.
     static STATE: Cell<u64> = Cell::new(RandomState::new().hash_one(0));
 }
 
-/// A number that is not 0 and will hardly come again: splitmix64. No secret, and none is needed.
+/// Returns a random number that is not 0 (splitmix64). It is not suitable for secrets.
 fn random() -> NonZeroU64 {
     STATE.with(|state| {
         let next = state.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -149,7 +150,7 @@ mod tests {
     const TEXT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
     #[test]
-    fn both_forms_are_read_back() {
+    fn text_and_binary_forms_are_read_back() {
         let parent = TraceContext::parse(TEXT).expect("a traceparent");
         assert_eq!(parent.trace_id(), 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c);
         assert_eq!(TraceContext::from_bytes(&parent.to_bytes()), Some(parent));
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_trace_context_is_none() {
+    fn malformed_trace_contexts_are_rejected() {
         for text in [
             "",
             "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331",
@@ -172,14 +173,14 @@ mod tests {
             assert_eq!(TraceContext::parse(text), None, "{text}");
         }
         let later = TEXT.replacen("00", "01", 1) + "-more";
-        assert!(TraceContext::parse(&later).is_some(), "a later version may say more");
+        assert!(TraceContext::parse(&later).is_some(), "a later version may have more fields");
         let bytes = TraceContext::root(false).to_bytes();
         assert_eq!(TraceContext::from_bytes(&bytes[..24]), None);
         assert_eq!(TraceContext::from_bytes(&[0; 25]), None);
     }
 
     #[test]
-    fn spans_are_new_and_traces_are_kept() {
+    fn child_has_a_new_span_in_the_same_trace() {
         let root = TraceContext::root(true);
         let child = root.child();
         assert_eq!((child.trace_id(), child.is_sampled()), (root.trace_id(), true));

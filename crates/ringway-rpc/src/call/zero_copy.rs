@@ -1,24 +1,26 @@
-//! Large messages are kept where they were received.
+//! Large messages that stay in their receive buffer.
 
 use ringway_net::View;
 use ringway_wire::native::Piece;
 
 use crate::limits;
 
-/// A received message; a large one will not be copied when it is kept.
+/// Wraps a received message. A large one is shared with its buffer, so that keeping it does not
+/// copy.
 #[inline]
 pub(crate) fn in_place<'i>(message: &'i [u8], view: Option<&View>) -> Piece<'i> {
-    if message.len() < limits::KEPT_IN_PLACE_MIN {
+    if message.len() < limits::ZERO_COPY_BYTES_MIN {
         return Piece::Borrowed(message);
     }
     shared(message, view).unwrap_or(Piece::Borrowed(message))
 }
 
-/// Has a large message that is borrowed from `view` outlive it.
+/// Makes a large message that is borrowed from `view` share its buffer, so that it can outlive
+/// `view`.
 #[inline]
 pub(crate) fn keep(message: &mut Piece<'_>, view: Option<&View>) {
     if let Piece::Borrowed(bytes) = *message
-        && bytes.len() >= limits::KEPT_IN_PLACE_MIN
+        && bytes.len() >= limits::ZERO_COPY_BYTES_MIN
         && let Some(shared) = shared(bytes, view)
     {
         *message = shared;

@@ -208,7 +208,7 @@ impl Endpoint for ClientEnd {
         self.connection.take_discarded()
     }
 
-    fn says_its_end(&self) -> bool {
+    fn announces_its_end(&self) -> bool {
         self.connection.in_flight() == 0 && !self.connection.has_output()
     }
 }

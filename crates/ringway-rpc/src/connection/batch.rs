@@ -1,7 +1,8 @@
-//! Messages of one stream on their way from a connection to the reader.
+//! Messages of one stream between a connection and the stream's reader.
 //!
-//! Small ones stand one after another in a chunk, so they cost no allocation each. The connection
-//! fills one batch while the reader uses another; the two change places, and with them the memory.
+//! Small messages are stored one after another in a chunk, so that they need no allocation each.
+//! The connection fills one batch while the reader uses another; then the two are exchanged with
+//! their memory.
 
 #[cfg(test)]
 mod tests;
@@ -20,34 +21,34 @@ use crate::limits;
 /// Messages in order.
 #[derive(Default)]
 pub(crate) struct Batch {
-    /// Of each message: its length in `chunk`, or `WHOLE` for one in `whole`.
+    /// The length of each message in `chunk`, or `WHOLE` for one in `whole`.
     lengths: VecDeque<u32>,
     chunk: BytesMut,
     whole: VecDeque<Bytes>,
     bytes: usize,
-    /// The chunk has held more than is kept.
+    /// Whether the chunk has held more bytes than are kept.
     is_burst: bool,
-    /// The chunk is larger than that of a spare batch may be.
+    /// Whether the chunk is larger than that of a spare batch may be.
     has_grown: bool,
 }
 
 thread_local! {
-    /// Memory of streams that have ended: most streams are short, and then need no other.
+    /// Memory of ended streams: most streams are short and then allocate none.
     static SPARE: RefCell<Vec<Batch>> = const { RefCell::new(Vec::new()) };
 }
 
-/// No message in a chunk is that long.
+/// Marks a message in `whole`; messages in a chunk are shorter.
 const WHOLE: u32 = u32::MAX;
 
 impl Batch {
-    /// Takes the memory of a stream that has ended, if there is some, for a batch without any.
+    /// Takes the memory of an ended stream, if there is any, for a batch that has none.
     #[cold]
     fn take_spare(&mut self) {
         let spare = SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten();
         *self = spare.unwrap_or_default();
     }
 
-    /// Drops what was not read, and keeps the memory for another stream where that is small.
+    /// Drops unread messages, and keeps the memory for another stream if it is small.
     pub(crate) fn recycle(mut self) {
         let room = self.lengths.capacity();
         if self.has_grown || room == 0 || room > limits::SPARE_BATCH_MESSAGES_MAX {
@@ -57,7 +58,7 @@ impl Batch {
         self.chunk.clear();
         self.whole = VecDeque::new();
         (self.bytes, self.is_burst) = (0, false);
-        // Without a place for it, as when the thread ends, it is dropped.
+        // While the thread ends, its list may be gone already; then the batch is dropped.
         let _kept = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();
             if spare.len() < limits::SPARE_BATCHES_MAX {
@@ -70,12 +71,12 @@ impl Batch {
         self.lengths.is_empty()
     }
 
-    /// Messages.
+    /// Returns the number of messages.
     pub(crate) fn len(&self) -> usize {
         self.lengths.len()
     }
 
-    /// Bytes of all messages.
+    /// Returns the bytes of all messages.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -102,8 +103,8 @@ impl Batch {
         self.lengths.push_back(message.len() as u32);
     }
 
-    /// Uses the chunk anew if its messages are gone, else a larger one: by what has gathered, so
-    /// that a quiet stream costs little.
+    /// Reuses the chunk if its messages are gone, or grows it by as much as it already holds, so
+    /// that a quiet stream stays small.
     #[cold]
     fn make_room(&mut self, len: usize) {
         if !self.chunk.try_reclaim(len) {
@@ -113,7 +114,7 @@ impl Batch {
         }
     }
 
-    /// Bytes of the next message.
+    /// Returns the length of the next message.
     #[inline]
     pub(crate) fn next_len(&self) -> Option<usize> {
         match *self.lengths.front()? {
@@ -122,7 +123,7 @@ impl Batch {
         }
     }
 
-    /// Takes the next message, which has `len` bytes, and decodes it.
+    /// Removes and decodes the next message, whose length is `len`.
     #[inline]
     pub(crate) fn decode_next<T: 'static>(
         &mut self,
@@ -135,7 +136,7 @@ impl Batch {
             return (codec.decode)(Piece::Owned(message));
         }
         if codec.id == codec::RAW {
-            // These bytes may outlive the batch, so they share its memory.
+            // Raw bytes may outlive the batch, so they share its memory.
             let message = self.chunk.split_to(len).freeze();
             return as_they_are(message).or_else(|message| (codec.decode)(Piece::Owned(message)));
         }
@@ -143,7 +144,7 @@ impl Batch {
         (codec.decode)(Piece::Borrowed(&first.chunk[..len]))
     }
 
-    /// Gives all messages for a batch that is used up.
+    /// Exchanges all messages for a batch without messages.
     #[inline]
     pub(crate) fn exchange(&mut self, used_up: &mut Self) {
         debug_assert!(used_up.is_empty());
@@ -155,7 +156,7 @@ impl Batch {
     }
 }
 
-/// The message in front of a chunk, which is gone when this is, be it that its type panics.
+/// The first message of a chunk. Dropping this removes it, also when its decoder panics.
 struct First<'a> {
     chunk: &'a mut BytesMut,
     len: usize,
@@ -168,7 +169,7 @@ impl Drop for First<'_> {
     }
 }
 
-/// The message itself where that is what its reader wants, which is known when this is compiled.
+/// Returns the message itself if `T` is `Bytes`, which the compiler knows.
 #[inline(always)]
 fn as_they_are<T: 'static>(message: Bytes) -> Result<T, Bytes> {
     let mut message = Some(message);

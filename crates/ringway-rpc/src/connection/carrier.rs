@@ -1,8 +1,8 @@
-//! The connections that carry streams, and how a handle finds its own: by number.
+//! The connections that carry streams, and how a handle finds its connection by number.
 //!
-//! A handle in a user's hands is `Send`, the connection behind it is not. So a handle holds a
-//! [`CarrierId`], which names an entry of a table of the core's thread. On any other thread nothing
-//! is found there, and the handle goes over a [bridge](crate::stream::remote) instead.
+//! A handle is `Send`, but its connection is not. So a handle holds a [`CarrierId`], the key of an
+//! entry in a table of the core's thread. On any other thread the key is not found, and the handle
+//! uses a [pipe](crate::stream::remote) to the core instead.
 
 #[cfg(test)]
 pub(crate) mod fake_connection;
@@ -22,13 +22,14 @@ use crate::connection::batch::Batch;
 use crate::connection::table::StreamKey;
 use crate::remote::mailbox::Mailbox;
 
-/// What a handle asks of its connection, which may be a server's or a client's, of any protocol.
+/// The operations of handles on their connection: a server's or a client's, of any protocol.
 ///
-/// Each stream has a reader and a writer, known by one key. A carrier keeps both in its
-/// [`StreamTable`](crate::connection::table::StreamTable) and stays registered until that is empty, so
-/// that what was received before a connection broke can still be read, and the cause thereafter.
+/// Each stream has a reader and a writer under one key. A carrier keeps both in its
+/// [`StreamTable`](crate::connection::table::StreamTable) and stays registered until the table is
+/// empty, so that messages received before a connection broke can still be read, and then the
+/// cause.
 pub(crate) trait Carrier {
-    /// Exchanges the reader's empty batch for one with messages, or says how the stream ended.
+    /// Exchanges the reader's empty batch for one with messages, or returns how the stream ended.
     fn poll_messages(
         &self,
         key: StreamKey,
@@ -36,46 +37,46 @@ pub(crate) trait Carrier {
         batch: &mut Batch,
     ) -> Poll<Received>;
 
-    /// The reader has come to use `messages` of its batch: the machine may grant credit for more.
+    /// Notes that the reader uses `messages` of its batch, so that the machine may grant credit.
     fn taken(&self, key: StreamKey, messages: usize);
 
-    /// What the peer said before its first message; empty if it began without.
+    /// Polls for the peer's initial metadata; empty if the peer sends none.
     fn poll_initial(&self, key: StreamKey, cx: &mut Context<'_>) -> Poll<Metadata>;
 
-    /// Whether the writer is below its stream's mark. An error says that the stream is over.
+    /// Polls until the writer is below its stream's mark. Fails when the stream is over.
     fn poll_ready(&self, key: StreamKey, cx: &mut Context<'_>) -> Poll<Result<(), Status>>;
 
-    /// Queues a message, above the mark as well. Whether the writer is still below it, so that it
-    /// need not ask before the next message.
+    /// Queues a message, even above the mark. Returns whether the writer is still below it, so that
+    /// it need not poll before the next message.
     ///
     /// # Errors
-    /// When the stream is over.
+    /// Fails when the stream is over.
     fn send(&self, key: StreamKey, body: Body<'_>) -> Result<bool, Status>;
 
-    /// The writer is done: half-close at a client, nothing yet at a server.
+    /// Finishes the writer: half-closes the stream on a client, has no effect yet on a server.
     fn finish(&self, key: StreamKey);
 
-    /// Ends the call from this side, in both directions.
+    /// Cancels the call in both directions.
     fn cancel(&self, key: StreamKey, code: Code, reason: &str);
 
-    /// The reader is gone: a client cancels a call that is not over, a server reads no more.
+    /// Drops the reader: a client cancels a call that is not over, a server reads no more.
     fn drop_reader(&self, key: StreamKey);
 
-    /// The writer is gone: a client cancels a call that it has not finished.
+    /// Drops the writer: a client cancels a call that it has not finished.
     fn drop_writer(&self, key: StreamKey);
 }
 
-/// What a reader gets.
+/// The result of a reader's poll.
 #[derive(Debug)]
 pub(crate) enum Received {
-    /// They are in the batch.
+    /// Messages are in the batch.
     Messages,
-    /// The peer is done, and these are its trailers.
+    /// The peer has finished; these are its trailers.
     End(Metadata),
     Failed(Status),
 }
 
-/// Names a carrier in the whole process; of one that is gone it names nothing.
+/// The key of a carrier, unique in the process. A stale key resolves to nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct CarrierId {
     core: u32,
@@ -84,7 +85,7 @@ pub(crate) struct CarrierId {
 }
 
 impl CarrierId {
-    /// The mailbox that takes jobs for this carrier.
+    /// Returns the number of the mailbox that takes jobs for this carrier.
     pub(crate) fn core(self) -> u32 {
         self.core
     }
@@ -106,13 +107,13 @@ thread_local! {
     static REGISTRY: RefCell<Option<Registry>> = const { RefCell::new(None) };
 }
 
-/// Makes a carrier known to the handles of its streams. It is kept until [`unregister`].
+/// Registers a carrier for the handles of its streams, until [`unregister`].
 ///
 /// # Panics
-/// Outside of a runtime's thread.
+/// Panics outside of a runtime's thread.
 pub(crate) fn register(carrier: Rc<dyn Carrier>) -> CarrierId {
     let (id, replaced) = REGISTRY.with_borrow_mut(|registry| {
-        // A thread may have been an earlier core, of which nothing is left but this.
+        // The thread may have run an earlier core, which left its registry.
         let ended = registry.take_if(|registry| registry.mailbox.is_closed());
         (registry.get_or_insert_with(Registry::open).insert(carrier), ended)
     });
@@ -120,7 +121,7 @@ pub(crate) fn register(carrier: Rc<dyn Carrier>) -> CarrierId {
     id
 }
 
-/// Forgets a carrier; it is dropped unless it is in use right now.
+/// Unregisters a carrier; it is dropped unless it is in use now.
 pub(crate) fn unregister(id: CarrierId) {
     let removed = REGISTRY.try_with(|registry| {
         let mut registry = registry.borrow_mut();
@@ -129,11 +130,11 @@ pub(crate) fn unregister(id: CarrierId) {
     drop(removed);
 }
 
-/// Calls `f` with the carrier, if it belongs to this thread and is still registered.
+/// Calls `f` with the carrier, if it belongs to this thread and is registered.
 #[inline]
 pub(crate) fn with<R>(id: CarrierId, f: impl FnOnce(&dyn Carrier) -> R) -> Option<R> {
     let carrier = REGISTRY.try_with(|registry| registry.borrow().as_ref()?.find(id)).ok()??;
-    Some(f(&*carrier)) // the table is free again: `f` may register and unregister
+    Some(f(&*carrier)) // nothing is borrowed: `f` may register and unregister
 }
 
 /// Whether the carrier, registered or not, belongs to the core of this thread.

@@ -1,5 +1,5 @@
-//! The task of a connection, at both ends and for every protocol: the one place that receives, sends
-//! and keeps its time.
+//! The task of a connection, for both ends and every protocol: the one place that receives, sends
+//! and runs its timer.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -13,70 +13,71 @@ use ringway_wire::native::Outgoing;
 
 use crate::limits;
 
-/// One end of a connection, as its driver sees it: a machine, and what its calls are at this end.
+/// One end of a connection as its driver uses it: a protocol machine and the state of its calls.
 pub(crate) trait Endpoint {
-    /// Why its machine fails.
+    /// The machine's error.
     type Violation: Unpin;
 
-    /// The task is being polled: until [`end_turn`](Self::end_turn) nobody needs to wake it.
+    /// Begins a turn of the task: until [`end_turn`](Self::end_turn) nothing needs to wake it.
     fn begin_turn(&self, waker: &Waker);
 
-    /// Takes in received bytes, or without any what sending and time have brought about.
+    /// Handles received bytes; without bytes, the events that sending and timeouts have caused.
     ///
     /// # Errors
-    /// When the peer has broken the protocol, or said that it leaves at once: nothing more is taken in.
+    /// Fails when the peer has violated the protocol or leaves at once; then no more input is
+    /// handled.
     fn handle_input(&mut self, view: Option<&View>, now: Duration) -> Result<(), Self::Violation>;
 
-    /// Whether [`handle_input`](Self::handle_input) has something to do, whatever arrives.
+    /// Whether [`handle_input`](Self::handle_input) has events to handle without input.
     fn has_events(&self) -> bool;
 
-    /// Whether what arrives has to wait.
+    /// Whether receiving must wait.
     fn is_full(&self) -> bool {
         false
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is due.
     fn next_timeout(&self) -> Option<Duration>;
 
-    /// Does what is due.
+    /// Handles what is due at `now`.
     ///
     /// # Errors
-    /// When the peer is given up.
+    /// Fails when the peer missed a deadline, so that the connection has to end.
     fn handle_timeout(&mut self, now: Duration) -> Result<(), Self::Violation>;
 
-    /// Gives out about so many bytes.
+    /// Passes about `room` bytes of output to `out`.
     fn poll_transmit(&mut self, room: usize, out: &mut dyn FnMut(Outgoing<'_>));
 
     fn has_output(&self) -> bool;
 
-    /// Bytes in the socket's queue up to which the machine gives out more.
+    /// Returns the length of the socket's queue up to which the machine passes output.
     fn send_mark(&self) -> usize;
 
-    /// Everything that was received is taken in, and what there is room for is sent.
+    /// Runs after each round: all input was handled, and output was sent as far as there was room.
     fn after_round(&mut self, now: Duration) -> Flow;
 
-    /// The task is no longer being polled. What is woken by it comes now, since it may be code of a user
-    /// that comes back: then that begins another turn.
+    /// Ends a turn of the task. Wakers run only now, because they may be user code that comes back;
+    /// that begins another turn.
     fn end_turn(&mut self);
 
-    /// Bodies that the machine has given up.
+    /// Takes the bodies that the machine has discarded, to be dropped outside of it.
     fn take_discarded(&mut self) -> Vec<Bytes>;
 
-    /// Whether the end is clean and to be said here: nothing is cut off by it.
-    fn says_its_end(&self) -> bool {
+    /// Whether the end is clean and this side has to announce it: then nothing is truncated.
+    fn announces_its_end(&self) -> bool {
         false
     }
 }
 
-/// What an end wants next.
+/// The next step that an end asks for.
 pub(crate) enum Flow {
-    /// To wait, until then at most.
+    /// Wait, at most until this time.
     Wait(Option<Duration>),
-    /// To be polled again after the other tasks of the core.
+    /// Poll again after the other tasks of the core.
     Again,
-    /// To be closed at once.
+    /// Close at once.
     Close,
-    /// To be closed when what is queued has left.
+    /// Close when all output has left.
     CloseWhenSent,
 }
 
@@ -87,49 +88,49 @@ pub(crate) enum Closed<V> {
     ByPeer,
     /// It was lost.
     Lost(Error),
-    /// The peer has broken the protocol, or said that it leaves at once.
+    /// The peer has violated the protocol, or leaves at once.
     Violated(V),
-    /// The peer was given up: what it had to do in time was not done.
+    /// The peer has missed a deadline.
     GivenUp(V),
-    /// This end wanted it.
+    /// This end has closed it.
     Wanted,
 }
 
-/// Moments of a connection are times since its core's origin.
+/// Converts between instants and the times of a connection, which count from its core's origin.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock(Instant);
 
 impl Clock {
-    /// The clock of this core.
+    /// Makes the clock of this core.
     pub(crate) fn of_core() -> Self {
         Self(runtime::origin())
     }
 
-    /// A clock with another origin, for moments where no core is.
+    /// Makes a clock with another origin, for tests without a core.
     #[cfg(test)]
     pub(crate) fn since(origin: Instant) -> Self {
         Self(origin)
     }
 
-    /// When this turn of the core began.
+    /// Returns when this turn of the core began.
     #[inline]
     pub(crate) fn now(self) -> Duration {
         runtime::uptime()
     }
 
-    /// A moment as this clock counts it.
+    /// Converts an instant to a time since the origin.
     #[inline]
     pub(crate) fn at(self, moment: Instant) -> Duration {
         moment.saturating_duration_since(self.0)
     }
 
-    /// The moment that is `time` after the origin.
+    /// Converts a time since the origin to an instant.
     #[inline]
     pub(crate) fn instant(self, time: Duration) -> Instant {
         self.0.checked_add(time).unwrap_or(self.0)
     }
 
-    /// The same of a deadline; `None` if that never comes.
+    /// Converts a deadline to an instant; `None` if it is never.
     pub(crate) fn deadline(self, time: Duration) -> Option<Instant> {
         self.0.checked_add(time)
     }
@@ -139,32 +140,32 @@ impl Clock {
     }
 }
 
-/// Drives a connection to its end.
+/// Drives a connection until its end.
 pub(crate) struct Driver<E: Endpoint> {
     end: E,
     connection: Connection,
     clock: Clock,
     alarm: Option<Alarm>,
-    /// Nothing more is taken in: what is queued leaves, then the connection ends so.
+    /// Why the connection ends once its output has left; from then on no input is handled.
     leaving: Option<Closed<E::Violation>>,
     /// Bodies that the socket has copied or refused.
     spent: Vec<Bytes>,
 }
 
-/// Whose panics end where it was dropped.
+/// The description of bodies for logs of their panics.
 pub(crate) const MESSAGE: &str = "the memory of a message";
 
-/// Wakes the task at its next deadline, or at an earlier one that has moved since.
+/// The timer that wakes the task at its next deadline, or earlier if that deadline has moved since.
 struct Alarm {
     at: Duration,
     /// Dropping it stops the timer.
     _sleep: Sleep,
 }
 
-/// What became of receiving.
+/// The result of receiving.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Intake {
-    /// Nothing is left; more will wake the task.
+    /// Nothing is left; more input wakes the task.
     All,
     /// This end has no room for the rest.
     Full,
@@ -185,10 +186,10 @@ impl<E: Endpoint> Driver<E> {
         &mut self.end
     }
 
-    /// Takes in received bytes, or without any what sending and time have brought about.
+    /// Handles received bytes; without bytes, the events that sending and timeouts have caused.
     pub(crate) fn take_in(&mut self, view: Option<View>, now: Duration) {
         let outcome = self.end.handle_input(view.as_ref(), now);
-        drop(view); // its buffer is on top of the pool again before the next receive
+        drop(view); // returns its buffer to the pool before the next receive
         if let Err(violation) = outcome {
             self.leaving = Some(Closed::Violated(violation));
         }
@@ -212,7 +213,8 @@ impl<E: Endpoint> Driver<E> {
                 continue;
             }
             if self.end.has_output() {
-                // Who is leaving does not receive any more, and hears only here that nobody is left.
+                // A connection that is ending does not receive, so it learns only here that the
+                // peer is gone.
                 match self.connection.poll_drained(cx) {
                     Poll::Ready(Err(error)) => return Poll::Ready(Closed::Lost(error)),
                     Poll::Ready(Ok(())) if may_send_more => continue,
@@ -261,7 +263,7 @@ impl<E: Endpoint> Driver<E> {
         Ok(Intake::Share)
     }
 
-    /// Has the end do what is due.
+    /// Handles timeouts that are due.
     fn keep_time(&mut self, now: Duration) {
         let is_due = || self.end.next_timeout().is_some_and(|due| due <= now);
         if self.leaving.is_none()
@@ -272,8 +274,8 @@ impl<E: Endpoint> Driver<E> {
         }
     }
 
-    /// Sets the alarm for what is due next. Deadlines mostly move away, so an alarm that rings too early
-    /// is set anew and costs less than one that follows them.
+    /// Arms the timer for the next deadline. Deadlines mostly move later, so re-arming a timer that
+    /// fires early costs less than moving it each time.
     fn set_alarm(&mut self, next: &Flow, now: Duration, cx: &mut Context<'_>) {
         let until = match next {
             Flow::Wait(until) => *until,
@@ -285,14 +287,15 @@ impl<E: Endpoint> Driver<E> {
         }
         let at = due.max(now + limits::ALARM_STEP);
         let mut sleep = self.clock.sleep_until(at);
-        // Polling it once is enough: the task's waker stays the same.
+        // One poll is enough, because the task's waker does not change.
         if Pin::new(&mut sleep).poll(cx).is_ready() {
             cx.waker().wake_by_ref();
         }
         self.alarm = Some(Alarm { at, _sleep: sleep });
     }
 
-    /// Drops what is not sent any more, whose memory may belong to code of a user: it may come back.
+    /// Drops bodies that are not sent any more. Their memory may belong to user code, which may
+    /// come back.
     #[inline]
     fn drop_bodies(&mut self) {
         let discarded = self.end.take_discarded();
@@ -302,7 +305,7 @@ impl<E: Endpoint> Driver<E> {
     }
 
     /// Queues the machine's output, a bounded number of bytes ahead of the kernel, so that a small
-    /// message does not wait behind megabytes. False if it had room and was given nothing.
+    /// message does not wait behind megabytes. Returns false if there was room but no output.
     fn flush(&mut self) -> bool {
         let (connection, spent) = (&self.connection, &mut self.spent);
         let queued = connection.queued_bytes();
@@ -313,7 +316,7 @@ impl<E: Endpoint> Driver<E> {
         self.end.poll_transmit(room, &mut |outgoing| {
             match outgoing {
                 Outgoing::Copy(bytes) => _ = connection.write(bytes),
-                // It would be dropped there, while the machine is borrowed.
+                // The connection would drop the bytes at once, while the machine is borrowed.
                 Outgoing::Shared(bytes) if !keeps_sent(connection) => {
                     let _queued = connection.write(&bytes);
                     spent.push(bytes);
@@ -325,8 +328,8 @@ impl<E: Endpoint> Driver<E> {
     }
 }
 
-/// Whether bytes that are sent now are kept until they have left. TLS copies them, and what has ended
-/// refuses them.
+/// Whether the connection keeps sent bytes until they have left. TLS copies them, and an ended
+/// connection refuses them.
 fn keeps_sent(connection: &Connection) -> bool {
     !connection.is_tls() && connection.write(&[]).pressure() != Pressure::Closed
 }
@@ -345,7 +348,7 @@ impl<E: Endpoint + Unpin> Future for Driver<E> {
 
 impl<E: Endpoint> Drop for Driver<E> {
     fn drop(&mut self) {
-        if self.end.says_its_end() {
+        if self.end.announces_its_end() {
             self.connection.shutdown();
         }
     }

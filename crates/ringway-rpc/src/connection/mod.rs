@@ -1,4 +1,4 @@
-//! One connection, the same for both ends and every protocol: its task, and its streams.
+//! Connections, for both ends and every protocol: their tasks and their streams.
 
 pub(crate) mod batch;
 pub(crate) mod carrier;

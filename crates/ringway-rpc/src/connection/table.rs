@@ -1,4 +1,4 @@
-//! The streams of one connection: what was received and not yet read, how each ended, who waits.
+//! The streams of one connection: unread messages, ends, and wakers of handles.
 //!
 //! ```text
 //!  machine's events                    table                         handles, by key
@@ -6,9 +6,9 @@
 //!  push, initial, end, finish ───►  queue, end, two wakers ◄─── wait_writable, drop_writer
 //! ```
 //!
-//! A connection reuses its stream ids, at once and after 4,095 turns with the same generation. What
-//! was received may be read long after. So handles know a stream by a [`StreamKey`] of the table's
-//! own, and an entry lives until the stream is over and both handles are gone.
+//! A connection reuses its stream ids: a slot at once, the same generation after 4,095 uses.
+//! Received messages may be read long after that. So handles use a [`StreamKey`] of this table, and
+//! an entry lives until the stream is over and both handles are gone.
 //!
 //! Messages wait in a [`Batch`], which a reader takes as a whole. The machine's credit bounds it.
 
@@ -28,14 +28,14 @@ use crate::limits;
 use crate::metrics::CallCounters;
 use crate::waiters::{Errands, HasErrands, LatestWaker};
 
-/// Names a stream among all that its connection ever had.
+/// The key of a stream, unique over the life of its connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct StreamKey {
     index: u32,
     generation: u32,
 }
 
-/// Which handles a stream has at this side; a half that was never handed out counts as dropped.
+/// The handles that a stream has on this side; a handle that was never made counts as dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Handles {
     Reader,
@@ -48,11 +48,11 @@ pub(crate) enum Handles {
 pub(crate) struct StreamTable {
     entries: Vec<StreamEntry>,
     free: Vec<u32>,
-    /// By the machine's slot: the entry of the stream that holds it now.
+    /// The index of the entry of the stream that holds a slot of the machine.
     by_slot: Vec<Option<u32>>,
     occupied: usize,
     open: usize,
-    /// Handles that are to be woken when the table is not borrowed any more.
+    /// Wakers to run when the table is not borrowed.
     errands: Errands,
 }
 
@@ -66,45 +66,46 @@ impl HasErrands for StreamTable {
 #[derive(Default)]
 struct StreamEntry {
     generation: u32,
-    /// While the machine knows it.
+    /// The machine's id of the stream, until the stream is over.
     stream: Option<StreamId>,
     reader: bool,
     writer: bool,
-    /// The writer has said that it is done.
+    /// Whether the writer has finished.
     finished: bool,
     inbox: Inbox,
     reading: Option<Waker>,
     writing: Option<Waker>,
-    /// Why a writer can no more.
+    /// Why the writer cannot send any more.
     over: Option<Over>,
-    /// Where the messages of a call that is served are counted.
+    /// The counters for messages of a served call.
     counters: Option<Arc<CallCounters>>,
-    /// The writer has sent a message; at a client, since [`StreamTable::check_writer`] looked.
+    /// Whether the writer has sent a message; on a client, since the last
+    /// [`StreamTable::check_writer`].
     begun: bool,
 }
 
 /// The message for handles that are used after their handler's return.
 pub(crate) const SERVED: &str = "the call is over: its handler has returned";
 
-/// A message that is about to be sent.
+/// A message about to be sent.
 pub(crate) struct Sending {
     pub(crate) stream: StreamId,
-    /// It is the first, which initial metadata goes with.
+    /// Whether it is the first message, which initial metadata precedes.
     pub(crate) is_first: bool,
 }
 
-/// What a writer has done lately.
+/// The recent use of a writer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WriterUse {
-    /// It is finished or gone.
+    /// The writer has finished or was dropped.
     Finished,
-    /// It has sent a message, or nobody waits for the other side.
+    /// The writer has sent a message, or the reader does not wait.
     InUse,
-    /// It has sent nothing, while the reader waits for the other side.
+    /// The writer has sent nothing while the reader waits.
     Forgotten,
 }
 
-/// How a stream came to its end. It becomes a status only for a handle that asks, which few do.
+/// How a stream has ended. It becomes a status only when a handle asks, which is rare.
 enum Over {
     /// The peer has answered.
     Answered,
@@ -113,7 +114,7 @@ enum Over {
     Failed(Status),
 }
 
-/// What was received for one reader.
+/// Received data of one reader.
 #[derive(Default)]
 struct Inbox {
     messages: Batch,
@@ -124,16 +125,16 @@ struct Inbox {
 /// Why a message was not queued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unread {
-    /// The reader is gone, or never was. The message counts as not taken, so that the peer gets
-    /// no credit for more.
+    /// There is no reader. The message counts as not taken, so that the peer gets no credit for
+    /// more.
     NoReader,
-    /// Too many messages wait, which credit does not prevent where they are empty: end the stream
-    /// as RESOURCE_EXHAUSTED.
+    /// Too many messages wait, which credit does not prevent if they are empty: end the stream with
+    /// RESOURCE_EXHAUSTED.
     Full,
 }
 
 impl StreamTable {
-    /// Takes in a stream that has just been opened, here or by the peer.
+    /// Adds a stream that was just opened, by either side.
     pub(crate) fn insert(&mut self, stream: StreamId, handles: Handles) -> StreamKey {
         let index = self.free.pop().unwrap_or_else(|| {
             self.entries.push(StreamEntry::default());
@@ -155,14 +156,14 @@ impl StreamTable {
         key
     }
 
-    /// Has the messages of a stream counted, as those of a call that is served.
+    /// Counts the messages of a stream on the counters of a served call.
     pub(crate) fn count_on(&mut self, key: StreamKey, counters: Arc<CallCounters>) {
         if let Some(entry) = entry_mut(&mut self.entries, key) {
             entry.counters = Some(counters);
         }
     }
 
-    /// Streams that the machine knows.
+    /// Returns the number of streams that the machine knows.
     pub(crate) fn open(&self) -> usize {
         self.open
     }
@@ -172,18 +173,18 @@ impl StreamTable {
         self.occupied == 0
     }
 
-    /// The machine's name for a stream that is not over.
+    /// Returns the machine's id of a stream that is not over.
     #[inline]
     pub(crate) fn stream(&self, key: StreamKey) -> Option<StreamId> {
         self.entry(key)?.stream
     }
 
-    /// Whether somebody still has a handle of a stream.
+    /// Whether a handle of the stream exists.
     pub(crate) fn has_handles(&self, key: StreamKey) -> bool {
         self.entry(key).is_some_and(|entry| entry.reader || entry.writer)
     }
 
-    /// A stream's key, while the machine knows it.
+    /// Returns a stream's key, while the machine knows the stream.
     pub(crate) fn key(&self, stream: StreamId) -> Option<StreamKey> {
         let index = (*self.by_slot.get(stream.slot() as usize)?)?;
         let entry = &self.entries[index as usize];
@@ -191,12 +192,12 @@ impl StreamTable {
     }
 }
 
-/// What the machine reports.
+/// Events of the machine.
 impl StreamTable {
     /// Queues a message for the reader and wakes it.
     ///
     /// # Errors
-    /// When it was dropped instead.
+    /// Fails when the message was dropped instead.
     #[inline]
     pub(crate) fn push(&mut self, stream: StreamId, message: Piece<'_>) -> Result<(), Unread> {
         let Self { entries, by_slot, errands, .. } = self;
@@ -213,14 +214,14 @@ impl StreamTable {
         Ok(())
     }
 
-    /// Forgets what a stream's reader has not read.
+    /// Drops a stream's unread messages.
     pub(crate) fn discard(&mut self, stream: StreamId) {
         if let Some(entry) = live(&mut self.entries, &self.by_slot, stream) {
             entry.inbox.messages = Batch::default();
         }
     }
 
-    /// Keeps what the peer said before its first message.
+    /// Stores the peer's initial metadata.
     pub(crate) fn initial(&mut self, stream: StreamId, metadata: Metadata) {
         let entry = live(&mut self.entries, &self.by_slot, stream);
         if let Some(entry) = entry.filter(|entry| entry.reader) {
@@ -229,14 +230,14 @@ impl StreamTable {
         }
     }
 
-    /// The peer has closed its half: the reader ends after what is queued.
+    /// Ends the reader after the queued messages, because the peer has half-closed.
     pub(crate) fn end(&mut self, stream: StreamId) {
         if let Some(entry) = live(&mut self.entries, &self.by_slot, stream) {
             entry.end(&mut self.errands, || Received::End(Metadata::default()));
         }
     }
 
-    /// The writer may go on.
+    /// Wakes the writer, because it may send again.
     #[inline]
     pub(crate) fn writable(&mut self, stream: StreamId) {
         if let Some(entry) = live(&mut self.entries, &self.by_slot, stream) {
@@ -244,8 +245,8 @@ impl StreamTable {
         }
     }
 
-    /// The stream is over and its id may be used again. The reader still gets what is queued, then
-    /// the trailers or the failure; the writer fails at once.
+    /// Ends a stream; its id may be reused. The reader still gets the queued messages, then the
+    /// trailers or the failure; the writer fails at once.
     pub(crate) fn finish(&mut self, stream: StreamId, outcome: Result<Metadata, Status>) {
         match outcome {
             Ok(trailers) => self.close(stream, Over::Answered, || Received::End(trailers)),
@@ -256,7 +257,7 @@ impl StreamTable {
         }
     }
 
-    /// The stream is over, since this side has answered. Handles that are left fail.
+    /// Ends a stream because this side has answered. Remaining handles fail.
     pub(crate) fn finish_served(&mut self, stream: StreamId) {
         self.close(stream, Over::Served, || Received::Failed(Over::Served.status()));
     }
@@ -275,7 +276,7 @@ impl StreamTable {
         self.release_if_unused(key);
     }
 
-    /// Finishes all streams: the connection is lost, or drained.
+    /// Ends all streams, because the connection is lost or drained.
     pub(crate) fn finish_all(&mut self, status: &Status) {
         for index in 0..self.entries.len() {
             if let Some(stream) = self.entries[index].stream {
@@ -285,9 +286,10 @@ impl StreamTable {
     }
 }
 
-/// What handles do.
+/// Operations of handles.
 impl StreamTable {
-    /// Exchanges what has been received for the reader's empty batch, or says how the stream ended.
+    /// Exchanges the received messages for the reader's empty batch, or returns how the stream
+    /// ended.
     #[inline]
     pub(crate) fn poll_messages(
         &mut self,
@@ -310,7 +312,7 @@ impl StreamTable {
         Poll::Pending
     }
 
-    /// What the peer said before its first message, once.
+    /// Polls for the peer's initial metadata, which is returned once.
     pub(crate) fn poll_initial(
         &mut self,
         key: StreamKey,
@@ -331,7 +333,7 @@ impl StreamTable {
         Poll::Pending
     }
 
-    /// The writer sends a message; `None` when it can no more.
+    /// Begins to send a message; `None` when the stream is over.
     #[inline]
     pub(crate) fn begin_send(&mut self, key: StreamKey) -> Option<Sending> {
         let entry = entry_mut(&mut self.entries, key)?;
@@ -339,7 +341,7 @@ impl StreamTable {
         Some(Sending { stream, is_first: !std::mem::replace(&mut entry.begun, true) })
     }
 
-    /// The writer has sent a message of so many bytes.
+    /// Counts a sent message of `bytes` bytes.
     #[inline]
     pub(crate) fn sent(&self, key: StreamKey, bytes: usize) {
         if let Some(counters) = self.entry(key).and_then(|entry| entry.counters.as_ref()) {
@@ -347,7 +349,7 @@ impl StreamTable {
         }
     }
 
-    /// Why the writer can no more, if so.
+    /// Returns why the writer cannot send any more; `None` if it can.
     pub(crate) fn failure(&self, key: StreamKey) -> Option<Status> {
         match self.entry(key) {
             Some(entry) => entry.over.as_ref().map(Over::status),
@@ -355,14 +357,14 @@ impl StreamTable {
         }
     }
 
-    /// Has the writer woken by [`writable`](Self::writable) or when the stream is over.
+    /// Stores the writer's waker, for [`writable`](Self::writable) and the end of the stream.
     pub(crate) fn wait_writable(&mut self, key: StreamKey, waker: &mut LatestWaker<'_>) {
         if let Some(entry) = entry_mut(&mut self.entries, key) {
             self.errands.renew(&mut entry.writing, waker);
         }
     }
 
-    /// The writer is done. `true` the first time, and while the stream is open.
+    /// Finishes the writer. Returns true the first time, if the stream is open.
     pub(crate) fn finish_writer(&mut self, key: StreamKey) -> bool {
         entry_mut(&mut self.entries, key).is_some_and(|entry| {
             let first = !std::mem::replace(&mut entry.finished, true);
@@ -370,7 +372,7 @@ impl StreamTable {
         })
     }
 
-    /// What the stream's writer has done since this was asked last.
+    /// Returns the use of the stream's writer since the last call.
     pub(crate) fn check_writer(&mut self, stream: StreamId) -> WriterUse {
         let Some(entry) = live(&mut self.entries, &self.by_slot, stream) else {
             return WriterUse::Finished;
@@ -398,7 +400,7 @@ impl StreamTable {
         }
     }
 
-    /// The writer is gone. `true` if it left an open stream unfinished.
+    /// Drops the writer. Returns true if it left an open stream unfinished.
     pub(crate) fn drop_writer(&mut self, key: StreamKey) -> bool {
         let Some(entry) = entry_mut(&mut self.entries, key) else {
             return false;
@@ -435,7 +437,7 @@ fn entry_mut(entries: &mut [StreamEntry], key: StreamKey) -> Option<&mut StreamE
     entries.get_mut(key.index as usize).filter(|entry| entry.generation == key.generation)
 }
 
-/// The stream's entry, while the machine knows it.
+/// Returns the stream's entry, while the machine knows the stream.
 #[inline]
 fn live<'a>(
     entries: &'a mut [StreamEntry],

@@ -1,18 +1,18 @@
-//! How long to wait before a retry.
+//! The delay before a retry.
 
 use std::time::Duration;
 
 use crate::limits;
 
-/// Waits of which the longest possible one doubles; each is any part of that ("full jitter"), so
-/// that the clients of a host that failed do not come back together.
+/// Delays with a doubling upper bound. Each is a random part of its bound ("full jitter"), so that
+/// the clients of a failed host do not retry in step.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RetryBackoff {
     retries: u32,
 }
 
 impl RetryBackoff {
-    /// The wait before the next retry.
+    /// Returns the delay before the next retry.
     pub(crate) fn next(&mut self, random: &mut fastrand::Rng) -> Duration {
         let doubled = 2_u32.saturating_pow(self.retries);
         self.retries = self.retries.saturating_add(1);
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_are_any_part_of_a_doubling_bound() {
+    fn delays_are_random_below_a_doubling_bound() {
         let mut random = fastrand::Rng::with_seed(1);
         let mut longest = [Duration::ZERO; 8];
         for _ in 0..500 {

@@ -1,4 +1,4 @@
-//! A limit of concurrent calls that finds itself.
+//! An adaptive limit of concurrent calls.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,33 +6,32 @@ use std::time::Duration;
 use crate::call::status::Code;
 use crate::limits;
 
-/// The number of calls that a method may run at once, from what it was seen to do: as many as keep
-/// it at its best rate without letting its latency exceed about half as much again as the least one.
+/// The number of calls that a method may run at once, derived from measurements: the number that
+/// keeps its rate at the maximum without raising its latency by more than about half.
 ///
-/// The limit is `rate_max × latency_min`, and half of that more, taken anew after each window of
-/// calls. So it grows while that makes the method faster, and stops where calls only wait for each
-/// other. What it knows fades: the best rate is that of the last windows; the least latency is
-/// believed for a while, then measured anew by letting fewer calls run, and fewer again as long as
-/// that makes them faster. And where few calls run and take long all the same, it is not the number
-/// of them that makes them slow, so that latency is the least from then on. (This is how BBR finds
-/// what a path can carry.)
+/// After each window of calls the limit is set to `rate_max × latency_min × 1.5`. So it grows while
+/// that makes the method faster, and stops where calls only wait for each other. Measurements
+/// expire. The maximum rate is that of the last windows. The minimum latency is valid for a while;
+/// then it is measured again with fewer calls running, and with fewer still as long as that makes
+/// them faster. If few calls run and still take long, concurrency is not the cause, and the higher
+/// latency becomes the minimum. (BBR estimates the capacity of a network path in the same way.)
 ///
-/// It learns from calls that succeed. Others take their part of the work, but say nothing of how long
-/// that should take: those that fail are often over at once.
+/// It measures the latency of successful calls only. Other calls count as work, but often end at
+/// once, so their latency says nothing.
 #[derive(Clone, Debug)]
 pub(crate) struct AdaptiveLimit {
     limit: u32,
-    /// Seconds; `None` before anything was seen.
+    /// The minimum latency in seconds; `None` before the first measurement.
     latency_min: Option<f64>,
-    /// When that was last seen.
+    /// When the minimum latency was last measured.
     seen_at: Option<Duration>,
-    /// Calls per second in the last windows with more calls than could run.
+    /// Calls per second in the last windows in which calls had to wait.
     rates: VecDeque<f64>,
-    /// The latency before fewer calls were let run, to see whether there is a lower one.
+    /// The latency before a probe lowered the limit, while the probe runs.
     probing: Option<f64>,
-    /// Since when the limit is as low as it is; calls that began before saw another one.
+    /// When the limit was last lowered; calls that began before ran under another limit.
     lowered_at: Duration,
-    /// More calls run than the limit allows, since it was lowered.
+    /// Whether more calls run than the limit allows, because it was lowered.
     settling: bool,
     window: Window,
 }
@@ -40,38 +39,38 @@ pub(crate) struct AdaptiveLimit {
 #[derive(Clone, Debug, Default)]
 struct Window {
     began: Duration,
-    /// Calls that have succeeded, and the time that they took.
+    /// Successful calls and the sum of their latencies.
     successes: u32,
     success_sum: Duration,
-    /// Those of them that have seen nothing but this limit, and theirs.
+    /// Successful calls that ran only under the current limit, and the sum of their latencies.
     measured: u32,
     measured_sum: Duration,
-    /// The time that all took whose handler has answered.
+    /// The sum of the latencies of all answered calls, successful or not.
     work_sum: Duration,
     is_pressed: bool,
 }
 
-/// How a call has ended.
+/// The measurements at the end of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
     pub(crate) answer: Answer,
-    /// Without its time in a queue.
+    /// The latency of the handler, without the time in a queue.
     pub(crate) latency: Duration,
     pub(crate) now: Duration,
-    /// Calls that still run.
+    /// Calls that are still running.
     pub(crate) running: u32,
-    /// More calls wanted to run than may.
+    /// Whether more calls wait than may run.
     pub(crate) is_pressed: bool,
 }
 
-/// What the end of a call says of the work that it was.
+/// How a call's end counts as work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Answer {
-    /// It was done.
+    /// The work was done.
     Success,
-    /// It was done as far as the caller made that possible.
+    /// The work was done as far as the caller's request allowed.
     Failure,
-    /// It was given up, or the server could not do it.
+    /// The call was cancelled, or the server failed to execute it.
     None,
 }
 
@@ -105,17 +104,17 @@ impl AdaptiveLimit {
         }
     }
 
-    /// Calls that may run at once.
+    /// Returns the number of calls that may run at once.
     pub(crate) fn limit(&self) -> u32 {
         self.limit
     }
 
-    /// What a call takes that has nobody to wait for.
+    /// Returns the latency of a call that waits for no other.
     pub(crate) fn latency_min(&self) -> Duration {
         Duration::from_secs_f64(self.latency_min.unwrap_or(0.0))
     }
 
-    /// A call has ended. Whether a window of measuring has ended with it.
+    /// Notes the end of a call; returns whether a measuring window has ended with it.
     pub(crate) fn ended(&mut self, ended: Ended) -> bool {
         let Ended { answer, latency, now, running, is_pressed } = ended;
         if self.settling {
@@ -144,7 +143,7 @@ impl AdaptiveLimit {
         let is_full = window.measured >= limits::ADAPTIVE_CALLS_MAX;
         let is_enough = window.measured >= limits::ADAPTIVE_CALLS_MIN.min(self.limit).max(1);
         let is_over = length >= limits::ADAPTIVE_WINDOW && is_enough;
-        // What came long ago says nothing of now, unless it is all there was.
+        // An old window says nothing about now, unless it had all the load.
         let is_stale = length >= limits::ADAPTIVE_WINDOW_MAX && !window.is_pressed;
         if !is_full && !is_over && !is_stale {
             return false;
@@ -159,7 +158,7 @@ impl AdaptiveLimit {
 
     fn learn(&mut self, window: &Window, length: Duration, now: Duration) {
         let latency = window.measured_sum.as_secs_f64() / f64::from(window.measured);
-        // Those that fail have to run beside those that succeed.
+        // Failing calls run beside successful ones and need room as well.
         let work = window.work_sum.as_secs_f64() / window.success_sum.as_secs_f64().max(1e-9);
         let rate = f64::from(window.successes) / length.as_secs_f64();
         let rate = rate * work.clamp(1.0, limits::ADAPTIVE_WORK_MAX);
@@ -170,7 +169,7 @@ impl AdaptiveLimit {
         let is_old = |seen: Duration| now.saturating_sub(seen) > limits::ADAPTIVE_REMEASURE;
         let is_forgotten = self.seen_at.is_none_or(is_old);
         if !window.is_pressed {
-            // Nobody waits, so this is the least latency, and the limit is not too low.
+            // No call waits, so this is the minimum latency, and the limit is not too low.
             if latency <= known || is_forgotten {
                 self.see(latency, now);
             }
@@ -206,7 +205,7 @@ impl AdaptiveLimit {
         self.rates.push_back(rate);
     }
 
-    /// Lets fewer calls run, to see what they take then.
+    /// Lowers the limit to measure the latency with fewer calls.
     fn probe(&mut self, latency: f64, now: Duration) {
         self.probing = Some(latency);
         self.set(bounded(self.enough().min(self.limit.into()) / 2.0), now);
@@ -236,7 +235,7 @@ impl AdaptiveLimit {
         self.rates.iter().copied().fold(0.0, f64::max)
     }
 
-    /// Calls that have to run for the best rate.
+    /// Returns the number of concurrent calls that the maximum rate needs.
     fn enough(&self) -> f64 {
         (self.rate_max() * self.latency_min.unwrap_or(0.0)).max(limits::ADAPTIVE_MIN.into())
     }
@@ -261,21 +260,21 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// A method under more load than it can bear, and the clock.
+    /// An overloaded method and its clock.
     struct Overloaded {
         limit: AdaptiveLimit,
         now: Duration,
-        /// Of the calls that run: when each will have ended, and when it began.
+        /// The running calls: when each ends and when it began.
         running: BinaryHeap<Reverse<(Duration, Duration)>>,
-        /// What the handlers wait for: when each of it is free.
-        places: BinaryHeap<Reverse<Duration>>,
+        /// When each server of the shared resource becomes free.
+        servers: BinaryHeap<Reverse<Duration>>,
         random: fastrand::Rng,
     }
 
-    /// What a while has shown.
+    /// The results of a simulated period.
     #[derive(Debug)]
     struct Seen {
-        /// How much of what could be done was done.
+        /// The share of the possible work that was done.
         share: f64,
         latency_mean: Duration,
     }
@@ -287,7 +286,7 @@ mod tests {
                 limit: AdaptiveLimit::new(now),
                 now,
                 running: BinaryHeap::new(),
-                places: BinaryHeap::new(),
+                servers: BinaryHeap::new(),
                 random: fastrand::Rng::with_seed(3),
             }
         }
@@ -297,18 +296,19 @@ mod tests {
             self.limit.ended(Ended { answer, latency, now, running, is_pressed: true });
         }
 
-        /// As many calls as may run share a resource with so many places, each for about `service`.
-        fn run(&mut self, seconds: u64, service: Duration, places: usize) -> Seen {
-            if self.places.len() != places {
-                self.places = std::iter::repeat_n(Reverse(self.now), places).collect();
+        /// Runs as many calls as the limit allows on a resource with `servers` servers, each call
+        /// for about `service`.
+        fn run(&mut self, seconds: u64, service: Duration, servers: usize) -> Seen {
+            if self.servers.len() != servers {
+                self.servers = std::iter::repeat_n(Reverse(self.now), servers).collect();
             }
             let (began, mut done, mut sum) = (self.now, 0_u32, Duration::ZERO);
             while self.now < began + Duration::from_secs(seconds) {
                 while self.running.len() < self.limit.limit() as usize {
-                    let Reverse(free) = self.places.pop().expect("there are places");
+                    let Reverse(free) = self.servers.pop().expect("there are servers");
                     let took = service.mul_f64(0.9 + 0.2 * self.random.f64());
                     let end = free.max(self.now) + took;
-                    self.places.push(Reverse(end));
+                    self.servers.push(Reverse(end));
                     self.running.push(Reverse((end, self.now)));
                 }
                 let Reverse((end, call_began)) = self.running.pop().expect("some run");
@@ -316,37 +316,40 @@ mod tests {
                 self.ended(Answer::Success, self.now - call_began);
                 (done, sum) = (done + 1, sum + (self.now - call_began));
             }
-            let could = (self.now - began).as_secs_f64() / service.as_secs_f64() * places as f64;
+            let could = (self.now - began).as_secs_f64() / service.as_secs_f64() * servers as f64;
             Seen { share: f64::from(done) / could, latency_mean: sum / done }
         }
     }
 
     #[test]
-    fn it_finds_what_a_resource_can_do_at_once() {
+    fn limit_finds_the_capacity_of_a_resource() {
         let cases = [(2, 20), (10, 50), (20, 64), (50, 100), (200, 8), (500, 4), (1_000, 8)];
-        for (ms, places) in cases {
+        for (ms, servers) in cases {
             let mut method = Overloaded::new();
-            method.run(30, ms * MS, places);
-            let seen = method.run(30, ms * MS, places);
-            assert!(seen.share > 0.93, "{ms} ms, {places} places: {seen:?}");
-            assert!(seen.latency_mean < (2 * ms).max(6) * MS, "{ms} ms, {places} places: {seen:?}");
+            method.run(30, ms * MS, servers);
+            let seen = method.run(30, ms * MS, servers);
+            assert!(seen.share > 0.93, "{ms} ms, {servers} servers: {seen:?}");
+            assert!(
+                seen.latency_mean < (2 * ms).max(6) * MS,
+                "{ms} ms, {servers} servers: {seen:?}"
+            );
         }
     }
 
     #[test]
-    fn it_follows_what_becomes_slower_smaller_or_faster() {
+    fn limit_follows_changes_of_speed_and_capacity() {
         let mut method = Overloaded::new();
-        for (ms, places) in [(10, 50), (100, 50), (10, 50), (80, 5), (80, 50), (20, 64)] {
-            method.run(30, ms * MS, places);
-            let seen = method.run(30, ms * MS, places);
-            assert!(seen.share > 0.9, "{ms} ms, {places} places: {seen:?}");
-            assert!(seen.latency_mean < 2 * ms * MS, "{ms} ms, {places} places: {seen:?}");
+        for (ms, servers) in [(10, 50), (100, 50), (10, 50), (80, 5), (80, 50), (20, 64)] {
+            method.run(30, ms * MS, servers);
+            let seen = method.run(30, ms * MS, servers);
+            assert!(seen.share > 0.9, "{ms} ms, {servers} servers: {seen:?}");
+            assert!(seen.latency_mean < 2 * ms * MS, "{ms} ms, {servers} servers: {seen:?}");
         }
     }
 
     #[test]
-    fn handlers_that_compute_are_held_to_a_latency_that_nobody_minds() {
-        // One at a time, whatever the limit; what is beyond waits in the core.
+    fn computing_handlers_are_limited_to_a_few_milliseconds_of_waiting() {
+        // One call runs at a time, whatever the limit; the others wait in the core.
         for service in [MS / 10, MS] {
             let mut method = Overloaded::new();
             for _ in 0..20_000 {
@@ -359,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_do_not_succeed_teach_no_latency() {
+    fn failed_calls_do_not_change_the_latency() {
         for answer in [Answer::Failure, Answer::None] {
             let mut method = Overloaded::new();
             method.run(30, 20 * MS, 64);
@@ -376,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_that_are_as_much_work_count_as_such() {
+    fn failures_count_as_work() {
         let mut method = Overloaded::new();
         for _ in 0..5_000 {
             let running = method.limit.limit();
@@ -392,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_nobody_reaches_is_not_lowered() {
+    fn limit_that_is_not_reached_is_not_lowered() {
         let mut limit = AdaptiveLimit::new(Duration::ZERO);
         for second in 1..500 {
             let now = Duration::from_secs(second);
@@ -404,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn it_never_leaves_its_bounds() {
+    fn limit_stays_within_its_bounds() {
         let mut random = fastrand::Rng::with_seed(4);
         let mut now = Duration::ZERO;
         let mut limit = AdaptiveLimit::new(now);

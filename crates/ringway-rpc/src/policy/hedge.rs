@@ -1,14 +1,14 @@
-//! When to send a second attempt although the first may still answer.
+//! The delay before a hedge.
 
 use std::time::Duration;
 
 use crate::limits;
 
-/// The running 95th percentile of a method's latency: a call that has taken longer is worth a
-/// second attempt. Counts in a logarithmic histogram that fades by halves.
+/// The running 95th percentile of a method's latency: a call that takes longer is worth a second
+/// attempt. It counts in a logarithmic histogram, whose counts are halved from time to time.
 #[derive(Clone, Debug)]
 pub(crate) struct HedgeDelay {
-    /// Four buckets for each doubling of microseconds.
+    /// Four buckets per doubling of microseconds.
     buckets: Box<[u32; BUCKETS]>,
     seen: u32,
 }
@@ -25,7 +25,7 @@ impl HedgeDelay {
         self.seen += 1;
     }
 
-    /// How long to wait for the first attempt; `None` until enough calls have been seen.
+    /// Returns how long to wait for the first attempt; `None` before enough calls were seen.
     pub(crate) fn delay(&self) -> Option<Duration> {
         if self.seen < limits::HEDGE_CALLS_MIN {
             return None;
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_calls_tell_nothing() {
+    fn there_is_no_delay_before_enough_calls() {
         let mut delay = HedgeDelay::default();
         for _ in 1..limits::HEDGE_CALLS_MIN {
             delay.observe(Duration::from_millis(1));
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_95th_percentile_within_a_bucket() {
+    fn delay_is_the_95th_percentile_within_a_bucket() {
         let mut random = fastrand::Rng::with_seed(9);
         let mut delay = HedgeDelay::default();
         for _ in 0..20_000 {
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn it_follows_a_change() {
+    fn delay_follows_a_change() {
         let mut delay = HedgeDelay::default();
         (0..5_000).for_each(|_| delay.observe(Duration::from_millis(100)));
         (0..50_000).for_each(|_| delay.observe(Duration::from_millis(1)));
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn extremes_have_a_bucket() {
+    fn extreme_latencies_have_a_bucket() {
         let mut delay = HedgeDelay::default();
         for latency in [Duration::ZERO, Duration::from_micros(1), Duration::MAX] {
             delay.observe(latency);

@@ -1,5 +1,5 @@
-//! What is decided about calls, as pure logic: which host, when again, how many at once. No I/O and no
-//! clock: times are since any origin.
+//! Policies of calls as pure logic: choosing hosts, retries, hedges, concurrency. They do no I/O
+//! and read no clock; all times count from one arbitrary origin.
 
 mod backoff;
 pub(crate) mod balance;

@@ -1,21 +1,21 @@
-//! Taking a failing host out of use for a while.
+//! Outlier ejection: taking a failing host out of use for a while.
 
 use std::time::Duration;
 
 use crate::limits;
 
-/// What one call, or one attempt to connect, says about its host.
+/// The evidence of one call, or of one attempt to connect, about its host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Evidence {
-    /// The host answered. Errors that are the caller's own fault are answers too.
+    /// The host answered. Errors that are the caller's fault are answers too.
     Good,
-    /// The host answered that it cannot.
+    /// The host answered that it cannot serve.
     Bad,
     /// There was no answer: connecting failed or timed out, or the connection broke.
     Silent,
 }
 
-/// How a host has behaved, and whether it is in use.
+/// The record of a host's failures, and whether it is in use.
 ///
 /// ```text
 /// serving ──(too many failures)──► ejected ──(time is up)──► on trial ──(good)──► serving
@@ -23,17 +23,17 @@ pub(crate) enum Evidence {
 ///                                     └──────────(bad)───────────┘  for twice as long
 /// ```
 ///
-/// A trial is one call. One that takes long says nothing, and is followed by another; a stream that
-/// has lasted for so long is as good as an answer. A few in a row that callers did not wait for any
-/// longer are as bad as a failure.
+/// A trial is one call. A trial that takes long proves nothing and allows another one; a stream
+/// that lasts that long counts as an answer. Several calls in a row that callers stopped waiting
+/// for count as a failure.
 #[derive(Clone, Debug)]
 pub(crate) struct HostHealth {
     state: EjectionState,
-    /// Shares of failures, over a short and a long past.
+    /// The shares of failures over a short and a long past.
     short: FailureRate,
     long: FailureRate,
     silent_in_a_row: u32,
-    /// Ejections since the host last kept its place for a while.
+    /// Ejections since the host last stayed in use for a while.
     ejections: u32,
 }
 
@@ -45,13 +45,13 @@ enum EjectionState {
     Ejected {
         until: Duration,
     },
-    /// Its time is up.
+    /// The time of the ejection is over.
     OnTrial {
-        /// When the first call began that may decide.
+        /// When the first call began that counts for the trial.
         since: Option<Duration>,
-        /// The one under way.
+        /// The trial under way.
         trial: Option<Trial>,
-        /// Calls that were given up since, without an answer.
+        /// Calls since then that were cancelled without an answer.
         unanswered: u32,
     },
 }
@@ -73,7 +73,7 @@ impl HostHealth {
         }
     }
 
-    /// Whether a call may go there now.
+    /// Whether a call may use the host now.
     pub(crate) fn is_available(&mut self, now: Duration) -> bool {
         match self.state {
             EjectionState::Ejected { until } if now >= until => {
@@ -92,12 +92,12 @@ impl HostHealth {
         }
     }
 
-    /// Out of use, on trial included: what the ceiling of ejections counts.
+    /// Whether the host is out of use, including on trial; the limit of ejections counts these.
     pub(crate) fn is_ejected(&self) -> bool {
         !matches!(self.state, EjectionState::Serving { .. })
     }
 
-    /// A call goes there.
+    /// Notes that a call uses the host.
     pub(crate) fn called(&mut self, now: Duration, is_stream: bool) {
         if let EjectionState::OnTrial { since, trial, .. } = &mut self.state {
             since.get_or_insert(now);
@@ -105,19 +105,20 @@ impl HostHealth {
         }
     }
 
-    /// A call of that moment ended without telling anything, such as cancelled by its caller.
+    /// Notes that a call begun at `begun` ended without evidence, for example cancelled by its
+    /// caller.
     pub(crate) fn told_nothing(&mut self, begun: Duration) {
         if let EjectionState::OnTrial { trial, .. } = &mut self.state {
             trial.take_if(|trial| begun >= trial.began);
         }
     }
 
-    /// Whether its calls decide whether it is in use again.
+    /// Whether calls decide whether the host is used again.
     pub(crate) fn is_on_trial(&self) -> bool {
         matches!(self.state, EjectionState::OnTrial { .. })
     }
 
-    /// A call of that moment was given up after a time in which others answer.
+    /// Notes that a call begun at `begun` was cancelled after a time in which other hosts answer.
     pub(crate) fn left_unanswered(&mut self, begun: Duration, now: Duration) {
         self.told_nothing(begun);
         if let EjectionState::OnTrial { since: Some(since), unanswered, .. } = &mut self.state
@@ -130,8 +131,8 @@ impl HostHealth {
         }
     }
 
-    /// Takes in what a call of the moment `begun` has shown, or an attempt to connect. True when the
-    /// host ought to be ejected: see [`may_eject`], then [`eject`](Self::eject).
+    /// Records the evidence of a call begun at `begun`, or of an attempt to connect (`None`).
+    /// Returns true if the host should be ejected: see [`may_eject`], then [`eject`](Self::eject).
     #[must_use]
     pub(crate) fn learn(
         &mut self,
@@ -168,7 +169,7 @@ impl HostHealth {
             || self.long.exceeds(limits::FAILURES_LONG_SHARE)
     }
 
-    /// Takes it out of use, each time for twice as long.
+    /// Ejects the host, each time for twice as long.
     pub(crate) fn eject(&mut self, now: Duration) {
         let doubled = 2_u32.saturating_pow(self.ejections);
         let time = limits::EJECTION_FIRST.saturating_mul(doubled).min(limits::EJECTION_MAX);
@@ -182,19 +183,18 @@ impl HostHealth {
     }
 }
 
-/// Whether one more host may be taken out of use: 30 of 100 may be, and one where there are two or
-/// three.
+/// Whether one more host may be ejected: at most 30 percent, or one of two or three hosts.
 pub(crate) fn may_eject(ejected: usize, hosts: usize) -> bool {
     let ceiling = (hosts * limits::EJECTED_PERCENT_MAX / 100).max(usize::from(hosts >= 2));
     ejected < ceiling
 }
 
-/// An exponentially weighted share of failures among calls.
+/// An exponentially weighted share of failures.
 #[derive(Clone, Debug)]
 struct FailureRate {
-    /// Calls that make up about the whole memory.
+    /// The approximate number of calls that the average remembers.
     window: u32,
-    /// Calls seen, up to `window`: before that it is too early to tell.
+    /// Calls seen, at most `window`; before that the share is not reliable.
     seen: u32,
     share: f64,
 }
@@ -226,26 +226,26 @@ mod tests {
     }
 
     #[test]
-    fn silence_in_a_row_is_enough() {
+    fn several_silent_calls_in_a_row_eject() {
         let mut health = HostHealth::new(SECOND);
         let few = limits::SILENT_IN_A_ROW - 1;
         assert!(!learn(&mut health, Evidence::Silent, few, SECOND));
-        assert!(!learn(&mut health, Evidence::Good, 1, SECOND), "the row is broken");
+        assert!(!learn(&mut health, Evidence::Good, 1, SECOND), "an answer ends the row");
         assert!(!learn(&mut health, Evidence::Silent, few, SECOND));
         assert!(learn(&mut health, Evidence::Silent, 1, SECOND));
     }
 
     #[test]
-    fn a_share_of_failures_is_enough_once_enough_calls_were_seen() {
+    fn share_of_failures_ejects_after_enough_calls() {
         let mut health = HostHealth::new(SECOND);
         let before = limits::FAILURES_SHORT - 1;
-        assert!(!learn(&mut health, Evidence::Bad, before, SECOND), "too early to tell");
+        assert!(!learn(&mut health, Evidence::Bad, before, SECOND), "too few calls");
         assert!(learn(&mut health, Evidence::Bad, 1, SECOND));
 
         let mut health = HostHealth::new(SECOND);
         let mut wants = false;
         for _ in 0..limits::FAILURES_LONG {
-            // A third fails: no burst, but too much in the long run.
+            // A third of the calls fails: no burst, but too many in the long run.
             wants |= learn(&mut health, Evidence::Good, 2, SECOND);
             wants |= learn(&mut health, Evidence::Bad, 1, SECOND);
         }
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_failures_are_ordinary() {
+    fn a_few_failures_do_not_eject() {
         let mut health = HostHealth::new(SECOND);
         for _ in 0..1_000 {
             assert!(!learn(&mut health, Evidence::Good, 12, SECOND));
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_of_one_call_decides_and_times_double() {
+    fn trial_of_one_call_decides_and_ejections_double() {
         let mut health = HostHealth::new(Duration::ZERO);
         let mut now = SECOND;
         let mut time = limits::EJECTION_FIRST;
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn trials_that_are_given_up_without_an_answer_fail_in_the_end() {
+    fn several_cancelled_trials_count_as_a_failure() {
         let mut health = HostHealth::new(Duration::ZERO);
         health.left_unanswered(Duration::ZERO, SECOND);
         health.eject(SECOND);
@@ -296,7 +296,7 @@ mod tests {
         for _ in 0..limits::SILENT_IN_A_ROW {
             assert!(health.is_available(now));
             health.called(now, false);
-            health.left_unanswered(SECOND, now); // from before
+            health.left_unanswered(SECOND, now); // begun before the trial
             assert!(!health.is_available(now), "one at a time");
             now += Duration::from_millis(1);
             health.left_unanswered(now - Duration::from_millis(1), now);
@@ -306,11 +306,11 @@ mod tests {
         assert!(health.is_available(now));
         health.called(now, false);
         health.left_unanswered(now, now);
-        assert!(health.is_available(now), "they are counted anew");
+        assert!(health.is_available(now), "the count starts again");
     }
 
     #[test]
-    fn calls_from_before_an_ejection_decide_nothing_about_a_trial() {
+    fn calls_begun_before_an_ejection_do_not_decide_a_trial() {
         let (before, mut now) = (SECOND, SECOND + limits::EJECTION_FIRST);
         let mut health = HostHealth::new(Duration::ZERO);
         health.eject(before);
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_that_takes_long_keeps_nobody_from_the_host() {
+    fn long_trial_allows_another_call() {
         let long = limits::TRIAL_MAX;
         let on_trial = |is_stream| {
             let mut health = HostHealth::new(Duration::ZERO);
@@ -352,7 +352,7 @@ mod tests {
         call.called(SECOND + long, false);
         assert!(!call.is_available(SECOND + long), "another trial");
         assert!(!call.learn(Evidence::Good, Some(SECOND), SECOND + 2 * long));
-        assert!(!call.is_ejected(), "the first has told something after all");
+        assert!(!call.is_ejected(), "the first trial has succeeded after all");
 
         let mut stream = on_trial(true);
         assert!(!stream.is_ejected(), "a stream that lasts is an answer");
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_keeps_its_place_is_forgiven() {
+    fn ejections_are_forgotten_after_a_while_in_use() {
         let mut health = HostHealth::new(Duration::ZERO);
         for _ in 0..5 {
             health.eject(Duration::ZERO);
@@ -373,9 +373,9 @@ mod tests {
     }
 
     #[test]
-    fn most_hosts_stay() {
+    fn most_hosts_are_never_ejected() {
         assert!(!may_eject(0, 0));
-        assert!(!may_eject(0, 1), "the only one is better than none");
+        assert!(!may_eject(0, 1), "the only host stays");
         assert!(may_eject(0, 2) && !may_eject(1, 2));
         assert!(may_eject(0, 3) && !may_eject(1, 3));
         assert!(may_eject(2, 10) && !may_eject(3, 10));

@@ -1,26 +1,26 @@
-//! How long those who wait in a line will have to wait.
+//! Estimates of waiting times in a queue.
 
 use std::time::Duration;
 
 use crate::limits;
 
-/// The time that each place of a line takes, from how many were served of late.
+/// The time per position of a queue, estimated from the recent rate of service.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pace {
-    /// The window of measuring, and who was served in it.
+    /// The start of the measuring window, and how many were served in it.
     began: Duration,
     served: u32,
-    /// What the window before has shown.
+    /// The time per position in the previous window.
     each: Duration,
 }
 
 impl Pace {
-    /// Somebody waits who is the first to do so: the time before was nobody's.
+    /// Starts a window, because the queue was empty until now.
     pub(crate) fn begin(&mut self, now: Duration) {
         (self.began, self.served) = (now, 0);
     }
 
-    /// One of those who waited was served.
+    /// Notes that one waiter was served.
     pub(crate) fn served(&mut self, now: Duration) {
         self.served = self.served.saturating_add(1);
         let length = now.saturating_sub(self.began);
@@ -30,24 +30,24 @@ impl Pace {
         }
     }
 
-    /// How long it takes until so many more are served.
-    pub(crate) fn wait_of(&self, places: usize, now: Duration) -> Duration {
+    /// Estimates the wait of a waiter behind `position` others.
+    pub(crate) fn wait_of(&self, position: usize, now: Duration) -> Duration {
         let length = now.saturating_sub(self.began);
         let each = match length >= limits::PACE_WINDOW {
-            // Nobody was served since a while ago.
+            // No waiter was served for a while.
             true => self.each.max(length / self.served.saturating_add(1)),
             false => self.each,
         };
-        each.saturating_mul(u32::try_from(places).unwrap_or(u32::MAX))
+        each.saturating_mul(u32::try_from(position).unwrap_or(u32::MAX))
     }
 
-    /// Whether so many are before whoever comes now and has `patience` that most of those who are
-    /// served in order would be served too late.
+    /// Whether a new waiter with `patience` behind `position` others should be rejected, because most
+    /// waiters served in order would be served too late.
     ///
-    /// It depends on who waits and not on how long anybody has waited, so that it ends as soon as the
-    /// line is short enough.
-    pub(crate) fn is_hopeless(&self, places: usize, patience: Duration, now: Duration) -> bool {
-        self.wait_of(places, now) > patience / limits::PATIENCE_PART
+    /// It depends on the length of the queue and not on how long anyone has waited, so it ends as
+    /// soon as the queue is short enough.
+    pub(crate) fn is_hopeless(&self, position: usize, patience: Duration, now: Duration) -> bool {
+        self.wait_of(position, now) > patience / limits::PATIENCE_PART
     }
 }
 
@@ -58,12 +58,12 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn a_line_is_as_long_as_its_places_take() {
+    fn wait_is_estimated_from_the_rate_of_service() {
         let mut pace = Pace::default();
         assert_eq!(pace.wait_of(1_000, MS), Duration::ZERO, "nothing is known");
         pace.begin(100 * MS);
         for number in 1..=300 {
-            // In bursts of ten.
+            // Served in bursts of ten.
             pace.served((100 + number / 10 * 10) * MS);
         }
         let wait = pace.wait_of(1_000, 400 * MS);
@@ -74,12 +74,12 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_stands_still_becomes_longer() {
+    fn wait_grows_while_no_waiter_is_served() {
         let mut pace = Pace::default();
         pace.begin(Duration::ZERO);
         let standing = limits::PACE_WINDOW * 10;
         assert_eq!(pace.wait_of(3, standing), standing * 3);
-        // The time in which nobody waits does not count.
+        // Time without waiters does not count.
         pace.begin(standing);
         assert_eq!(pace.wait_of(3, standing + MS), Duration::ZERO);
     }

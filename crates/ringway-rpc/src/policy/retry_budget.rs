@@ -1,22 +1,22 @@
-//! How many further attempts a target is worth.
+//! The budget of retries and hedges.
 
 use crate::limits;
 
-/// A bucket of tokens that serves the retries and hedges of one target. Every call puts in a
-/// tenth of a token and every further attempt takes a whole one, so that a target in trouble gets
-/// at most a tenth more load, not a multiple.
+/// A token bucket for the retries and hedges of one target. Every call adds a tenth of a token and
+/// every further attempt takes a whole one, so that a failing target gets at most a tenth more
+/// load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RetryBudget {
     tenths: u32,
 }
 
 impl RetryBudget {
-    /// A first attempt is made.
+    /// Adds a tenth of a token for a first attempt.
     pub(crate) fn earn(&mut self) {
         self.tenths = (self.tenths + 1).min(limits::RETRY_BUDGET * 10);
     }
 
-    /// Whether a further attempt may be made; it is paid for then.
+    /// Takes a token for a further attempt; returns false if there is none.
     #[must_use]
     pub(crate) fn spend(&mut self) -> bool {
         let affordable = self.tenths >= 10;
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_starts_full_and_ten_calls_pay_for_one_attempt() {
+    fn budget_starts_full_and_ten_calls_pay_for_one_attempt() {
         let mut budget = RetryBudget::default();
         let spent = (0..100).filter(|_| budget.spend()).count();
         assert_eq!(spent, limits::RETRY_BUDGET as usize);
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_grow_beyond_its_cap() {
+    fn budget_is_capped() {
         let mut budget = RetryBudget::default();
         (0..10_000).for_each(|_| budget.earn());
         assert_eq!((0..100).filter(|_| budget.spend()).count(), limits::RETRY_BUDGET as usize);

@@ -1,4 +1,4 @@
-//! Waiting for a future on a thread that may block.
+//! Running a future on a thread that may block.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Instant;
 
-/// Sleeps until `future` is done.
+/// Blocks the thread until `future` is ready.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     block_on_until(pin!(future), |_| None)
 }
 
-/// Sleeps until `future` is done, and polls it at the time at which it wants to be polled.
+/// Blocks the thread until `future` is ready; also polls it at the time that `wakes_at` returns.
 pub(crate) fn block_on_until<F: Future + Unpin>(
     mut future: F,
     wakes_at: impl Fn(&F) -> Option<Instant>,

@@ -1,4 +1,4 @@
-//! Waiting for calls on threads that may block.
+//! Blocking waits for calls.
 
 use std::time::Instant;
 
@@ -7,7 +7,8 @@ use ringway_net::blocking_refused;
 use super::block_on;
 use crate::call::status::Status;
 
-/// Blocks until `call` is over. It is polled when it is woken, and at the time that `wakes_at` names.
+/// Blocks until `call` is over. It is polled when it is woken, and at the time that `wakes_at`
+/// returns.
 ///
 /// # Errors
 /// Fails when the call does, and with FAILED_PRECONDITION on a thread that must not block.

@@ -1,9 +1,9 @@
-//! What other threads want done on a core that carries streams.
+//! Jobs of other threads for a core that carries streams.
 //!
-//! A handle that is used or dropped elsewhere must reach its core without fail: a cancellation that
-//! is lost because a mailbox was full would leave a call running. So each core that has carriers
-//! runs one task with a list of jobs. The list is bounded by the handles alive: each one places
-//! a job when it is first used elsewhere and one when it is dropped.
+//! A handle that is used or dropped on another thread must reach its core in every case: if a full
+//! mailbox lost a cancellation, the call would keep running. So each core with such connections
+//! runs one task with a list of jobs. The live handles bound the list: each posts one job when it
+//! is first used on another thread and one when it is dropped.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -13,10 +13,10 @@ use std::task::{Poll, Waker};
 
 use ringway_runtime::{contain, drop_each, yield_now};
 
-/// Runs on the core.
+/// A closure that runs on the core.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
-/// One core's list of jobs, shared with whoever places them.
+/// One core's list of jobs, shared with the threads that post them.
 pub(crate) struct Mailbox {
     core: u32,
     jobs: Mutex<Jobs>,
@@ -29,17 +29,17 @@ struct Jobs {
     closed: bool,
 }
 
-/// The mailboxes of all cores that live, by number.
+/// The mailboxes of all live cores, by number.
 static MAILBOXES: Mutex<BTreeMap<u32, Arc<Mailbox>>> = Mutex::new(BTreeMap::new());
 
-/// Numbers are not used again, so that a handle never reaches another core than its own.
+/// Numbers are not reused, so that a handle never reaches another core.
 static NEXT_CORE: AtomicU32 = AtomicU32::new(0);
 
 impl Mailbox {
-    /// Opens the mailbox of the calling core, with a task that serves it until the core ends.
+    /// Opens the mailbox of the calling core, and spawns a task that serves it until the core ends.
     ///
     /// # Panics
-    /// Outside of a runtime's thread.
+    /// Panics outside of a runtime's thread.
     pub(crate) fn open() -> Arc<Self> {
         let core = NEXT_CORE.fetch_add(1, Ordering::Relaxed);
         let mailbox = Arc::new(Self { core, jobs: Mutex::default() });
@@ -49,7 +49,7 @@ impl Mailbox {
         mailbox
     }
 
-    /// The number by which other threads find it.
+    /// Returns the number by which other threads find the mailbox.
     pub(crate) fn core(&self) -> u32 {
         self.core
     }
@@ -71,7 +71,7 @@ impl Mailbox {
     }
 }
 
-/// Has `job` run on a core. It is dropped, perhaps later, if that core has ended.
+/// Posts `job` to a core. If that core has ended, the job is dropped, perhaps later.
 pub(crate) fn post(core: u32, job: Job) {
     let mailbox = lock(&MAILBOXES).get(&core).cloned();
     if let Some(mailbox) = mailbox {
@@ -79,12 +79,12 @@ pub(crate) fn post(core: u32, job: Job) {
     }
 }
 
-/// Whether a core takes jobs: it has a mailbox, and has not ended.
+/// Whether a core takes jobs: it has a mailbox and has not ended.
 pub(crate) fn takes_jobs(core: u32) -> bool {
     lock(&MAILBOXES).contains_key(&core)
 }
 
-/// Runs at once, on the core itself, what others want done there: all that was placed before.
+/// Runs, on the core itself, all jobs that were posted before.
 pub(crate) fn run_waiting(core: u32) {
     let mailbox = lock(&MAILBOXES).get(&core).cloned();
     if let Some(mailbox) = mailbox {
@@ -95,12 +95,12 @@ pub(crate) fn run_waiting(core: u32) {
 
 fn run(list: Vec<Job>) {
     for job in list {
-        // Some drop what belongs to users. The mailbox goes on whatever comes of it.
+        // Jobs may drop values of users; a panic must not end the mailbox.
         contain("a job from another thread", job);
     }
 }
 
-/// Closes the mailbox when its task ends, with the core at the latest.
+/// Closes the mailbox when its task ends, at the latest with the core.
 struct OpenMailbox(Arc<Mailbox>);
 
 impl OpenMailbox {
@@ -115,7 +115,7 @@ impl OpenMailbox {
                 Poll::Ready(std::mem::take(&mut jobs.list))
             });
             run(list.await);
-            yield_now().await; // more may be placed all the time
+            yield_now().await; // jobs may be posted without end
         }
     }
 }
@@ -127,12 +127,13 @@ impl Drop for OpenMailbox {
         jobs.closed = true;
         let list = std::mem::take(&mut jobs.list);
         drop(jobs);
-        // Tells those who wait for a job that nobody will see to it.
+        // Dropping a job notifies its waiter that it will not run.
         drop_each("a job from another thread", list);
     }
 }
 
-/// No foreign code runs under these locks, so a poisoned one guards sound content.
+/// Locks a mutex. No foreign code runs under these locks, so after a panic their content is still
+/// valid.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -145,15 +146,15 @@ mod tests {
     use super::*;
 
     /// Panics when it is dropped.
-    struct Angry;
+    struct PanicsOnDrop;
 
-    impl Drop for Angry {
+    impl Drop for PanicsOnDrop {
         fn drop(&mut self) {
             panic!("dropped");
         }
     }
 
-    /// Is there again as soon as it has been carried out, until the other end is dropped.
+    /// Posts itself again whenever it runs, until the other end is dropped.
     fn keep_busy(core: u32, until: mpsc::Sender<()>) {
         if until.send(()).is_ok() {
             post(core, Box::new(move || keep_busy(core, until)));
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_that_never_end_leave_the_core_to_others_as_well() {
+    fn endless_jobs_leave_turns_to_other_tasks() {
         let runtime = ringway_runtime::Runtime::builder().threads(1).start().expect("a core");
         let core = &runtime.cores()[0];
         let mailbox =
@@ -180,18 +181,18 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_panics_is_the_only_one_to_suffer() {
+    fn panicking_job_affects_no_other_job() {
         let runtime = ringway_runtime::Runtime::builder().threads(1).start().expect("a core");
         let mailbox = runtime.cores()[0].spawn(async || Mailbox::open()).expect("it runs").wait();
         let mailbox = mailbox.expect("no panic");
         let (done, is_done) = mpsc::channel();
         for number in 0..3 {
-            let (done, angry) = (done.clone(), Angry);
+            let (done, panics) = (done.clone(), PanicsOnDrop);
             post(
                 mailbox.core(),
                 Box::new(move || {
                     done.send(number).expect("the test waits");
-                    drop(angry);
+                    drop(panics);
                 }),
             );
             let seen =

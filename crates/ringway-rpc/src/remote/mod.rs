@@ -1,5 +1,5 @@
-//! Between threads: from tokio's tasks, plain threads and other cores to the core that has what they
-//! ask for. Nothing here knows of calls.
+//! Crossing threads: from tokio's tasks, plain threads and other cores to the core that owns an
+//! object. Nothing here depends on calls.
 
 pub(crate) mod block_on;
 pub(crate) mod blocking;

@@ -1,8 +1,9 @@
 //! A bounded queue between a task of a core and a handle on another thread.
 //!
-//! One sender, one receiver, each on its own thread. The receiver takes all
-//! items under one lock. The sender ends the pipe with an `E`, which the receiver gets after the items, or at once if the
-//! sender aborts. The receiver closes it with a `C`, which the sender gets at once.
+//! It has one sender and one receiver, each on its own thread. The receiver takes all items under
+//! one lock. The sender ends the pipe with an `E`, which the receiver gets after the items, or at
+//! once if the sender aborts. The receiver closes the pipe with a `C`, which the sender gets at
+//! once.
 
 #[cfg(test)]
 mod tests;
@@ -16,17 +17,17 @@ use ringway_runtime::drop_each;
 use crate::limits;
 use crate::waiters::{self, LatestWaker};
 
-/// What a pipe carries; it holds a bounded sum of weights.
+/// An item of a pipe; the pipe bounds the sum of its items' bytes.
 pub(crate) trait Weigh {
     fn bytes(&self) -> usize;
 }
 
-/// Puts items in. Dropping it ends the pipe.
+/// The sending end. Dropping it ends the pipe.
 pub(crate) struct Sender<T, E, C> {
     shared: Arc<Mutex<PipeState<T, E, C>>>,
 }
 
-/// Takes items out. Dropping it closes the pipe.
+/// The receiving end. Dropping it closes the pipe.
 pub(crate) struct Receiver<T, E, C> {
     shared: Arc<Mutex<PipeState<T, E, C>>>,
 }
@@ -43,7 +44,7 @@ struct PipeState<T, E, C> {
     receiver: Option<Waker>,
 }
 
-/// Whose panics end where it was dropped.
+/// The description of items for logs of their panics.
 const ITEM: &str = "what was left in a pipe";
 
 /// Makes a pipe.
@@ -64,13 +65,13 @@ pub(crate) fn pipe<T, E, C>() -> (Sender<T, E, C>, Receiver<T, E, C>) {
 }
 
 impl<T: Weigh, E, C> Sender<T, E, C> {
-    /// Whether there is room for an item, be it a large one.
+    /// Polls for room for an item of any size.
     ///
-    /// The waker is kept in any case, so a task that goes on to wait for something else hears of
-    /// a close.
+    /// The waker is always stored, so that a task which then waits for something else is woken by a
+    /// close.
     ///
     /// # Errors
-    /// When the receiver has closed the pipe, with what it said, once.
+    /// Fails when the receiver has closed the pipe, with the receiver's value, once.
     pub(crate) fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), Option<C>>> {
         waiters::poll_with(cx.waker(), |waker| {
             let mut state = lock(&self.shared);
@@ -86,10 +87,10 @@ impl<T: Weigh, E, C> Sender<T, E, C> {
         })
     }
 
-    /// Puts an item in, whatever the room.
+    /// Adds an item, even without room.
     ///
     /// # Errors
-    /// As [`poll_room`](Self::poll_room); the item is dropped then.
+    /// Fails like [`poll_room`](Self::poll_room); the item is then dropped.
     pub(crate) fn push(&self, item: T) -> Result<(), Option<C>> {
         let mut state = lock(&self.shared);
         if state.closed {
@@ -126,10 +127,10 @@ impl<T, E, C> Drop for Sender<T, E, C> {
 }
 
 impl<T, E, C> Receiver<T, E, C> {
-    /// Takes all items, into a list that is empty.
+    /// Takes all items into `items`, which must be empty.
     ///
     /// # Errors
-    /// When there are none and the pipe has ended, with what the sender said, once.
+    /// Fails when there are no items and the pipe has ended, with the sender's value, once.
     pub(crate) fn poll_take(
         &self,
         cx: &mut Context<'_>,
@@ -142,7 +143,7 @@ impl<T, E, C> Receiver<T, E, C> {
         Poll::Ready(Ok(()))
     }
 
-    /// As [`poll_take`](Self::poll_take), but leaves the end where it is.
+    /// Polls like [`poll_take`](Self::poll_take), but does not take the end.
     pub(crate) fn poll_some(&self, cx: &mut Context<'_>, items: &mut VecDeque<T>) -> Poll<()> {
         debug_assert!(items.is_empty());
         waiters::poll_with(cx.waker(), |waker| {
@@ -160,7 +161,7 @@ impl<T, E, C> Receiver<T, E, C> {
         })
     }
 
-    /// Whether the sender has aborted, whatever was taken before, with what it said, once.
+    /// Polls for an abort of the sender; returns the sender's value, once.
     pub(crate) fn poll_aborted(&self, cx: &mut Context<'_>) -> Poll<Option<E>> {
         waiters::poll_with(cx.waker(), |waker| {
             let mut state = lock(&self.shared);
@@ -171,13 +172,13 @@ impl<T, E, C> Receiver<T, E, C> {
         })
     }
 
-    /// Closes the pipe, with a word for the sender, and takes the items there are: one that is put in is
-    /// among them, or its sender hears that it is not. Whoever waits for some still waits for the end.
+    /// Closes the pipe with a value for the sender, and takes the remaining items: a pushed item is
+    /// among them, or its push fails. A waiting receiver still waits for the end.
     pub(crate) fn take_last(&self, close: C) -> VecDeque<T> {
         shut(&self.shared, Some(close))
     }
 
-    /// Closes the pipe, with a word for the sender.
+    /// Closes the pipe with a value for the sender, and drops the remaining items.
     pub(crate) fn close(&self, close: C) {
         drop_each(ITEM, shut(&self.shared, Some(close)));
     }
@@ -189,7 +190,7 @@ impl<T, E, C> Drop for Receiver<T, E, C> {
     }
 }
 
-/// Closes the pipe, unless it is closed already. What was left in it, to be dropped or used.
+/// Closes the pipe, unless it is closed already. Returns the remaining items.
 fn shut<T, E, C>(shared: &Mutex<PipeState<T, E, C>>, close: Option<C>) -> VecDeque<T> {
     let mut state = lock(shared);
     if state.closed {
@@ -202,12 +203,13 @@ fn shut<T, E, C>(shared: &Mutex<PipeState<T, E, C>>, close: Option<C>) -> VecDeq
     items
 }
 
-/// No foreign code runs under the lock, so a poisoned one guards sound content.
+/// Locks the state. No foreign code runs under the lock, so after a panic its content is still
+/// valid.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The receiver waits.
+/// Stores the receiver's waker.
 fn wait<T, E, C, R>(
     mut state: MutexGuard<'_, PipeState<T, E, C>>,
     waker: &mut LatestWaker<'_>,
@@ -218,7 +220,7 @@ fn wait<T, E, C, R>(
     Poll::Pending
 }
 
-/// Wakes one side after the lock is free again.
+/// Wakes one side after releasing the lock.
 fn wake<S>(mut state: MutexGuard<'_, S>, waiter: impl FnOnce(&mut S) -> &mut Option<Waker>) {
     let waker = waiter(&mut state).take();
     drop(state);

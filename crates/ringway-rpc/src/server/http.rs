@@ -10,7 +10,7 @@ use ringway_net::{Connection, Result, View};
 use super::core::ServerCore;
 use super::direct::DirectCalls;
 use super::web;
-use crate::builtin::health::{Health, Serving};
+use crate::builtin::health::{Health, ServingStatus};
 
 /// Serves a connection that speaks HTTP/1.1.
 pub(super) async fn serve(core: Rc<ServerCore>, connection: Connection, first: View) -> Result {
@@ -48,7 +48,7 @@ fn metrics(core: &ServerCore) -> Response {
 
 /// Whether load balancers are to send anybody here.
 fn ready(core: &ServerCore, health: &Health) -> Response {
-    let is_serving = health.of("") == Some(Serving::Yes) && core.draining().is_none();
+    let is_serving = health.of("") == Some(ServingStatus::Serving) && core.draining().is_none();
     let mut response = text(if is_serving { "ready\n" } else { "not ready\n" });
     if !is_serving {
         *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;

@@ -85,7 +85,8 @@ impl JsonForms {
         let mut text = serde_json::Deserializer::from_slice(&json);
         let read = DynamicMessage::deserialize(message.clone(), &mut text);
         let read = read.and_then(|read| text.end().map(|()| read)).map_err(|error| {
-            let text = format!("the message is no {} in JSON: {error}", message.full_name());
+            let text =
+                format!("the message is not a valid {} in JSON: {error}", message.full_name());
             Status::invalid_argument(text)
         });
         Ok(read?.encode_to_vec().into())

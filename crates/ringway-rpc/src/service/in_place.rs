@@ -1,4 +1,4 @@
-//! Handlers that run where their request was read, and become tasks only when they wait.
+//! Handlers that run right where their request was decoded, and become tasks only if they wait.
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -10,12 +10,12 @@ use crate::call::status::Status;
 
 /// A method whose calls run on the core.
 ///
-/// The future of a call lives in a place on the heap, since it has to be pinned. A call that is
-/// done at once leaves the place to the next one; a call that waits takes it along. What starts a call
-/// puts its future into the place itself: it is the largest thing that is copied of a call.
+/// The future of a call is pinned in a heap slot. A call that is done at once leaves the slot to
+/// the next one; a call that waits takes the slot with it. `start` writes the future into the slot
+/// itself, because the future is the largest part of a call to copy.
 pub(super) struct InPlace<S, Fut> {
     start: S,
-    place: Cell<Option<Pin<Box<Option<Fut>>>>>,
+    slot: Cell<Option<Pin<Box<Option<Fut>>>>>,
 }
 
 impl<S, Fut> InPlace<S, Fut>
@@ -24,7 +24,7 @@ where
     Fut: Future<Output: Finish> + 'static,
 {
     pub(super) fn boxed(start: S) -> Box<dyn Handler> {
-        Box::new(Self { start, place: Cell::new(None) })
+        Box::new(Self { start, slot: Cell::new(None) })
     }
 }
 
@@ -34,17 +34,17 @@ where
     Fut: Future<Output: Finish> + 'static,
 {
     fn start(&self, begin: Begin<'_>, out: &mut Vec<u8>) -> Started {
-        let mut place = self.place.take().unwrap_or_else(|| Box::pin(None));
-        if let Err(status) = (self.start)(begin, place.as_mut()) {
-            self.place.set(Some(place));
+        let mut slot = self.slot.take().unwrap_or_else(|| Box::pin(None));
+        if let Err(status) = (self.start)(begin, slot.as_mut()) {
+            self.slot.set(Some(slot));
             return Started::Done(Err(status));
         }
-        match place.as_mut().poll(&mut Context::from_waker(Waker::noop()), out) {
+        match slot.as_mut().poll(&mut Context::from_waker(Waker::noop()), out) {
             Poll::Ready(outcome) => {
-                self.place.set(Some(place));
+                self.slot.set(Some(slot));
                 Started::Done(outcome)
             }
-            Poll::Pending => Started::Waiting(place),
+            Poll::Pending => Started::Waiting(slot),
         }
     }
 }
@@ -58,12 +58,12 @@ impl<Fut: Future<Output: Finish>> Waiting for Option<Fut> {
     }
 }
 
-/// What a handler's future comes to, in a form that can still be encoded.
+/// The result of a handler's future, which is still to be encoded.
 pub(super) trait Finish {
     fn finish(self, out: &mut Vec<u8>) -> Outcome;
 }
 
-/// The end of a method with one reply.
+/// The result of a method with one reply.
 pub(super) struct Replied<T> {
     pub(super) reply: Result<T, Status>,
     pub(super) codec: Codec<T>,
@@ -77,7 +77,7 @@ impl<T> Finish for Replied<T> {
     }
 }
 
-/// The end of a method that answers with a stream.
+/// The result of a method with a stream of replies.
 impl Finish for Result<(), Status> {
     fn finish(self, _: &mut Vec<u8>) -> Outcome {
         self.map(|()| Encoded::Nothing)
@@ -100,7 +100,7 @@ mod tests {
 
     static METHOD: Method = Method::new("test.Test/Unary", Kind::Unary);
 
-    /// What the request tells the handler to do.
+    /// Does what the request says.
     async fn handle(request: String, gate: Rc<Cell<bool>>) -> Result<String, Status> {
         match &*request {
             "fail" => Err(Status::not_found("nothing here")),
@@ -149,7 +149,11 @@ mod tests {
         assert_eq!((entry.codec_in, entry.codec_out), (2, 2));
         check(&*entry.handler, "\"a\"", Ok("\"A\""));
         check(&*entry.handler, "\"fail\"", Err("NOT_FOUND: nothing here"));
-        check(&*entry.handler, "a", Err("INVALID_ARGUMENT: the message is no String in JSON"));
+        check(
+            &*entry.handler,
+            "a",
+            Err("INVALID_ARGUMENT: the message is not a valid String in JSON"),
+        );
         check(&*entry.handler, "\"b\"", Ok("\"B\""));
         let nothing =
             Begin { context: sample(), message: None, stream: None, held: None, is_json: false };
@@ -160,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_waits_takes_its_place_along_and_holds_up_no_other() {
+    fn waiting_call_takes_its_slot_and_blocks_no_other() {
         let gate = Rc::default();
         let entry = register(&gate);
         let mut out = Vec::new();
@@ -179,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_leaves_the_method_as_it_was() {
+    fn method_works_after_a_panic() {
         let entry = register(&Rc::default());
         let run = || start(&*entry.handler, "\"panic\"", &mut Vec::new());
         assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
@@ -187,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_handed_on_as_they_are() {
+    fn bytes_are_passed_without_a_copy() {
         let mut methods = Methods::default();
         methods.unary(&METHOD, Codec::raw(), Codec::raw(), async |_, request| Ok(request));
         let entry = methods.into_entries().pop().expect("one was added");

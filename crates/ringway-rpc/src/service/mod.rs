@@ -1,4 +1,4 @@
-//! What generated code tells a server about a service: its methods and how each is carried out.
+//! The interface between generated code and the server: methods and their handlers.
 
 mod in_place;
 #[cfg(not(feature = "tokio"))]
@@ -32,31 +32,32 @@ use crate::stream::streaming::Streaming;
 
 pub use provider::{Instance, Provider};
 
-/// A service that a server can serve. The [`service`](crate::service) attribute writes it.
+/// A service that a server can serve. The [`service`](crate::service) attribute implements it.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a service as servers take it",
-    note = "give the server what `#[service]` has made for it: `…Server::new({Self})`, or `…Server::per_core(…)`"
+    message = "`{Self}` cannot be served as it is",
+    note = "pass the server type that `#[service]` generated: `…Server::new({Self})`, or `…Server::per_core(…)`"
 )]
 pub trait Service: Send + Sync + 'static {
-    /// What is known of the service.
+    /// Returns the description of the service.
     fn descriptor(&self) -> &'static ServiceDescriptor;
 
     /// Adds the methods to the table of the calling core.
     fn register(&self, methods: &mut Methods);
 }
 
-/// A service's name, methods and description.
+/// The name, methods and descriptors of a service.
 #[derive(Clone, Copy, Debug)]
 pub struct ServiceDescriptor {
-    /// `package.Service`.
+    /// The full name, `package.Service`.
     pub name: &'static str,
-    /// In the order of the trait.
+    /// The methods in the order of the trait.
     pub methods: &'static [Method],
-    /// A serialized `google.protobuf.FileDescriptorSet`, where the service came from a `.proto`.
+    /// A serialized `google.protobuf.FileDescriptorSet`, if the service was made from a `.proto`
+    /// file.
     pub file_descriptor_set: Option<&'static [u8]>,
 }
 
-/// The methods of one core, each with what carries it out.
+/// The methods of one core, each with its handler.
 #[derive(Default)]
 pub struct Methods {
     entries: Vec<Registered>,
@@ -65,56 +66,57 @@ pub struct Methods {
 /// A method of one core.
 pub(crate) struct Registered {
     pub(crate) method: &'static Method,
-    /// Of requests.
+    /// The number of the codec of requests.
     pub(crate) codec_in: u8,
-    /// Of replies.
+    /// The number of the codec of replies.
     pub(crate) codec_out: u8,
-    /// The well-known message that a request is, or nothing.
+    /// The well-known protobuf message of requests, or empty.
     pub(crate) message_in: &'static str,
-    /// The same of a reply.
+    /// The well-known protobuf message of replies, or empty.
     pub(crate) message_out: &'static str,
-    /// What a request is as JSON, where it can be read so.
+    /// The shape of a request in JSON, if it has a JSON form.
     pub(crate) json_in: Option<Shape>,
     /// Whether a reply can be written as JSON.
     pub(crate) json_out: bool,
     pub(crate) handler: Box<dyn Handler>,
 }
 
-/// Carries out a method.
+/// Executes a method.
 ///
-/// Whoever starts it, or polls what waits, does so inside of [`Context::enter`], and stands its
-/// panics: the call is over then, and the handler is as good as before.
+/// Callers start and poll inside of [`Context::enter`] and contain panics. A panic ends the call,
+/// and the handler stays usable.
 pub(crate) trait Handler {
-    /// Decodes the request and runs the method until it is done or has to wait. A message is
-    /// encoded into `out`, which is empty.
+    /// Decodes the request and runs the method until it is done or has to wait. The reply is
+    /// encoded into `out`, which is empty before.
     fn start(&self, begin: Begin<'_>, out: &mut Vec<u8>) -> Started;
 }
 
-/// A call that begins.
+/// The inputs of a call that begins.
 pub(crate) struct Begin<'a> {
     pub(crate) context: Context,
-    /// The request, where the method takes one that is no stream.
+    /// The request, if the method takes a single one.
     pub(crate) message: Option<Piece<'a>>,
-    /// The stream, where the method has one; its table knows which handles there will be.
+    /// The call's stream, if the method has one; its table knows which handles exist.
     pub(crate) stream: Option<OpenedStream>,
-    /// What belongs to the work, to be dropped when that is done, be it after the call's end.
+    /// A guard that is dropped when the work is done, even if that is after the call's end.
     pub(crate) held: Option<Box<dyn Any>>,
-    /// Messages are JSON, whatever the method's own form is.
+    /// Whether messages are in JSON, whatever the method's codecs are.
     pub(crate) is_json: bool,
 }
 
-/// How far a call came at once.
+/// The result of starting a call.
 pub(crate) enum Started {
     Done(Outcome),
-    /// It did not begin, since there is no room for it: another server may carry it out.
+    /// The call did not begin, for lack of room; another server may execute it.
     Refused(&'static str),
-    /// Nobody will be woken for what it waits for: it has to be polled again at once, as a task.
+    /// The handler waits. It was polled without a waker, so it has to be polled again at once, as a
+    /// task.
     Waiting(Pin<Box<dyn Waiting>>),
 }
 
-/// The rest of a call.
+/// The rest of a call whose handler waits.
 pub(crate) trait Waiting {
-    /// Goes on. When it is ready, the message is in `out`, which is empty before.
+    /// Polls the handler. When it is ready, the reply is in `out`, which is empty before.
     fn poll(
         self: Pin<&mut Self>,
         cx: &mut task::Context<'_>,
@@ -122,17 +124,17 @@ pub(crate) trait Waiting {
     ) -> task::Poll<Outcome>;
 }
 
-/// How a handler ends.
+/// The outcome of a handler.
 pub(crate) type Outcome = Result<Encoded, Status>;
 
-/// The message of a reply.
+/// The encoded message of a reply.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Encoded {
-    /// It is in the vector that was lent for it.
+    /// The message is in the buffer that the caller has lent.
     InScratch,
-    /// It is these bytes.
+    /// The message is in these bytes.
     Shared(Bytes),
-    /// There is none: the method answers with a stream.
+    /// There is no message: the method replies with a stream.
     Nothing,
 }
 
@@ -150,11 +152,11 @@ impl Methods {
         F: Fn(Context, Req) -> Fut + 'static,
         Fut: Future<Output = Result<Rep, Status>> + 'static,
     {
-        let start = move |begin: Begin<'_>, mut place: Pin<&mut Option<_>>| {
+        let start = move |begin: Begin<'_>, mut slot: Pin<&mut Option<_>>| {
             let codec = codec_out.in_form(begin.is_json);
             let request = decode_request(&codec_in.in_form(begin.is_json), begin.message)?;
             let reply = handler(begin.context, request);
-            place.set(Some(async move { Replied { reply: reply.await, codec } }));
+            slot.set(Some(async move { Replied { reply: reply.await, codec } }));
             Ok(())
         };
         self.add(method, &codec_in, &codec_out, InPlace::boxed(start));
@@ -191,13 +193,13 @@ impl Methods {
         Fut: Future<Output = Result<Rep, Status>> + 'static,
     {
         let handler = Rc::new(handler);
-        let start = move |begin: Begin<'_>, mut place: Pin<&mut Option<_>>| {
+        let start = move |begin: Begin<'_>, mut slot: Pin<&mut Option<_>>| {
             let codec = codec_out.in_form(begin.is_json);
             let codec_in = codec_in.in_form(begin.is_json);
             let requests = Streaming::new(stream_of(begin.stream), codec_in);
             let (handler, context) = (Rc::clone(&handler), begin.context);
-            place.set(Some(async move {
-                // Made here, the handler's future is in its place at once, and not a second time besides.
+            slot.set(Some(async move {
+                // The handler's future is made here, inside of the slot's future, so that it is not copied.
                 Replied { reply: handler(context, requests).await, codec }
             }));
             Ok(())
@@ -218,17 +220,17 @@ impl Methods {
         F: Fn(Context, Req, Sink<Rep>) -> Fut + 'static,
         Fut: Future<Output = Result<(), Status>> + 'static,
     {
-        let start = move |begin: Begin<'_>, mut place: Pin<&mut Option<Fut>>| {
+        let start = move |begin: Begin<'_>, mut slot: Pin<&mut Option<Fut>>| {
             let is_json = begin.is_json;
             let replies = Sink::new(stream_of(begin.stream), codec_out.in_form(is_json));
             let request = decode_request(&codec_in.in_form(is_json), begin.message)?;
-            place.set(Some(handler(begin.context, request, replies)));
+            slot.set(Some(handler(begin.context, request, replies)));
             Ok(())
         };
         self.add(method, &codec_in, &codec_out, InPlace::boxed(start));
     }
 
-    /// Adds a method with a stream each way.
+    /// Adds a method with a stream in each direction.
     pub fn bidi<Req, Rep, F, Fut>(
         &mut self,
         method: &'static Method,
@@ -241,12 +243,12 @@ impl Methods {
         F: Fn(Context, Streaming<Req>, Sink<Rep>) -> Fut + 'static,
         Fut: Future<Output = Result<(), Status>> + 'static,
     {
-        let start = move |begin: Begin<'_>, mut place: Pin<&mut Option<Fut>>| {
+        let start = move |begin: Begin<'_>, mut slot: Pin<&mut Option<Fut>>| {
             let at = stream_of(begin.stream);
             let is_json = begin.is_json;
             let requests = Streaming::new(at, codec_in.in_form(is_json));
             let replies = Sink::new(at, codec_out.in_form(is_json));
-            place.set(Some(handler(begin.context, requests, replies)));
+            slot.set(Some(handler(begin.context, requests, replies)));
             Ok(())
         };
         self.add(method, &codec_in, &codec_out, InPlace::boxed(start));
@@ -280,17 +282,17 @@ impl Methods {
     }
 }
 
-/// The request of a method that takes exactly one.
+/// Decodes the request of a method that takes exactly one.
 fn decode_request<T>(codec: &Codec<T>, message: Option<Piece<'_>>) -> Result<T, Status> {
     match message {
         Some(message) => (codec.decode)(message),
-        None => Err(Status::unimplemented("the method takes one request, and there is none")),
+        None => Err(Status::unimplemented("the method takes one request, but the call has none")),
     }
 }
 
-/// Where the handles of a call's stream are to be made.
+/// Returns the location of a call's stream, for its handles.
 fn stream_of(stream: Option<OpenedStream>) -> StreamAt {
-    let opened = stream.expect("the server opens a stream for each call of a method that has one");
+    let opened = stream.expect("the server opens a stream for each call of a streaming method");
     opened.take()
 }
 

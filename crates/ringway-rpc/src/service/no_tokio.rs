@@ -1,11 +1,11 @@
-//! What `#[method(tokio)]` says without the feature.
+//! The replacement of `#[method(tokio)]` without the feature `tokio`.
 
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __in_tokio {
     ($handler:expr) => {
         compile_error!(
-            "a method of `tokio` needs the feature of that name: `cargo add ringway --features tokio`"
+            "`#[method(tokio)]` needs the feature `tokio`: `cargo add ringway --features tokio`"
         )
     };
 }

@@ -1,4 +1,5 @@
-//! Handlers that block or compute for long: they run on the blocking pool, and their core goes on.
+//! Handlers that block or compute for long: they run on the blocking pool, so that their core is
+//! free.
 
 use std::any::Any;
 use std::future::poll_fn;
@@ -18,7 +19,7 @@ use crate::call::metadata::Metadata;
 use crate::call::status::{Code, Status};
 use crate::remote::block_on;
 
-/// A method whose calls run on the blocking pool, decoding and encoding included.
+/// A method whose calls run on the blocking pool, including decoding and encoding.
 pub(super) struct Offloaded<Req, Rep, F> {
     codec_in: Codec<Req>,
     codec_out: Codec<Rep>,
@@ -56,26 +57,24 @@ where
         };
         match spawn_blocking(work) {
             Ok(task) => Started::Waiting(Box::pin(Offload { context, task: Some(task), held })),
-            Err(_full) => {
-                Started::Refused("the server has no thread free for a method of this kind")
-            }
+            Err(_full) => Started::Refused("the server's blocking pool is full"),
         }
     }
 }
 
-/// What comes back from the pool.
+/// The result of a call from the pool.
 struct OffloadResult {
     reply: Result<Bytes, Status>,
     initial: Metadata,
     trailers: Metadata,
 }
 
-/// A call that is carried out on the pool.
+/// A call that runs on the pool.
 struct Offload {
     context: Context,
-    /// Present until it is done.
+    /// `Some` until the job is done.
     task: Option<BlockingTask<OffloadResult>>,
-    /// Until the thread is done.
+    /// Dropped when the job is done.
     held: Option<Box<dyn Any>>,
 }
 
@@ -99,16 +98,16 @@ impl Waiting for Offload {
 }
 
 impl Drop for Offload {
-    /// A thread cannot be stopped, but it can be told.
+    /// Cancels the context, because a running thread cannot be stopped.
     fn drop(&mut self) {
         let Some(task) = self.task.take() else { return };
         self.context.cancel(Code::Cancelled, "the call is over");
         if let Some(held) = self.held.take()
             && CoreHandle::is_here()
         {
-            spawn_named("offloaded call that was given up", async move {
+            spawn_named("abandoned offloaded call", async move {
                 if let Err(panic) = task.await {
-                    drop_contained("an offloaded call that was given up", panic);
+                    drop_contained("an abandoned offloaded call", panic);
                 }
                 drop(held);
             });
@@ -116,7 +115,7 @@ impl Drop for Offload {
     }
 }
 
-/// Runs a handler on a thread of the pool, which may sleep while the handler waits.
+/// Runs a handler on a thread of the pool, which sleeps while the handler waits.
 fn run<Fut>(sendable: Sendable, handler: impl FnOnce(Context) -> Fut) -> OffloadResult
 where
     Fut: Future<Output = Result<Bytes, Status>>,
@@ -124,7 +123,7 @@ where
     let context = sendable.into_context();
     if context.is_cancelled() {
         let why = context.cancel_reason().expect("a cancelled call has a reason");
-        // Nobody waits any more.
+        // The caller no longer waits.
         return OffloadResult {
             reply: Err(why),
             initial: Metadata::new(),
@@ -184,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_handler_runs_on_another_thread_with_the_same_call() {
+    fn handler_runs_on_another_thread_with_the_same_call() {
         let here = thread::current().id();
         let handler = register(move |context, request| async move {
             let local = Rc::new(request); // its future need not be `Send`
@@ -200,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn dropping_the_call_tells_the_thread() {
+    fn dropping_the_call_cancels_its_context_on_the_thread() {
         let (tell, told) = mpsc::channel();
         let handler = register(move |context, _| {
             let tell = tell.clone();
@@ -221,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_that_waits_is_woken_by_the_cancellation() {
+    fn waiting_handler_is_woken_by_the_cancellation() {
         let handler = register(|_, _| std::future::pending());
         let context = sample();
         let waiting = start(&*handler, &context);
@@ -230,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_raised_where_the_call_is_polled() {
+    fn panic_is_resumed_where_the_call_is_polled() {
         let handler = register(|_, _| async { panic!("as handlers may") });
         let waiting = start(&*handler, &sample());
         let polled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| wait(waiting)));

@@ -1,10 +1,10 @@
-//! Where the cores of a server get the implementation of a service from.
+//! The source of a service's implementation for each core of a server.
 
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Gives each core the implementation of a service: the one that all share, or one of its own.
+/// Provides the implementation of a service to each core: one that all share, or one per core.
 pub struct Provider<T> {
     provide: Arc<dyn Fn() -> Instance<T> + Send + Sync>,
 }
@@ -12,14 +12,14 @@ pub struct Provider<T> {
 /// The implementation that a core uses.
 #[derive(Debug)]
 pub enum Instance<T> {
-    /// Also that of other cores.
+    /// An implementation that all cores share.
     Shared(Arc<T>),
-    /// Nobody else's.
+    /// An implementation of this core only.
     Own(T),
 }
 
 impl<T: 'static> Provider<T> {
-    /// All cores share `service`.
+    /// Makes all cores share `service`.
     pub fn shared(service: T) -> Self
     where
         T: Send + Sync,
@@ -28,12 +28,12 @@ impl<T: 'static> Provider<T> {
         Self { provide: Arc::new(move || Instance::Shared(Arc::clone(&service))) }
     }
 
-    /// Each core makes one of its own, which therefore needs no lock inside.
+    /// Makes an implementation for each core, which needs no locks inside.
     pub fn per_core(make: impl Fn() -> T + Send + Sync + 'static) -> Self {
         Self { provide: Arc::new(move || Instance::Own(make())) }
     }
 
-    /// The implementation for one core.
+    /// Returns the implementation for one core.
     pub fn instance(&self) -> Instance<T> {
         (self.provide)()
     }
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_for_all_or_one_for_each() {
+    fn provider_shares_one_or_makes_one_per_core() {
         let shared = Provider::shared(AtomicU32::new(0));
         shared.instance().store(3, Ordering::Relaxed);
         assert_eq!(shared.clone().instance().load(Ordering::Relaxed), 3);

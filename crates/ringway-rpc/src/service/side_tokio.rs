@@ -1,4 +1,4 @@
-//! Handlers that use libraries of tokio.
+//! Handlers that use tokio's libraries.
 
 use ringway_tokio::RunError;
 
@@ -7,7 +7,7 @@ use crate::call::status::{Code, Status};
 /// Polls and drops a handler of `#[method(tokio)]` within the context of the side runtime.
 ///
 /// # Errors
-/// The handler's own, and UNAVAILABLE when no tokio runtime can be started.
+/// Fails with the handler's error, and with UNAVAILABLE when no tokio runtime can be started.
 pub async fn enter<T>(handler: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
     match ringway_tokio::enter(handler).await {
         Ok(outcome) => outcome,
@@ -27,7 +27,8 @@ macro_rules! __in_tokio {
 }
 
 impl From<RunError> for Status {
-    /// A panic is INTERNAL, too many at once RESOURCE_EXHAUSTED, no runtime UNAVAILABLE.
+    /// Maps a panic to INTERNAL, too many tasks to RESOURCE_EXHAUSTED, and a missing runtime to
+    /// UNAVAILABLE.
     fn from(error: RunError) -> Self {
         let code = match () {
             () if error.is_panic() => Code::Internal,

@@ -1,4 +1,4 @@
-//! What `#[service]` makes of a trait, seen from the server's table.
+//! The code that `#[service]` generates, tested through the server's method table.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -35,7 +35,7 @@ trait Market {
     async fn trade(&self, orders: Streaming<Order>, fills: Sink<Bytes>) -> Result<(), Status>;
 }
 
-/// It is neither `Send` nor `Sync`.
+/// An implementation that is neither `Send` nor `Sync`.
 #[derive(Default)]
 struct Exchange {
     calls: Rc<Cell<u64>>,
@@ -86,7 +86,7 @@ fn entries() -> Vec<Registered> {
     methods.into_entries()
 }
 
-/// What a call comes to that does not wait.
+/// Returns the result of a call that does not wait.
 fn call(entry: &Registered, context: &Context, request: &[u8]) -> (Encoded, Vec<u8>) {
     let message = Some(Piece::Borrowed(request));
     let begin =
@@ -99,7 +99,7 @@ fn call(entry: &Registered, context: &Context, request: &[u8]) -> (Encoded, Vec<
 }
 
 #[test]
-fn the_descriptor_says_what_was_declared() {
+fn descriptor_has_the_declared_options() {
     let server = MarketServer::per_core(Exchange::default);
     let descriptor = server.descriptor();
     assert_eq!(descriptor.name, "market.v1.Market");
@@ -140,7 +140,7 @@ fn one_implementation_serves_all_calls_of_a_core() {
 }
 
 #[test]
-fn the_context_is_that_of_the_call() {
+fn handler_gets_the_context_of_its_call() {
     let context = sample();
     let (encoded, out) = call(&entries()[1], &context, br#"{"amount":12}"#);
     assert_eq!((encoded, out.len()), (Encoded::InScratch, 0), "an empty message");

@@ -1,4 +1,4 @@
-//! The ends of a stream that users hold.
+//! The handles of streams, which users hold.
 
 pub(crate) mod pending;
 pub(crate) mod remote;

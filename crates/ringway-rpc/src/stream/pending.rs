@@ -1,5 +1,5 @@
-//! A stream that a client has promised and not opened yet: its handles exist, its connection may
-//! still be being made.
+//! A stream that a client has promised but not opened yet: its handles exist, while its connection
+//! may still be connecting.
 
 #[cfg(test)]
 mod tests;
@@ -14,11 +14,11 @@ use crate::stream::sink::Sink;
 use crate::stream::streaming::Streaming;
 use crate::waiters;
 
-/// Why a call ends whose client has dropped its sink.
+/// The reason why a call ends if the client drops its sink.
 pub(crate) const NOT_FINISHED: &str = "the sink was dropped without `finish()`";
 
-/// The client's side: opens the stream and tells its handles where it is, from any thread.
-/// Dropping it instead fails them.
+/// The client's side: opens the stream and tells its handles its location, on any thread. Dropping
+/// it fails the handles.
 pub(crate) struct PendingStream {
     shared: Arc<Mutex<PendingState>>,
 }
@@ -26,7 +26,7 @@ pub(crate) struct PendingStream {
 /// A handle's side.
 pub(crate) struct PendingHandle {
     shared: Arc<Mutex<PendingState>>,
-    half: HandleSide,
+    side: HandleSide,
 }
 
 struct PendingState {
@@ -36,7 +36,7 @@ struct PendingState {
     writer: SideState,
 }
 
-/// One handle, before the stream is open.
+/// The state of one handle before the stream is open.
 #[derive(Default)]
 struct SideState {
     waker: Option<Waker>,
@@ -44,7 +44,7 @@ struct SideState {
 }
 
 impl PendingStream {
-    /// Promises a stream.
+    /// Makes a promised stream.
     pub(crate) fn new() -> Self {
         let state = PendingState {
             outcome: None,
@@ -55,25 +55,25 @@ impl PendingStream {
         Self { shared: Arc::new(Mutex::new(state)) }
     }
 
-    /// The promised stream's reader.
+    /// Makes the reader of the promised stream.
     pub(crate) fn streaming<T>(&self, codec: Codec<T>) -> Streaming<T> {
         let shared = Arc::clone(&self.shared);
-        Streaming::opening(PendingHandle { shared, half: HandleSide::Reader }, codec)
+        Streaming::opening(PendingHandle { shared, side: HandleSide::Reader }, codec)
     }
 
-    /// The promised stream's writer.
+    /// Makes the writer of the promised stream.
     pub(crate) fn sink<T>(&self, codec: Codec<T>) -> Sink<T> {
         let shared = Arc::clone(&self.shared);
-        Sink::opening(PendingHandle { shared, half: HandleSide::Writer }, codec)
+        Sink::opening(PendingHandle { shared, side: HandleSide::Writer }, codec)
     }
 
-    /// Ready when a handle was dropped or has cancelled, so that there is nothing to open any
-    /// more; with the reason, where there is one.
+    /// Ready when a handle was dropped or has cancelled, so that the stream need not be opened;
+    /// with the reason, if there is one.
     pub(crate) fn poll_abandoned(&self, cx: &mut Context<'_>) -> Poll<Option<String>> {
         waiters::poll_with(cx.waker(), |waker| {
             let mut state = lock(&self.shared);
-            let halves = [(&state.reader.left, None), (&state.writer.left, Some(NOT_FINISHED))];
-            for (left, why) in halves {
+            let sides = [(&state.reader.left, None), (&state.writer.left, Some(NOT_FINISHED))];
+            for (left, why) in sides {
                 match left {
                     Some(HandleEnd::Dropped) => return Poll::Ready(why.map(str::to_owned)),
                     Some(HandleEnd::Cancelled(reason)) => return Poll::Ready(Some(reason.clone())),
@@ -87,8 +87,8 @@ impl PendingStream {
         })
     }
 
-    /// Tells the handles that the stream is open, or why it will not be. What they did meanwhile
-    /// (finish, cancel, drop) is done to the stream now.
+    /// Tells the handles that the stream is open, or why it will not be. Applies to the stream what
+    /// they did before (finish, cancel, drop).
     pub(crate) fn complete(self, outcome: Result<StreamAt, Status>) {
         self.settle(outcome);
     }
@@ -107,9 +107,9 @@ impl PendingStream {
         drop(state);
         waiters::wake_all(wakers.into_iter().flatten());
         if let Ok(at) = outcome {
-            for (half, how) in left {
+            for (side, how) in left {
                 if let Some(how) = how {
-                    at.leave(half, how);
+                    at.leave(side, how);
                 }
             }
         }
@@ -123,26 +123,26 @@ impl Drop for PendingStream {
 }
 
 impl PendingHandle {
-    /// Where the stream is, once it is open.
+    /// Polls for the location of the opened stream.
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<StreamAt, Status>> {
         waiters::poll_with(cx.waker(), |waker| {
             let mut state = lock(&self.shared);
             if let Some(outcome) = &state.outcome {
                 return Poll::Ready(outcome.clone());
             }
-            let former = waker.renew(&mut state.waiting(self.half).waker);
+            let former = waker.renew(&mut state.waiting(self.side).waker);
             drop(state);
             waiters::discard(former);
             Poll::Pending
         })
     }
 
-    /// Parts from the stream, which may come to be open later.
+    /// Detaches from the stream; takes effect when the stream opens.
     pub(crate) fn leave(self, how: HandleEnd) {
         let mut state = lock(&self.shared);
         match &state.outcome {
             None => {
-                state.waiting(self.half).left = Some(how);
+                state.waiting(self.side).left = Some(how);
                 let pending = state.pending.take();
                 drop(state);
                 pending.into_iter().for_each(waiters::wake);
@@ -150,7 +150,7 @@ impl PendingHandle {
             Some(Ok(at)) => {
                 let at = *at;
                 drop(state);
-                at.leave(self.half, how);
+                at.leave(self.side, how);
             }
             Some(Err(_)) => {}
         }
@@ -158,15 +158,16 @@ impl PendingHandle {
 }
 
 impl PendingState {
-    fn waiting(&mut self, half: HandleSide) -> &mut SideState {
-        match half {
+    fn waiting(&mut self, side: HandleSide) -> &mut SideState {
+        match side {
             HandleSide::Reader => &mut self.reader,
             HandleSide::Writer => &mut self.writer,
         }
     }
 }
 
-/// No foreign code runs under the lock, so a poisoned one guards sound content.
+/// Locks the state. No foreign code runs under the lock, so after a panic its content is still
+/// valid.
 fn lock(state: &Mutex<PendingState>) -> MutexGuard<'_, PendingState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,9 +1,9 @@
-//! The same handles on threads that are no core of theirs: tokio's tasks, plain threads, other
-//! cores.
+//! Stream handles on other threads than their core's: tokio's tasks, plain threads, other cores.
 //!
-//! A handle that is used where its carrier is not found sends a pump to the carrier's core, by the
-//! core's [desk](crate::remote::mailbox), and keeps the other end of a bounded [pipe](crate::remote::pipe). Messages
-//! cross as bytes and are encoded and decoded at the user's side.
+//! If a handle does not find its carrier on the calling thread, it posts a task to the carrier's
+//! core, through the core's [mailbox](crate::remote::mailbox), and keeps the other end of a bounded
+//! [pipe](crate::remote::pipe). Messages cross as bytes; they are encoded and decoded on the user's
+//! thread.
 //!
 //! ```text
 //!   user's thread                         core
@@ -31,7 +31,7 @@ use crate::remote::pipe::{Receiver, Sender, Weigh, pipe};
 
 pub(crate) use writer::{RemoteWriter, pass_on};
 
-/// Where a stream is: its connection, and its place there.
+/// The location of a stream: its connection, and its key there.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct StreamAt {
     pub(crate) carrier: CarrierId,
@@ -39,22 +39,22 @@ pub(crate) struct StreamAt {
     pub(crate) held_by: HeldBy,
 }
 
-/// Who has the handles of a stream.
+/// The side that holds the handles of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum HeldBy {
     Client,
-    /// Here the handler's return ends the stream, whatever has become of its handles.
+    /// The server's handler: its return ends the stream, whatever happened to its handles.
     Server,
 }
 
-/// The two ends of a stream that a user may hold.
+/// The two handles of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum HandleSide {
     Reader,
     Writer,
 }
 
-/// How a handle parts from its stream.
+/// How a handle leaves its stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum HandleEnd {
     Finished,
@@ -63,10 +63,10 @@ pub(crate) enum HandleEnd {
 }
 
 impl StreamAt {
-    /// Gives up one half, from any thread. Nothing happens if its connection is gone.
-    pub(crate) fn leave(self, half: HandleSide, how: HandleEnd) {
+    /// Gives up one handle, on any thread. It has no effect if the connection is gone.
+    pub(crate) fn leave(self, side: HandleSide, how: HandleEnd) {
         let part = move || {
-            carrier::with(self.carrier, |carrier| part(carrier, self.key, half, &how));
+            carrier::with(self.carrier, |carrier| part(carrier, self.key, side, &how));
         };
         if carrier::is_here(self.carrier) {
             part();
@@ -75,8 +75,8 @@ impl StreamAt {
         }
     }
 
-    /// Ends the call from another thread, if that is how a handle parts from it. Its pump does the same
-    /// in its own time, which may be after the handler's return has ended the call as another.
+    /// Cancels the call at once if the handle has cancelled. The handle's task would do the same,
+    /// but perhaps after the handler's return has ended the call differently.
     fn cancel_if(self, how: &HandleEnd) {
         if let HandleEnd::Cancelled(reason) = how {
             let reason = reason.clone();
@@ -91,17 +91,17 @@ impl StreamAt {
     }
 }
 
-/// A stream of a call whose handler has not got its handles yet. Where nobody comes to take hold of
-/// them, both are left when this is dropped: nothing of its connection may be borrowed then.
+/// A stream of a call whose handles were not made yet. Dropping it gives up both handles: then
+/// nothing of its connection may be borrowed.
 pub(crate) struct OpenedStream(StreamAt);
 
 impl OpenedStream {
-    /// Takes charge of a stream that has just been opened.
+    /// Takes charge of a stream that was just opened.
     pub(crate) fn new(at: StreamAt) -> Self {
         Self(at)
     }
 
-    /// For handles, which leave by themselves from now on.
+    /// Returns the location for handles, which give themselves up from now on.
     pub(crate) fn take(self) -> StreamAt {
         let Self(at) = self;
         std::mem::forget(self);
@@ -116,24 +116,24 @@ impl Drop for OpenedStream {
     }
 }
 
-fn part(carrier: &dyn Carrier, key: StreamKey, half: HandleSide, how: &HandleEnd) {
+fn part(carrier: &dyn Carrier, key: StreamKey, side: HandleSide, how: &HandleEnd) {
     match how {
         HandleEnd::Finished => carrier.finish(key),
         HandleEnd::Cancelled(reason) => carrier.cancel(key, Code::Cancelled, reason),
         HandleEnd::Dropped => {}
     }
-    match half {
+    match side {
         HandleSide::Reader => carrier.drop_reader(key),
         HandleSide::Writer => carrier.drop_writer(key),
     }
 }
 
-/// What handles get when the connection is not there any more, not even to say why it ended.
+/// Makes the status for handles whose connection is gone and left no reason.
 pub(crate) fn unreachable() -> Status {
     Status::unavailable("the connection of this stream has been closed")
 }
 
-/// What crosses from the core to a reader.
+/// Items that cross from the core to a reader.
 enum Inbound {
     Initial(Metadata),
     Messages(Batch),
@@ -164,8 +164,8 @@ pub(crate) struct RemoteReader {
 }
 
 impl RemoteReader {
-    /// Has a pump started for the stream, of which the reader has got `in_hand` messages that its
-    /// connection does not know to be taken.
+    /// Posts a task for the stream to its core. The reader holds `in_hand` messages that were not
+    /// reported to the connection as taken.
     pub(crate) fn start(at: StreamAt, in_hand: usize) -> Self {
         let (sender, receiver) = pipe();
         let pump = ReaderTask { at, pipe: Some(sender), initial: false, in_hand };
@@ -174,7 +174,7 @@ impl RemoteReader {
         Self { at, pipe: receiver, taken: VecDeque::new() }
     }
 
-    /// As [`Carrier::poll_messages`].
+    /// Polls like [`Carrier::poll_messages`].
     pub(crate) fn poll_messages(
         &mut self,
         cx: &mut Context<'_>,
@@ -197,10 +197,10 @@ impl RemoteReader {
         }
     }
 
-    /// As [`Carrier::poll_initial`].
+    /// Polls like [`Carrier::poll_initial`].
     pub(crate) fn poll_initial(&mut self, cx: &mut Context<'_>) -> Poll<Metadata> {
         if self.taken.is_empty() {
-            // At the end there is nothing, and the end itself is for whoever asks for messages.
+            // The end is not consumed here: the next call for messages gets it.
             ready!(self.pipe.poll_some(cx, &mut self.taken));
         }
         match self.taken.pop_front() {
@@ -219,14 +219,14 @@ impl RemoteReader {
     }
 }
 
-/// Moves what arrives for a reader to its pipe.
+/// Moves received messages to the reader's pipe.
 struct ReaderTask {
     at: StreamAt,
-    /// `None` once it has ended the pipe.
+    /// `None` after the pipe was ended.
     pipe: Option<Sender<Inbound, End, HandleEnd>>,
-    /// Whether what comes before the first message has been passed on.
+    /// Whether the initial metadata was passed on.
     initial: bool,
-    /// Messages that were taken before, and are to be counted first of all.
+    /// Messages taken before the move, which are reported first.
     in_hand: usize,
 }
 
@@ -255,7 +255,7 @@ impl ReaderTask {
                 self.pipe = None;
                 return Poll::Ready(how.unwrap_or(HandleEnd::Dropped));
             }
-            // Where the reader has gone meanwhile, the next round tells.
+            // If the reader is gone, the next round notices.
             if !self.initial {
                 let initial = ready!(carrier.poll_initial(self.at.key, cx));
                 let _gone = pipe.push(Inbound::Initial(initial));

@@ -21,45 +21,46 @@ use crate::stream::remote::{HandleEnd, HandleSide, RemoteWriter, StreamAt, unrea
 
 /// Sends messages on one stream, in order.
 ///
-/// It may be used and dropped on any thread, core or not; on its own core that is fastest.
+/// It may be used and dropped on any thread; its own core is the fastest.
 ///
-/// Dropping it at a client without [`finish`](Self::finish) cancels the call: half a stream would
-/// otherwise pass for a whole one. In a handler it may be dropped at any time, since the handler's
-/// return ends the stream. What has been sent before the return arrives before that end.
+/// On a client, dropping it without [`finish`](Self::finish) cancels the call, because the server
+/// could otherwise take a partial stream for a complete one. In a handler it may be dropped at any
+/// time, since the handler's return ends the stream. Messages sent before the return arrive before
+/// that end.
 pub struct Sink<T> {
-    place: SinkState,
+    state: SinkState,
     codec: Codec<T>,
-    /// The last message found room for another.
+    /// Whether the last message left room for another.
     has_room: bool,
 }
 
 enum SinkState {
     PendingHandle(PendingHandle),
     At(StreamAt),
-    Far(RemoteWriter),
-    /// Left, or failed in a way that is given again.
+    Remote(RemoteWriter),
+    /// Left, or failed with a status that is returned again.
     Over(Option<Status>),
 }
 
 impl<T> Sink<T> {
-    /// The writer of an open stream, which its table knows as having one.
+    /// Makes the writer of an open stream; the stream's table must know of it.
     pub(crate) fn new(at: StreamAt, codec: Codec<T>) -> Self {
-        Self { place: SinkState::At(at), codec, has_room: false }
+        Self { state: SinkState::At(at), codec, has_room: false }
     }
 
-    pub(crate) fn opening(opening: PendingHandle, codec: Codec<T>) -> Self {
-        Self { place: SinkState::PendingHandle(opening), codec, has_room: false }
+    pub(crate) fn opening(pending: PendingHandle, codec: Codec<T>) -> Self {
+        Self { state: SinkState::PendingHandle(pending), codec, has_room: false }
     }
 
-    /// Sends a message. Waits while more of this stream is queued than its mark allows, because
-    /// the peer grants no credit or the network is slow.
+    /// Sends a message. Waits while more of this stream is queued than its mark allows, because the
+    /// peer grants no credit or the network is slow.
     ///
-    /// A call of `send` that is dropped while it waits has not sent its message.
+    /// Dropping the future while it waits means that the message was not sent.
     ///
     /// # Errors
-    /// When the call is over: cancelled, answered by the peer, or its connection lost. The call's
-    /// own outcome is with its other half. Also when the message cannot be encoded, which ends
-    /// nothing.
+    /// Fails when the call is over: cancelled, answered by the peer, or its connection lost. The
+    /// outcome of the call itself is with its other handle. Also fails when the message cannot be
+    /// encoded; the stream then stays usable.
     #[inline]
     pub fn send(&mut self, message: T) -> SendMessage<'_, T> {
         SendMessage { sink: self, message: Some(message) }
@@ -68,7 +69,8 @@ impl<T> Sink<T> {
     /// Sends a message unless it would have to wait.
     ///
     /// # Errors
-    /// As [`send`](Self::send), or that there is no room: then the message is given back.
+    /// Fails like [`send`](Self::send), and with [`TrySendError::Full`] when there is no room; that
+    /// returns the message.
     pub fn try_send(&mut self, message: T) -> Result<(), TrySendError<T>> {
         let mut message = Some(message);
         match self.poll_send(&mut Context::from_waker(Waker::noop()), &mut message) {
@@ -80,12 +82,13 @@ impl<T> Sink<T> {
         }
     }
 
-    /// Tells the peer that this was all. What has been sent before still arrives.
+    /// Finishes the stream: the peer learns that no more messages follow. Messages sent before
+    /// still arrive.
     pub fn finish(mut self) {
         self.leave(HandleEnd::Finished);
     }
 
-    /// Ends the call in both directions, with a reason that the peer can read.
+    /// Cancels the call in both directions, with a reason for the peer.
     pub fn cancel(mut self, reason: impl Into<String>) {
         self.leave(HandleEnd::Cancelled(reason.into()));
     }
@@ -97,7 +100,7 @@ impl<T> Sink<T> {
         message: &mut Option<T>,
     ) -> Poll<Result<(), Status>> {
         loop {
-            match &mut self.place {
+            match &mut self.state {
                 SinkState::At(at) => {
                     let (key, has_room) = (at.key, self.has_room);
                     let polled = carrier::with(at.carrier, |carrier| {
@@ -110,20 +113,20 @@ impl<T> Sink<T> {
                         self.has_room = matches!(polled, Poll::Ready(Ok(true)));
                         return polled.map_ok(drop);
                     }
-                    self.place = SinkState::elsewhere(*at);
+                    self.state = SinkState::elsewhere(*at);
                 }
-                SinkState::PendingHandle(opening) => {
-                    let outcome = ready!(opening.poll(cx));
-                    self.place = outcome.map_or_else(|e| SinkState::Over(Some(e)), SinkState::At);
+                SinkState::PendingHandle(pending) => {
+                    let outcome = ready!(pending.poll(cx));
+                    self.state = outcome.map_or_else(|e| SinkState::Over(Some(e)), SinkState::At);
                 }
-                SinkState::Far(far) => {
-                    let mut sent = ready!(far.poll_ready(cx));
+                SinkState::Remote(remote) => {
+                    let mut sent = ready!(remote.poll_ready(cx));
                     if sent.is_ok() {
-                        sent = encode(&self.codec, message, |body| far.send(owned(body)))?;
+                        sent = encode(&self.codec, message, |body| remote.send(owned(body)))?;
                     }
                     match sent {
                         Ok(()) => return Poll::Ready(Ok(())),
-                        Err(status) => self.place = SinkState::Over(Some(status)), // told once
+                        Err(status) => self.state = SinkState::Over(Some(status)), // from the next poll on
                     }
                 }
                 SinkState::Over(status) => {
@@ -134,10 +137,10 @@ impl<T> Sink<T> {
     }
 
     fn leave(&mut self, how: HandleEnd) {
-        match std::mem::replace(&mut self.place, SinkState::Over(None)) {
+        match std::mem::replace(&mut self.state, SinkState::Over(None)) {
             SinkState::At(at) => at.leave(HandleSide::Writer, how),
-            SinkState::PendingHandle(opening) => opening.leave(how),
-            SinkState::Far(far) => far.leave(how),
+            SinkState::PendingHandle(pending) => pending.leave(how),
+            SinkState::Remote(remote) => remote.leave(how),
             SinkState::Over(_) => {}
         }
     }
@@ -150,7 +153,7 @@ pub struct SendMessage<'a, T> {
     message: Option<T>,
 }
 
-/// The message is moved, and never pinned.
+/// Sound because the message is moved and never pinned.
 impl<T> Unpin for SendMessage<'_, T> {}
 
 impl<T> SendMessage<'_, T> {
@@ -168,8 +171,8 @@ impl<T> SendMessage<'_, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Sink::send`]. FAILED_PRECONDITION on a core of Ringway and in a task of tokio, which must not
-    /// block: await it there.
+    /// Fails like [`Sink::send`], and with FAILED_PRECONDITION on a core of Ringway and in a task of tokio,
+    /// which must not block: await it there.
     pub fn wait(self) -> Result<(), Status> {
         blocking::wait(self, |_| None)
     }
@@ -192,11 +195,11 @@ impl<T> fmt::Debug for SendMessage<'_, T> {
 }
 
 thread_local! {
-    /// What messages are encoded into, kept for its memory.
+    /// A buffer to encode messages into, kept for its memory.
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Encodes the message and gives it to `send`; small ones as bytes of the scratch.
+/// Encodes the message and passes it to `send`; small messages stay in the scratch buffer.
 #[inline]
 fn encode<T, R>(
     codec: &Codec<T>,
@@ -204,7 +207,7 @@ fn encode<T, R>(
     send: impl FnOnce(Body<'_>) -> R,
 ) -> Result<R, Status> {
     let message = message.take().expect("a message is sent once");
-    // Raw bytes are the message already and need no memory to be encoded in.
+    // Raw bytes are already encoded and need no buffer.
     let needs_scratch = codec.id != codec::RAW;
     let spare = || SCRATCH.try_with(Cell::take).unwrap_or_default();
     let mut scratch = if needs_scratch { spare() } else { Vec::new() };
@@ -229,13 +232,13 @@ fn owned(body: Body<'_>) -> Bytes {
 }
 
 impl SinkState {
-    /// Where to go on when the carrier is not found on this thread.
+    /// Returns the next state when the carrier is not on this thread.
     #[cold]
     fn elsewhere(at: StreamAt) -> Self {
         if carrier::is_here(at.carrier) {
             Self::Over(Some(unreachable()))
         } else {
-            Self::Far(RemoteWriter::start(at))
+            Self::Remote(RemoteWriter::start(at))
         }
     }
 }
@@ -248,7 +251,7 @@ impl<T> Drop for Sink<T> {
 
 impl<T> fmt::Debug for Sink<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let over = matches!(self.place, SinkState::Over(_));
+        let over = matches!(self.state, SinkState::Over(_));
         f.debug_struct("Sink").field("over", &over).finish_non_exhaustive()
     }
 }
@@ -256,7 +259,7 @@ impl<T> fmt::Debug for Sink<T> {
 /// Why [`Sink::try_send`] did not send.
 #[derive(Debug)]
 pub enum TrySendError<T> {
-    /// The stream is above its mark, or not open yet. Here is the message.
+    /// The stream is above its mark, or not open yet. The message is returned.
     Full(T),
     /// The call is over, or the message cannot be encoded.
     Failed(Status),

@@ -19,24 +19,25 @@ use crate::remote::blocking;
 use crate::stream::pending::PendingHandle;
 use crate::stream::remote::{HandleEnd, HandleSide, RemoteReader, StreamAt, unreachable};
 
-/// The messages that a peer sends on one stream, in order.
+/// Receives the messages of one stream, in order.
 ///
-/// [`next`](Self::next) gives them one by one; the type is also a [`Stream`]. It may be used and
-/// dropped on any thread, core or not; on its own core that is fastest.
+/// [`next`](Self::next) returns them one by one; the type also implements [`Stream`]. It may be
+/// used and dropped on any thread; its own core is the fastest.
 ///
-/// Dropping it at a client cancels the call, unless that is over. Dropping it in a handler means
-/// that no more is read: the peer may send what it has credit for, and then waits for the answer.
+/// On a client, dropping it cancels the call unless the call is over. In a handler, dropping it
+/// means that no more is read: the peer may send as much as it has credit for, and then waits for
+/// the reply.
 pub struct Streaming<T> {
-    place: StreamingState,
+    state: StreamingState,
     codec: Codec<T>,
-    /// What a message that cannot be decoded amounts to.
+    /// Maps the status of a message that cannot be decoded.
     undecodable: fn(Status) -> Status,
-    /// Received, and not asked for yet.
+    /// Received messages that were not asked for yet.
     batch: Batch,
-    /// Used of the batch, and not yet told to the connection. On another thread it gathers here until
-    /// the stream is read from there.
+    /// Messages of the batch that were used but not yet reported to the connection. On another
+    /// thread they add up until the stream is read there.
     taken: Taken,
-    /// What the peer says before its first message was given, or is not to be waited for.
+    /// Whether the initial metadata was returned or is not expected.
     has_metadata: bool,
     trailers: Option<Metadata>,
 }
@@ -50,64 +51,67 @@ struct Taken {
 enum StreamingState {
     PendingHandle(PendingHandle),
     At(StreamAt),
-    Far(RemoteReader),
-    /// The failure is given again to whoever asks again.
+    Remote(RemoteReader),
+    /// Ended or failed; a failure is returned again.
     Over(Result<(), Status>),
 }
 
 impl<T> Streaming<T> {
-    /// The reader of an open stream of requests, which its table knows as having one.
+    /// Makes the reader of an open stream of requests; the stream's table must know of it.
     pub(crate) fn new(at: StreamAt, codec: Codec<T>) -> Self {
         let mut requests = Self::at(StreamingState::At(at), codec, |status| status);
         requests.has_metadata = true;
         requests
     }
 
-    /// The same for replies: that one cannot be decoded is no fault of this side.
+    /// Makes the reader of an open stream of replies. A reply that cannot be decoded is INTERNAL,
+    /// since the caller is not at fault.
     pub(crate) fn replies(at: StreamAt, codec: Codec<T>) -> Self {
         Self::at(StreamingState::At(at), codec, codec::unreadable_reply)
     }
 
-    /// The reader of the replies of a stream that a client is about to open.
-    pub(crate) fn opening(opening: PendingHandle, codec: Codec<T>) -> Self {
-        Self::at(StreamingState::PendingHandle(opening), codec, codec::unreadable_reply)
+    /// Makes the reader of a stream of replies that a client is about to open.
+    pub(crate) fn opening(pending: PendingHandle, codec: Codec<T>) -> Self {
+        Self::at(StreamingState::PendingHandle(pending), codec, codec::unreadable_reply)
     }
 
-    fn at(place: StreamingState, codec: Codec<T>, undecodable: fn(Status) -> Status) -> Self {
+    fn at(state: StreamingState, codec: Codec<T>, undecodable: fn(Status) -> Status) -> Self {
         let (batch, taken) = (Batch::default(), Taken::default());
-        Self { place, codec, undecodable, batch, taken, has_metadata: false, trailers: None }
+        Self { state, codec, undecodable, batch, taken, has_metadata: false, trailers: None }
     }
 
-    /// Waits for what the peer says before its first message. Empty the second time, where the
-    /// peer said nothing, and on the server, where the [context](crate::Context) has the request's.
+    /// Waits for the metadata that the peer sends before its first message. It is empty if the peer
+    /// sent none, for every later call, and on a server, where the [context](crate::Context) has
+    /// the request's metadata.
     ///
     /// # Errors
-    /// When the stream could not be opened.
+    /// Fails when the stream could not be opened.
     pub async fn metadata(&mut self) -> Result<Metadata, Status> {
         poll_fn(|cx| self.poll_metadata(cx)).await
     }
 
-    /// The metadata that the server sent with its final status, after [`next`](Self::next) has returned `None`.
-    /// After a failure they are with its status.
+    /// Returns the metadata that the server sent with its final status, after [`next`](Self::next)
+    /// has returned `None`. After a failure the trailers are in its status.
     pub fn trailers(&self) -> Option<&Metadata> {
         self.trailers.as_ref()
     }
 
-    /// Ends the call in both directions, with a reason that the peer can read.
+    /// Cancels the call in both directions, with a reason for the peer.
     pub fn cancel(mut self, reason: impl Into<String>) {
         self.leave(HandleEnd::Cancelled(reason.into()));
     }
 
-    /// Tells the connection at the end of a batch, and before that once for many small messages.
+    /// Reports taken messages to the connection at the end of a batch, and earlier after many
+    /// bytes.
     #[inline]
     fn tell_taken(&mut self) {
         if self.batch.is_empty() || self.taken.bytes >= limits::STREAM_TAKEN_BYTES_MAX {
             let messages = self.taken.messages;
-            let is_told = match self.place {
+            let is_told = match self.state {
                 StreamingState::At(at) => {
                     carrier::with(at.carrier, |carrier| carrier.taken(at.key, messages)).is_some()
                 }
-                // What has come from elsewhere was counted on its way.
+                // Messages from another thread were reported by their task.
                 _ => true,
             };
             if is_told {
@@ -116,19 +120,19 @@ impl<T> Streaming<T> {
         }
     }
 
-    /// Goes on from another thread. All that is in hand counts as taken.
+    /// Continues on another thread. All messages in hand count as taken.
     #[cold]
     fn go_elsewhere(&mut self, at: StreamAt) {
         let in_hand = std::mem::take(&mut self.taken).messages + self.batch.len();
-        self.place = match carrier::is_here(at.carrier) {
+        self.state = match carrier::is_here(at.carrier) {
             true => StreamingState::Over(Err(unreachable())),
-            false => StreamingState::Far(RemoteReader::start(at, in_hand)),
+            false => StreamingState::Remote(RemoteReader::start(at, in_hand)),
         };
     }
 
     fn poll_batch(&mut self, cx: &mut Context<'_>) -> Poll<Received> {
         loop {
-            match &mut self.place {
+            match &mut self.state {
                 &mut StreamingState::At(at) => {
                     let (key, batch) = (at.key, &mut self.batch);
                     let polled =
@@ -138,12 +142,12 @@ impl<T> Streaming<T> {
                     }
                     self.go_elsewhere(at);
                 }
-                StreamingState::PendingHandle(opening) => {
-                    let outcome = ready!(opening.poll(cx));
-                    self.place =
+                StreamingState::PendingHandle(pending) => {
+                    let outcome = ready!(pending.poll(cx));
+                    self.state =
                         outcome.map_or_else(|e| StreamingState::Over(Err(e)), StreamingState::At);
                 }
-                StreamingState::Far(far) => return far.poll_messages(cx, &mut self.batch),
+                StreamingState::Remote(remote) => return remote.poll_messages(cx, &mut self.batch),
                 StreamingState::Over(Ok(())) => {
                     return Poll::Ready(Received::End(Metadata::default()));
                 }
@@ -155,7 +159,7 @@ impl<T> Streaming<T> {
     }
 
     pub(crate) fn poll_metadata(&mut self, cx: &mut Context<'_>) -> Poll<Result<Metadata, Status>> {
-        if self.has_metadata && !matches!(self.place, StreamingState::Over(_)) {
+        if self.has_metadata && !matches!(self.state, StreamingState::Over(_)) {
             return Poll::Ready(Ok(Metadata::default()));
         }
         let metadata = ready!(self.wait_metadata(cx));
@@ -165,7 +169,7 @@ impl<T> Streaming<T> {
 
     fn wait_metadata(&mut self, cx: &mut Context<'_>) -> Poll<Result<Metadata, Status>> {
         loop {
-            match &mut self.place {
+            match &mut self.state {
                 &mut StreamingState::At(at) => {
                     let key = at.key;
                     let polled = carrier::with(at.carrier, |carrier| carrier.poll_initial(key, cx));
@@ -174,12 +178,12 @@ impl<T> Streaming<T> {
                     }
                     self.go_elsewhere(at);
                 }
-                StreamingState::PendingHandle(opening) => {
-                    let outcome = ready!(opening.poll(cx));
-                    self.place =
+                StreamingState::PendingHandle(pending) => {
+                    let outcome = ready!(pending.poll(cx));
+                    self.state =
                         outcome.map_or_else(|e| StreamingState::Over(Err(e)), StreamingState::At);
                 }
-                StreamingState::Far(far) => return far.poll_initial(cx).map(Ok),
+                StreamingState::Remote(remote) => return remote.poll_initial(cx).map(Ok),
                 StreamingState::Over(outcome) => {
                     return Poll::Ready(outcome.clone().map(|()| Metadata::default()));
                 }
@@ -188,25 +192,25 @@ impl<T> Streaming<T> {
     }
 
     fn leave(&mut self, how: HandleEnd) {
-        match std::mem::replace(&mut self.place, StreamingState::Over(Ok(()))) {
+        match std::mem::replace(&mut self.state, StreamingState::Over(Ok(()))) {
             StreamingState::At(at) => at.leave(HandleSide::Reader, how),
-            StreamingState::PendingHandle(opening) => opening.leave(how),
-            StreamingState::Far(far) => far.leave(how),
-            StreamingState::Over(outcome) => self.place = StreamingState::Over(outcome),
+            StreamingState::PendingHandle(pending) => pending.leave(how),
+            StreamingState::Remote(remote) => remote.leave(how),
+            StreamingState::Over(outcome) => self.state = StreamingState::Over(outcome),
         }
     }
 }
 
 impl<T: 'static> Streaming<T> {
-    /// Waits for the next message; `None` when the peer is done.
+    /// Waits for the next message; `None` when the peer has finished.
     ///
-    /// A call of `next` that is dropped while it waits loses nothing.
+    /// Dropping the future while it waits loses nothing.
     ///
     /// # Errors
-    /// How the call failed: the peer's status, a cancellation, the loss of the connection. Asked
-    /// again, it fails the same way. A message that cannot be decoded is an error as well, after
-    /// which the next one may be asked for.
-    #[expect(clippy::should_implement_trait, reason = "it waits, as every stream's `next` does")]
+    /// Fails when the call has failed: with the peer's status, a cancellation, or the loss of the
+    /// connection; later calls repeat that. Also fails when a message cannot be decoded; the next
+    /// call then returns the next message.
+    #[expect(clippy::should_implement_trait, reason = "it waits, like the `next` of streams")]
     #[inline]
     pub fn next(&mut self) -> NextMessage<'_, T> {
         NextMessage { stream: self }
@@ -216,7 +220,7 @@ impl<T: 'static> Streaming<T> {
     fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<T>, Status>> {
         loop {
             if let Some(len) = self.batch.next_len() {
-                // It counts before it is decoded: that is code of a user, which may panic.
+                // Counted before decoding, which is user code and may panic.
                 self.taken.messages += 1;
                 self.taken.bytes += len;
                 let decoded = self.batch.decode_next(len, &self.codec);
@@ -224,7 +228,7 @@ impl<T: 'static> Streaming<T> {
                 return Poll::Ready(decoded.map(Some).map_err(self.undecodable));
             }
             if self.taken.messages > 0 {
-                self.tell_taken(); // of a batch that a panic has ended
+                self.tell_taken(); // a panic may have ended the last batch
             }
             match ready!(self.poll_batch(cx)) {
                 Received::Messages => {}
@@ -235,7 +239,7 @@ impl<T: 'static> Streaming<T> {
                 }
                 Received::Failed(status) => {
                     self.leave(HandleEnd::Dropped);
-                    self.place = StreamingState::Over(Err(status.clone()));
+                    self.state = StreamingState::Over(Err(status.clone()));
                     return Poll::Ready(Err(status));
                 }
             }
@@ -251,7 +255,7 @@ pub struct NextMessage<'a, T> {
 }
 
 impl<T: 'static> NextMessage<'_, T> {
-    /// Blocks the calling thread until the message is here.
+    /// Blocks the calling thread until the message has arrived.
     ///
     /// ```no_run
     /// # use ringway_rpc::{Status, Streaming};
@@ -264,8 +268,8 @@ impl<T: 'static> NextMessage<'_, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Streaming::next`]. FAILED_PRECONDITION on a core of Ringway and in a task of tokio, which must
-    /// not block: await it there.
+    /// Fails like [`Streaming::next`], and with FAILED_PRECONDITION on a core of Ringway and in a task of
+    /// tokio, which must not block: await it there.
     pub fn wait(self) -> Result<Option<T>, Status> {
         blocking::wait(self, |_| None)
     }
@@ -287,12 +291,12 @@ impl<T> Drop for Streaming<T> {
     }
 }
 
-/// Messages until the peer is done, or up to and including the failure.
+/// Yields messages until the peer has finished, or up to and including the failure.
 impl<T: 'static> Stream for Streaming<T> {
     type Item = Result<T, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if matches!(self.place, StreamingState::Over(_)) {
+        if matches!(self.state, StreamingState::Over(_)) {
             return Poll::Ready(None);
         }
         self.poll_message(cx).map(Result::transpose)
@@ -301,7 +305,7 @@ impl<T: 'static> Stream for Streaming<T> {
 
 impl<T> std::fmt::Debug for Streaming<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let over = matches!(self.place, StreamingState::Over(_));
+        let over = matches!(self.state, StreamingState::Over(_));
         f.debug_struct("Streaming").field("over", &over).finish_non_exhaustive()
     }
 }

@@ -320,7 +320,7 @@ fn a_list_that_cannot_be_is_refused_and_changes_nothing() {
             (vec![], "needs the address"),
             (vec![host(0)?], "is 0, not 1 to 100"),
             (vec![host(1)?, host(101)?], "is 101, not 1 to 100"),
-            (vec![Host::new("udp://127.0.0.1:1")?], "datagrams"),
+            (vec![Host::new("udp://127.0.0.1:1")?], "UDP has no connections"),
             (many.collect::<Result<_, _>>()?, "1024 servers at most"),
         ] {
             let status = client.set_hosts(list).expect_err(why);

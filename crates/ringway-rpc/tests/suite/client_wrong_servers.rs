@@ -53,7 +53,7 @@ fn a_server_that_speaks_no_tls() {
     let server = serve(&Echo::default(), |server| server);
     let secured = format!("tls://{}", socket_addr(&server));
     let client = Client::builder().address(&*secured).tls(ClientTls::new());
-    fails_saying(client, &[&secured, "before it said anything", "TLS", "tcp://"]);
+    fails_saying(client, &[&secured, "without sending anything", "TLS", "tcp://"]);
     end(server);
 }
 
@@ -64,7 +64,7 @@ fn a_server_that_closes_at_once() {
     fails_saying(client, &[&address, "before it sent anything", "tls://"]);
     let address = format!("tls://{}", listen(drop));
     let client = Client::builder().address(&*address);
-    fails_saying(client, &[&address, "before it said anything", "tcp://"]);
+    fails_saying(client, &[&address, "without sending anything", "tcp://"]);
 }
 
 #[test]

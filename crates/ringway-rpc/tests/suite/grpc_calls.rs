@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ringway_net::{Client, ClientTls, Connection, ServerTls};
-use ringway_rpc::{Server, ServerHandle, Serving};
+use ringway_rpc::{Server, ServerHandle, ServingStatus};
 use ringway_runtime::timeout;
 use ringway_wire::http2::{Body, ErrorCode, Event, Http2Config, Line, NewRequest, Outgoing};
 
@@ -339,7 +339,7 @@ fn health_is_told_and_watched() {
         }
     };
     caller.until("it is told what is so", seen(1));
-    handle.health().set("echo.Echo", Serving::No);
+    handle.health().set("echo.Echo", ServingStatus::NotServing);
     caller.until("it is told the change", seen(2));
     let told: Vec<_> = caller.seen(watch).messages();
     assert_eq!(told, [&[8, 1][..], &[8, 2]]);
@@ -374,7 +374,7 @@ fn reflection_is_that_of_grpcs_tools() {
         let start = file[..at].iter().rposition(|byte| !byte.is_ascii_graphic()).expect("a length");
         let name = String::from_utf8_lossy(&file[start + 1..at + name.len()]).into_owned();
         assert!(has(&ask(&mut caller, 3, &name, 3), "HealthListResponse"), "{name}");
-        assert!(has(&ask(&mut caller, 4, "echo.Echo", 4), "nothing is known of echo.Echo"));
+        assert!(has(&ask(&mut caller, 4, "echo.Echo", 4), "echo.Echo is unknown"));
         caller.finish(stream);
         assert_eq!(caller.answer(stream).status(), (0, ""));
     }

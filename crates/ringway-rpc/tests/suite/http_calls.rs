@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, mpsc};
 
 use bytes::Bytes;
 use ringway_http::{Router, text};
-use ringway_rpc::{Context, Server, ServerHandle, Serving, Sink, Status, service};
+use ringway_rpc::{Context, Server, ServerHandle, ServingStatus, Sink, Status, service};
 use serde::{Deserialize, Serialize};
 
 use crate::support::{LIMIT, end, eventually, socket_addr};
@@ -219,7 +219,7 @@ fn side_doors_tell_metrics_life_and_readiness() {
     assert_told(&handle, &get("/readyz"), 200, "ready");
     assert_told(&handle, &get("/hello"), 200, "own route");
     assert_told(&handle, &get("/nowhere"), 404, "");
-    handle.health().set("", Serving::No);
+    handle.health().set("", ServingStatus::NotServing);
     assert_told(&handle, &get("/readyz"), 503, "not ready");
     end(handle);
 }

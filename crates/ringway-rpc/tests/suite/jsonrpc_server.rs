@@ -110,7 +110,7 @@ const EDGES: &[(&str, &str)] = &[
     ),
     (
         r#"{"jsonrpc":"2.0","method":"shout","params":[7],"id":1}"#,
-        r#"{"jsonrpc":"2.0","error":{"code":-32602,"message":"the message is no String in JSON: invalid type: integer `7`, expected a string at line 1 column 1"},"id":1}"#,
+        r#"{"jsonrpc":"2.0","error":{"code":-32602,"message":"the message is not a valid String in JSON: invalid type: integer `7`, expected a string at line 1 column 1"},"id":1}"#,
     ),
     (
         r#"{"jsonrpc":"2.0","method":"shout","params":["a","b"],"id":1}"#,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use ringway_rpc::{Code, Serving};
+use ringway_rpc::{Code, ServingStatus};
 use ringway_wire::native::{Client, Config, OpenError, Settings};
 
 use crate::support::caller::{Caller, Heard};
@@ -96,9 +96,9 @@ fn health_tells_before_the_server_stops() {
         server.drain_delay(Duration::from_millis(200)).drain_timeout(Duration::from_secs(5))
     });
     let mut caller = Caller::connect(socket_addr(&handle));
-    assert_eq!(handle.health().of("echo.Echo"), Some(Serving::Yes));
+    assert_eq!(handle.health().of("echo.Echo"), Some(ServingStatus::Serving));
     handle.shutdown();
-    eventually("it is told", || handle.health().of("echo.Echo") == Some(Serving::No));
+    eventually("it is told", || handle.health().of("echo.Echo") == Some(ServingStatus::NotServing));
     assert_eq!(caller.call("echo.Echo/Say", b"still served").ok(), "still served");
     caller.closed();
     wait(handle);

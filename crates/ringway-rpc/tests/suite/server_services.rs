@@ -5,7 +5,8 @@ use ringway_rpc::reflection::{
     DescribeRequest, DescribeResponse, ListRequest, ListResponse, MethodDescription,
 };
 use ringway_rpc::{
-    Code, Codec, Context, Kind, Method, Methods, ServerHandle, Service, ServiceDescriptor, Serving,
+    Code, Codec, Context, Kind, Method, Methods, ServerHandle, Service, ServiceDescriptor,
+    ServingStatus,
 };
 
 use crate::support::caller::Caller;
@@ -135,9 +136,11 @@ fn health_is_told_and_watched() {
 
     let request = of("later.Service").encode_to_vec();
     let watch = caller.open_with("grpc.health.v1.Health/Watch", Some(&request), true, open_codec);
-    for (change, status) in
-        [(None, SERVICE_UNKNOWN), (Some(Serving::No), NOT_SERVING), (Some(Serving::Yes), SERVING)]
-    {
+    for (change, status) in [
+        (None, SERVICE_UNKNOWN),
+        (Some(ServingStatus::NotServing), NOT_SERVING),
+        (Some(ServingStatus::Serving), SERVING),
+    ] {
         if let Some(serving) = change {
             handle.health().set("later.Service", serving);
         }

@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use ringway_rpc::{Client, Code, Methods, Server, Service, ServiceDescriptor, Serving};
+use ringway_rpc::{Client, Code, Methods, Server, Service, ServiceDescriptor, ServingStatus};
 
 use crate::support::caller::Caller;
 use crate::support::echo::{Echo, serve};
@@ -92,7 +92,7 @@ fn a_program_that_is_told_of_the_shutdown_keeps_its_health_service() {
     });
     handle.shutdown();
     let health = told.recv_timeout(LIMIT).expect("it is told");
-    assert_eq!(health, Some(Serving::No), "clients have been told before");
+    assert_eq!(health, Some(ServingStatus::NotServing), "clients have been told before");
     wait(handle);
 }
 

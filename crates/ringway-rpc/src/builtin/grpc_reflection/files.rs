@@ -5,25 +5,25 @@ use std::collections::{BTreeMap, HashMap};
 use bytes::Bytes;
 use prost::Message;
 
-/// The files of all services, as they are on the wire.
+/// The descriptor files of all services, in their serialized form.
 #[derive(Default)]
 pub(crate) struct Files {
     files: Vec<Bytes>,
     by_name: HashMap<String, usize>,
     /// Full names of messages, enums and their values, fields, services, methods and extensions.
     symbols: HashMap<String, usize>,
-    /// Extensions by the full name of what they extend, then by number.
+    /// Extensions, by the full name of the extended message, then by number.
     extensions: HashMap<String, BTreeMap<i32, usize>>,
 }
 
-/// `google.protobuf.FileDescriptorSet`, its files as they are.
+/// `google.protobuf.FileDescriptorSet`; its files stay serialized.
 #[derive(Clone, PartialEq, prost::Message)]
 struct FileSet {
     #[prost(bytes = "bytes", repeated, tag = "1")]
     file: Vec<Bytes>,
 }
 
-/// What names the parts of a `google.protobuf.FileDescriptorProto`.
+/// The names in a `google.protobuf.FileDescriptorProto`.
 #[derive(Clone, PartialEq, prost::Message)]
 struct File {
     #[prost(string, tag = "1")]
@@ -82,7 +82,7 @@ struct Named {
 struct Field {
     #[prost(string, tag = "1")]
     name: String,
-    /// With a dot in front: what an extension extends.
+    /// The name of the extended message, with a leading dot.
     #[prost(string, tag = "2")]
     extendee: String,
     #[prost(int32, tag = "3")]
@@ -90,8 +90,8 @@ struct Field {
 }
 
 impl Files {
-    /// Those of several sets. A file that is in more than one is the same in each, and what is no
-    /// descriptor is left out.
+    /// Collects the files of several sets. A file in more than one set counts once, and bytes that
+    /// are not a descriptor are skipped.
     pub(crate) fn of(sets: impl Iterator<Item = Bytes>) -> Self {
         let mut all = Self::default();
         for set in sets {
@@ -131,7 +131,7 @@ impl Files {
         message.extensions.iter().for_each(|field| self.add_extension(&name, field, at));
     }
 
-    /// The values of an enum stand beside it.
+    /// Adds an enum. Its values belong to the enclosing scope, as in C++.
     fn add_enum(&mut self, scope: &str, each: &EnumType, at: usize) {
         self.add_symbol(scope, &each.name, at);
         each.values.iter().for_each(|value| _ = self.add_symbol(scope, &value.name, at));

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-/// What is asked, and of which host.
+/// A question about a host's services.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct ReflectionRequest {
     #[prost(string, tag = "1")]
@@ -12,7 +12,7 @@ pub(crate) struct ReflectionRequest {
 }
 
 pub(crate) mod request {
-    /// What is asked for.
+    /// The question of a request.
     #[derive(Clone, PartialEq, prost::Oneof)]
     pub(crate) enum Question {
         #[prost(string, tag = "3")]
@@ -49,7 +49,7 @@ pub(crate) struct ReflectionResponse {
 }
 
 pub(crate) mod response {
-    /// What was asked for, or why it is not there.
+    /// The requested data, or an error.
     #[derive(Clone, PartialEq, prost::Oneof)]
     pub(crate) enum MessageResponse {
         #[prost(message, tag = "4")]
@@ -70,7 +70,7 @@ pub(crate) struct FileDescriptors {
     pub(crate) file_descriptor_proto: Vec<Bytes>,
 }
 
-/// The extensions of a message.
+/// The extension numbers of a message.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct ExtensionNumbers {
     #[prost(string, tag = "1")]
@@ -79,21 +79,21 @@ pub(crate) struct ExtensionNumbers {
     pub(crate) extension_number: Vec<i32>,
 }
 
-/// All services.
+/// The names of all services.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct ListServices {
     #[prost(message, repeated, tag = "1")]
     pub(crate) service: Vec<ServiceName>,
 }
 
-/// One service.
+/// The name of one service.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct ServiceName {
     #[prost(string, tag = "1")]
     pub(crate) name: String,
 }
 
-/// Why there is no answer.
+/// Why a question has no answer.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct ErrorResponse {
     #[prost(int32, tag = "1")]

@@ -2,27 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use crate::builtin::health::Serving;
+use crate::builtin::health::ServingStatus;
 
-/// Asks about one service; the empty name is the server.
+/// The request about one service; the empty name stands for the server.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct HealthCheckRequest {
     #[prost(string, tag = "1")]
     pub(crate) service: String,
 }
 
-/// The answer: a `ServingStatus`.
+/// The answer: a status of [`GrpcServingStatus`].
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub(crate) struct HealthCheckResponse {
-    #[prost(enumeration = "ServingStatus", tag = "1")]
+    #[prost(enumeration = "GrpcServingStatus", tag = "1")]
     pub(crate) status: i32,
 }
 
-/// Asks about all services.
+/// The request for all services.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub(crate) struct HealthListRequest {}
 
-/// Each service and its status.
+/// The status of each service.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct HealthListResponse {
     #[prost(btree_map = "string, message", tag = "1")]
@@ -31,21 +31,21 @@ pub(crate) struct HealthListResponse {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash, prost::Enumeration)]
 #[repr(i32)]
-pub(crate) enum ServingStatus {
+pub(crate) enum GrpcServingStatus {
     Unknown = 0,
     Serving = 1,
     NotServing = 2,
-    /// Only `Watch` says so.
+    /// Only `Watch` returns it.
     ServiceUnknown = 3,
 }
 
 impl HealthCheckResponse {
-    /// `None` is a service that nobody has heard of.
-    pub(crate) fn of(serving: Option<Serving>) -> Self {
+    /// Makes a response; `None` stands for an unknown service.
+    pub(crate) fn of(serving: Option<ServingStatus>) -> Self {
         let status = match serving {
-            Some(Serving::Yes) => ServingStatus::Serving,
-            Some(Serving::No) => ServingStatus::NotServing,
-            None => ServingStatus::ServiceUnknown,
+            Some(ServingStatus::Serving) => GrpcServingStatus::Serving,
+            Some(ServingStatus::NotServing) => GrpcServingStatus::NotServing,
+            None => GrpcServingStatus::ServiceUnknown,
         };
         Self { status: status.into() }
     }

@@ -11,7 +11,7 @@ use crate::call::status::Status;
 use crate::service::{Methods, Service, ServiceDescriptor};
 use crate::stream::sink::Sink;
 
-/// Tells what [`Health`] says.
+/// Serves the contents of [`Health`].
 pub(crate) struct HealthService {
     health: Health,
 }
@@ -75,7 +75,7 @@ impl Service for HealthService {
     }
 }
 
-/// Tells each change until the client has enough.
+/// Sends each change until the client cancels.
 async fn watch_service(
     health: Health,
     service: String,

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use crate::waiters::{self, Waiters};
 
-/// Whether one core of a server drains. Handlers look at it from any thread.
+/// Whether one core of a server drains. Handlers read it from any thread.
 #[derive(Default)]
 pub(crate) struct Drain {
     begun: AtomicBool,
@@ -16,7 +16,7 @@ pub(crate) struct Drain {
 }
 
 impl Drain {
-    /// Tells all who wait.
+    /// Notifies all waiting futures.
     pub(crate) fn begin(&self) {
         let mut waiting = self.lock();
         self.begun.store(true, Ordering::Release);
@@ -29,7 +29,8 @@ impl Drain {
         self.begun.load(Ordering::Acquire)
     }
 
-    /// No foreign code runs under the lock, so a poisoned one guards sound content.
+    /// Locks the waiters. No foreign code runs under the lock, so after a panic its content is
+    /// still valid.
     fn lock(&self) -> MutexGuard<'_, Waiters> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -39,12 +40,12 @@ impl Drain {
 #[must_use = "a future does nothing until it is awaited"]
 pub struct Draining {
     drain: Arc<Drain>,
-    place: Option<usize>,
+    waiter: Option<usize>,
 }
 
 impl Draining {
     pub(super) fn new(drain: Arc<Drain>) -> Self {
-        Self { drain, place: None }
+        Self { drain, waiter: None }
     }
 }
 
@@ -58,7 +59,7 @@ impl Future for Draining {
             if this.drain.has_begun() {
                 return Poll::Ready(());
             }
-            let former = waiting.wait(&mut this.place, waker);
+            let former = waiting.wait(&mut this.waiter, waker);
             drop(waiting);
             waiters::discard(former);
             Poll::Pending
@@ -68,7 +69,7 @@ impl Future for Draining {
 
 impl Drop for Draining {
     fn drop(&mut self) {
-        let left = self.drain.lock().leave(&mut self.place);
+        let left = self.drain.lock().leave(&mut self.waiter);
         waiters::discard(left);
     }
 }

@@ -1,4 +1,4 @@
-//! The end of a call, which several threads may look at.
+//! The end of a call, which several threads may observe.
 
 use std::fmt;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use crate::call::status::{Code, Status};
 use crate::waiters::{self, Waiters};
 
-/// Whether a call is over, and how. The first end counts.
+/// How a call has ended. Only the first end counts.
 #[derive(Default)]
 pub(super) struct ContextEnd {
     cancelled: AtomicBool,
@@ -32,7 +32,7 @@ impl ContextEnd {
         self.cancelled.load(Ordering::Acquire)
     }
 
-    /// Why it was cancelled, if so.
+    /// Returns why the call was cancelled; `None` if it was not.
     pub(super) fn reason(&self) -> Option<Status> {
         self.lock().reason()
     }
@@ -59,7 +59,8 @@ impl ContextEnd {
         waiters::wake_all(waiting);
     }
 
-    /// No foreign code runs under the lock, so a poisoned one guards sound content.
+    /// Locks the state. No foreign code runs under the lock, so after a panic its content is still
+    /// valid.
     fn lock(&self) -> MutexGuard<'_, EndState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -78,12 +79,12 @@ impl EndState {
 #[must_use = "a future does nothing until it is awaited"]
 pub struct Done {
     end: Arc<ContextEnd>,
-    place: Option<usize>,
+    waiter: Option<usize>,
 }
 
 impl Done {
     pub(super) fn new(end: Arc<ContextEnd>) -> Self {
-        Self { end, place: None }
+        Self { end, waiter: None }
     }
 }
 
@@ -97,7 +98,7 @@ impl Future for Done {
             if state.how.is_some() {
                 return Poll::Ready(state.reason());
             }
-            let former = state.waiting.wait(&mut this.place, waker);
+            let former = state.waiting.wait(&mut this.waiter, waker);
             drop(state);
             waiters::discard(former);
             Poll::Pending
@@ -107,7 +108,7 @@ impl Future for Done {
 
 impl Drop for Done {
     fn drop(&mut self) {
-        let left = self.end.lock().waiting.leave(&mut self.place);
+        let left = self.end.lock().waiting.leave(&mut self.waiter);
         waiters::discard(left);
     }
 }

@@ -1,24 +1,25 @@
-//! Values that those who see a call first leave for those who come later.
+//! Values that interceptors attach to a call for later interceptors and the handler.
 
 use std::any::{Any, TypeId};
 use std::rc::Rc;
 
 use ringway_runtime::drop_each;
 
-/// One value of each type. Their destructors are code of users, and run one by one: what one of them
-/// does, be it a panic, ends with it.
+/// One value per type. Their destructors are user code, so each runs by itself and its panic is
+/// contained.
 #[derive(Default)]
 pub(super) struct Extensions {
     values: Vec<(TypeId, Rc<dyn Any>)>,
 }
 
 impl Extensions {
-    /// The value that had the place before, to be dropped when nothing is borrowed.
+    /// Stores a value and returns the former one of its type, which the caller drops outside of any
+    /// borrow.
     #[must_use = "it is dropped outside of the context"]
     pub(super) fn insert<T: 'static>(&mut self, value: T) -> Option<Rc<dyn Any>> {
         let (id, value) = (TypeId::of::<T>(), Rc::new(value));
         match self.values.iter_mut().find(|(other, _)| *other == id) {
-            Some((_, place)) => Some(std::mem::replace(place, value)),
+            Some((_, former)) => Some(std::mem::replace(former, value)),
             None => {
                 self.values.push((id, value));
                 None

@@ -1,4 +1,4 @@
-//! What a handler may know of the call that it serves.
+//! The context of a call that is being served.
 
 mod drain;
 mod end;
@@ -31,18 +31,18 @@ pub use end::Done;
 pub use peer::Peer;
 pub(crate) use site::Site;
 
-/// A call as its handler sees it: who calls, with what metadata, until when, and whether the caller
+/// A call as its handler sees it: the caller, the metadata, the deadline, and whether the caller
 /// still waits.
 ///
-/// A handler takes it as its first argument, or asks for [`current`](Self::current). It is a
-/// handle: clones are the same call.
+/// A handler takes it as its first argument or calls [`current`](Self::current). It is a handle:
+/// clones refer to the same call.
 ///
 /// ```
 /// use ringway_rpc::{Context, Status};
 ///
 /// async fn quote(context: Context, symbol: String) -> Result<u64, Status> {
 ///     if context.metadata().get("tenant").is_none() {
-///         return Err(Status::unauthenticated("which tenant?"));
+///         return Err(Status::unauthenticated("the metadata lacks a tenant"));
 ///     }
 ///     context.set_trailer("symbol", &symbol)?;
 ///     Ok(42)
@@ -56,15 +56,15 @@ struct ContextState {
     metadata: Metadata,
     trace: Option<TraceContext>,
     initial: RefCell<Metadata>,
-    /// What is set from now on has no effect.
+    /// Whether the initial metadata was taken; later changes have no effect.
     initial_taken: Cell<bool>,
     trailers: RefCell<Metadata>,
     extensions: RefCell<Extensions>,
-    /// Made for the first who asks or cancels.
+    /// Allocated when the end is first waited for or set.
     end: OnceCell<Arc<ContextEnd>>,
 }
 
-/// What is known of every call when it begins.
+/// The properties that every call has when it begins.
 #[derive(Clone)]
 pub(crate) struct Begun {
     pub(crate) method: &'static Method,
@@ -73,7 +73,7 @@ pub(crate) struct Begun {
     pub(crate) attempt: u8,
 }
 
-/// What a call that is made inside of a handler takes over from the call being served.
+/// The properties that calls inside of a handler inherit from the call being served.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inherited {
     pub(crate) deadline: Option<Instant>,
@@ -84,19 +84,21 @@ pub(crate) struct Inherited {
 thread_local! {
     /// The call whose handler is being polled on this thread.
     static CURRENT: RefCell<Option<Context>> = const { RefCell::new(None) };
-    /// The memory of a context that nobody holds any more, so that most calls need no other.
+    /// The memory of an unused context, so that most calls allocate none.
     static SPARE: Cell<Option<Rc<ContextState>>> = const { Cell::new(None) };
-    /// More of them, from calls that have waited.
+    /// More unused contexts, from calls whose handlers have waited.
     static SPARES: RefCell<Vec<Rc<ContextState>>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Context {
-    /// The call that is being served; `None` outside of handlers and in tasks that they spawned.
+    /// Returns the call that is being served; `None` outside of handlers and in tasks that they
+    /// spawned.
     pub fn current() -> Option<Self> {
         CURRENT.try_with(|current| current.borrow().clone()).ok()?
     }
 
-    /// A context for the test of a handler: of a call with this metadata, without a deadline, by nobody.
+    /// Makes a context for the test of a handler: a call with this metadata, without a deadline or
+    /// a peer.
     ///
     /// ```
     /// use ringway_rpc::{Context, Metadata};
@@ -112,59 +114,61 @@ impl Context {
         context
     }
 
-    /// The method that was called.
+    /// Returns the method that was called.
     pub fn method(&self) -> &'static Method {
         self.0.begun.method
     }
 
-    /// The caller.
+    /// Returns the caller.
     pub fn peer(&self) -> &Peer {
         self.0.begun.site.peer()
     }
 
-    /// The number of the core that serves the call's connection: its place in
+    /// Returns the number of the core that serves the call's connection, an index into
     /// [`ServerHandle::cores`](crate::ServerHandle::cores).
     pub fn core(&self) -> usize {
         self.0.begun.site.core
     }
 
-    /// The metadata that the caller sent with the request.
+    /// Returns the metadata that the caller sent with the request.
     pub fn metadata(&self) -> &Metadata {
         &self.0.metadata
     }
 
-    /// When the caller stops waiting. Calls that the handler makes end by then as well.
+    /// Returns when the caller stops waiting. Calls that the handler makes end by then as well.
     pub fn deadline(&self) -> Option<Instant> {
         self.0.begun.deadline
     }
 
-    /// The time until the call's deadline, right now; zero if it has passed, `None` if there is none.
+    /// Returns the time left until the call's deadline: zero if it has passed, `None` without a
+    /// deadline.
     pub fn remaining(&self) -> Option<Duration> {
         Some(self.deadline()?.saturating_duration_since(now()))
     }
 
-    /// 0 for the first attempt of a call, more for a retry or hedge.
+    /// Returns 0 for the first attempt of a call, and more for a retry or hedge.
     pub fn attempt(&self) -> u8 {
         self.0.begun.attempt
     }
 
-    /// The trace that the call belongs to, if the caller named one. Calls that the handler makes
-    /// belong to it as well.
+    /// Returns the trace context that the caller sent, if any. Calls that the handler makes belong
+    /// to the same trace.
     pub fn trace(&self) -> Option<TraceContext> {
         self.0.trace
     }
 
-    /// Whether the caller has given up, the deadline has passed or the connection is lost.
+    /// Whether the caller has cancelled, the deadline has passed or the connection is lost.
     ///
-    /// A handler that waits is dropped then; this is for work that blocks or computes, and for tasks that
-    /// outlive their handler. A handler that computes on its core keeps it from receiving, so it sees its
-    /// deadline pass and nothing else; one that is declared `offload` sees all.
+    /// A handler that waits is dropped then, so this is for work that blocks or computes, and for
+    /// tasks that outlive their handler. A handler that computes on its core keeps the core from
+    /// receiving, so it sees only its deadline pass; a handler declared `offload` sees every cause.
     pub fn is_cancelled(&self) -> bool {
         self.look_at_deadline();
         self.0.end.get().is_some_and(|end| end.is_cancelled())
     }
 
-    /// Whoever keeps the core keeps it from firing the timer of the deadline as well.
+    /// Checks the deadline here, because a handler that blocks its core also blocks the deadline's
+    /// timer.
     fn look_at_deadline(&self) {
         if self.deadline().is_some_and(|deadline| deadline <= now()) {
             self.cancel(Code::DeadlineExceeded, "the deadline passed while the handler ran");
@@ -172,7 +176,7 @@ impl Context {
     }
 
     /// Waits until the call is over: `None` when it was answered, the reason when it was cancelled.
-    /// For what a handler leaves behind when it ends.
+    /// It suits tasks that outlive the handler.
     ///
     /// ```
     /// use ringway_rpc::{Context, Status};
@@ -181,7 +185,7 @@ impl Context {
     ///     let done = context.done();
     ///     ringway_runtime::spawn(async move {
     ///         match done.await {
-    ///             Some(reason) => println!("{topic}: given up, {reason}"),
+    ///             Some(reason) => println!("{topic}: cancelled, {reason}"),
     ///             None => println!("{topic}: done"),
     ///         }
     ///     });
@@ -192,9 +196,9 @@ impl Context {
         Done::new(Arc::clone(self.end()))
     }
 
-    /// Waits until the server stops serving new calls: the moment for a stream without an end to be
-    /// ended by its handler. What has not ended within [`drain_timeout`](crate::Server::drain_timeout)
-    /// is answered UNAVAILABLE.
+    /// Waits until the server stops serving new calls: then the handler of an endless stream should
+    /// end it. Calls that have not ended within [`drain_timeout`](crate::Server::drain_timeout) are
+    /// answered with UNAVAILABLE.
     ///
     /// ```
     /// use ringway_rpc::{Context, Sink, Status};
@@ -209,14 +213,14 @@ impl Context {
         Draining::new(Arc::clone(&self.0.begun.site.drain))
     }
 
-    /// Waits for `work`, and gives it up with `None` when the server stops serving new calls.
+    /// Waits for `work`; drops it and returns `None` when the server stops serving new calls.
     ///
     /// ```
     /// use std::time::Duration;
     /// use ringway_rpc::{Context, Sink, Status};
     ///
     /// async fn watch(context: Context, topic: String, mut news: Sink<String>) -> Result<(), Status> {
-    ///     let next = || ringway_runtime::sleep(Duration::from_secs(1)); // waits for something new
+    ///     let next = || ringway_runtime::sleep(Duration::from_secs(1)); // stands for a wait for news
     ///     while context.until_draining(next()).await.is_some() {
     ///         news.send(topic.clone()).await?;
     ///     }
@@ -239,25 +243,26 @@ impl Context {
         self.0.begun.site.drain.has_begun()
     }
 
-    /// Why the call was cancelled, with the caller's words if it used any.
+    /// Returns why the call was cancelled, with the caller's reason if it gave one; `None` if it
+    /// was not.
     pub fn cancel_reason(&self) -> Option<Status> {
         self.look_at_deadline();
         self.0.end.get()?.reason()
     }
 
-    /// Sets metadata that the caller gets with the outcome of the call.
+    /// Sets metadata that the caller gets with the status of the call (a trailer).
     ///
     /// # Errors
-    /// When key or value break the rules of [`Metadata`].
+    /// Fails when the key or the value breaks the rules of [`Metadata`].
     pub fn set_trailer(&self, key: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidMetadata> {
         self.0.trailers.borrow_mut().insert(key, value)
     }
 
-    /// Sets metadata that the caller gets before the first message. After the first message of a
-    /// stream it has no effect: use a [trailer](Self::set_trailer).
+    /// Sets metadata that the caller gets before the first message. It has no effect after the
+    /// first message of a stream: use a [trailer](Self::set_trailer) then.
     ///
     /// # Errors
-    /// When key or value break the rules of [`Metadata`].
+    /// Fails when the key or the value breaks the rules of [`Metadata`].
     pub fn set_initial_metadata(
         &self,
         key: &str,
@@ -266,18 +271,18 @@ impl Context {
         self.0.initial.borrow_mut().insert(key, value)
     }
 
-    /// Adds a value for those who come later, from an interceptor to the handler; one a type.
+    /// Attaches a value for later interceptors and the handler, one per type.
     pub fn insert<T: 'static>(&self, value: T) {
         let former = self.0.extensions.borrow_mut().insert(value);
         drop(former); // its destructor may look at the context
     }
 
-    /// The value of this type that was [inserted](Self::insert).
+    /// Returns the value of this type that was [inserted](Self::insert).
     pub fn extension<T: 'static>(&self) -> Option<Rc<T>> {
         self.0.extensions.borrow().get()
     }
 
-    /// The context of a call that begins. Allocates nothing if the last one was
+    /// Makes the context of a new call. It does not allocate if an earlier one was
     /// [recycled](Self::recycle).
     #[inline(always)]
     pub(crate) fn begin(begun: Begun) -> Self {
@@ -299,14 +304,14 @@ impl Context {
         }))
     }
 
-    /// Adds what the caller said beside its message, before anybody else has the context.
+    /// Sets the caller's metadata and trace, while nobody else holds the context.
     pub(crate) fn set_said(&mut self, metadata: Metadata, trace: Option<TraceContext>) {
         let state = Rc::get_mut(&mut self.0).expect("the call has only begun");
         (state.metadata, state.trace) = (metadata, trace);
     }
 
-    /// The call was answered. Tells whoever waits for that, and keeps the memory for the next call
-    /// if nobody else holds the context.
+    /// Ends the call as answered. Notifies futures that wait for the end, and keeps the memory for
+    /// a later call if nobody else holds the context.
     #[inline]
     pub(crate) fn recycle(mut self) {
         let Some(state) = Rc::get_mut(&mut self.0) else {
@@ -322,25 +327,25 @@ impl Context {
         }
     }
 
-    /// Calls `f` with this as the [current](Self::current) call: around each poll of its handler.
+    /// Calls `f` with this as the [current](Self::current) call, around each poll of its handler.
     #[inline]
     pub(crate) fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
         let _restore = Restore(CURRENT.replace(Some(self.clone())));
         f()
     }
 
-    /// Tells whoever looks. The first reason counts.
+    /// Cancels the call and notifies waiting futures. Only the first reason counts.
     pub(crate) fn cancel(&self, code: Code, reason: &str) {
         self.end().cancel(code, reason);
     }
 
-    /// Whether there is initial metadata that has not been sent.
+    /// Whether there is initial metadata that was not sent.
     #[inline]
     pub(crate) fn has_initial(&self) -> bool {
         !self.0.initial.borrow().is_empty() && !self.0.initial_taken.get()
     }
 
-    /// What is to be sent before the first message, which is about to be sent.
+    /// Takes the initial metadata, which is sent before the first message.
     pub(crate) fn take_initial(&self) -> Metadata {
         self.0.initial_taken.set(true);
         self.0.initial.take()
@@ -350,14 +355,13 @@ impl Context {
         self.0.trailers.take()
     }
 
-    /// Takes over what a context of the same call on another thread has gathered.
+    /// Takes over the reply metadata of the same call's context on another thread.
     pub(crate) fn set_reply_metadata(&self, initial: Metadata, trailers: Metadata) {
         self.0.initial.replace(initial);
         self.0.trailers.replace(trailers);
     }
 
-    /// What it takes to make a context of the same call on another thread, where the same
-    /// end is seen.
+    /// Makes a value that becomes a context of the same call on another thread and shares its end.
     pub(crate) fn to_sendable(&self) -> Sendable {
         let begun = &self.0.begun;
         Sendable {
@@ -397,7 +401,7 @@ impl ContextState {
     }
 }
 
-/// Gives the thread its former call back, also when a handler panics.
+/// Restores the thread's former call, also when a handler panics.
 struct Restore(Option<Context>);
 
 impl Drop for Restore {
@@ -432,7 +436,7 @@ impl Sendable {
     }
 }
 
-/// What calls made now take over from the call being served, if one is.
+/// Returns what calls made now inherit from the call being served, if there is one.
 #[inline]
 pub(crate) fn inherited() -> Option<Inherited> {
     let of = |context: &Context| {
@@ -442,7 +446,8 @@ pub(crate) fn inherited() -> Option<Inherited> {
     CURRENT.try_with(|current| current.borrow().as_ref().map(of)).ok()?
 }
 
-/// The time right now by the clock of the core, which may be virtual; elsewhere by the system's.
+/// Returns the current time: by the core's clock, which may be virtual, or by the system's
+/// elsewhere.
 fn now() -> Instant {
     if CoreHandle::is_here() { ringway_runtime::now_exact() } else { Instant::now() }
 }
@@ -466,7 +471,7 @@ pub(crate) mod tests {
 
     static QUOTE: Method = Method::new("market.Market/Quote", Kind::Unary);
 
-    /// A call without anything special.
+    /// Makes a plain call.
     pub(crate) fn sample() -> Context {
         begun(None)
     }
@@ -480,7 +485,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_current_call_is_the_innermost_and_only_while_it_is_polled() {
+    fn current_call_is_the_innermost_one_being_polled() {
         assert!(Context::current().is_none() && inherited().is_none());
         let (outer, inner) = (sample(), sample());
         let is_current = |context: &Context| {
@@ -502,25 +507,25 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn memory_is_used_again_unless_somebody_holds_it_and_nothing_is_left_in_it() {
+    fn memory_is_reused_clean_unless_a_clone_exists() {
         let first = sample();
         first.insert(7_u32);
         first.set_trailer("a", "1").expect("a good entry");
         first.cancel(Code::Cancelled, "changed my mind");
-        let place = Rc::as_ptr(&first.0);
+        let memory = Rc::as_ptr(&first.0);
         first.recycle();
         let second = sample();
-        assert_eq!(Rc::as_ptr(&second.0), place);
+        assert_eq!(Rc::as_ptr(&second.0), memory);
         assert!(second.extension::<u32>().is_none() && second.take_trailers().is_empty());
         assert!(!second.is_cancelled());
         let held = second.clone();
         second.recycle();
-        assert_ne!(Rc::as_ptr(&sample().0), place, "somebody holds it");
+        assert_ne!(Rc::as_ptr(&sample().0), memory, "a clone exists");
         drop(held);
     }
 
     #[test]
-    fn cancelling_wakes_who_waits_and_the_first_reason_counts() {
+    fn cancelling_wakes_waiting_futures_and_the_first_reason_counts() {
         let context = sample();
         let mut cx = task::Context::from_waker(Waker::noop());
         let mut done = pin!(context.done());
@@ -536,7 +541,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_end_of_a_call_is_told_whether_its_context_is_held_or_not() {
+    fn end_of_a_call_is_reported_whether_or_not_its_context_is_held() {
         let mut cx = task::Context::from_waker(Waker::noop());
         let mut is_answered = |done: &mut Done| match Pin::new(done).poll(&mut cx) {
             Poll::Ready(None) => true,
@@ -552,13 +557,13 @@ pub(crate) mod tests {
         let context = sample();
         let held = context.clone();
         context.recycle();
-        assert!(is_answered(&mut held.done()), "also for those who ask later");
+        assert!(is_answered(&mut held.done()), "also for a later future");
         held.cancel(Code::Cancelled, "too late");
         assert!(!held.is_cancelled() && held.cancel_reason().is_none());
     }
 
     #[test]
-    fn another_thread_sees_the_same_call_and_its_cancellation() {
+    fn cancellation_is_seen_on_another_thread() {
         let context = begun(Some(Instant::now() + Duration::from_secs(60)));
         let sendable = context.to_sendable();
         let (ready, is_ready) = std::sync::mpsc::channel();
@@ -577,7 +582,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn one_extension_a_type() {
+    fn one_extension_per_type() {
         let context = sample();
         context.insert("a".to_owned());
         context.insert(1_u8);

@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection.
+//! The peer of a call's connection.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ struct Parts {
 }
 
 impl Peer {
-    /// The peer of a connection, as it is after the handshake.
+    /// Reads the properties of a connection's peer, after the handshake.
     pub(crate) fn of(connection: &Connection) -> Self {
         let address = connection.peer_addr().ok();
         let is_local = matches!(address, Some(Endpoint::Unix(_) | Endpoint::Unnamed));
@@ -31,7 +31,7 @@ impl Peer {
         }))
     }
 
-    /// Nobody.
+    /// Makes an unknown peer.
     pub(crate) fn unknown() -> Self {
         Self(Arc::new(Parts {
             address: None,
@@ -42,12 +42,13 @@ impl Peer {
         }))
     }
 
-    /// Its address; `None` if the connection was gone before it could be asked.
+    /// Returns the peer's address; `None` if the connection was lost before it could be read.
     pub fn address(&self) -> Option<&Endpoint> {
         self.0.address.as_ref()
     }
 
-    /// The process that calls over a Unix socket, by the kernel's word; `None` over all others.
+    /// Returns the credentials of the process at the other end of a Unix socket, as the kernel
+    /// reports them; `None` for other sockets.
     ///
     /// ```
     /// use ringway_rpc::{Context, Status};
@@ -63,23 +64,24 @@ impl Peer {
         self.0.credentials
     }
 
-    /// Whether the connection is encrypted.
+    /// Whether the connection uses TLS.
     pub fn is_tls(&self) -> bool {
         self.0.is_tls
     }
 
-    /// The certificates that it has proved to own, its own first; empty without client
-    /// authentication.
+    /// Returns the verified certificate chain of the peer, its own certificate first; empty without
+    /// client authentication.
     pub fn certificates(&self) -> &[CertificateDer<'static>] {
         &self.0.certificates
     }
 
-    /// The DNS names in the first of them, for which its authority vouches: who calls, under mutual TLS.
+    /// Returns the DNS names of the peer's own certificate, for which its issuer vouches: they
+    /// identify the caller under mutual TLS.
     pub fn certificate_names(&self) -> Vec<String> {
         self.certificates().first().map_or_else(Vec::new, certificate_names)
     }
 
-    /// The name by which it has called this server (SNI).
+    /// Returns the name by which the peer addressed this server (SNI).
     pub fn server_name(&self) -> Option<&str> {
         self.0.server_name.as_deref()
     }

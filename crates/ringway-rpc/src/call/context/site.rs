@@ -1,4 +1,4 @@
-//! Where calls are served.
+//! The place where a call is served.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use ringway_net::Connection;
 use super::drain::Drain;
 use super::peer::Peer;
 
-/// What all calls of a connection have in common.
+/// The properties that all calls of a connection share.
 #[derive(Clone)]
 pub(crate) struct Site {
     peer: Peer,
@@ -26,7 +26,7 @@ impl Site {
         &self.peer
     }
 
-    /// Of a call that came over no connection.
+    /// Makes the site of a call without a connection.
     pub(crate) fn unknown() -> Self {
         Self { peer: Peer::unknown(), core: 0, drain: Arc::default() }
     }

@@ -1,4 +1,4 @@
-//! The seventeen ways in which a call ends.
+//! The codes of a call's outcome.
 
 use std::fmt;
 
@@ -6,44 +6,44 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Code {
-    /// It succeeded.
+    /// The call succeeded.
     Ok = 0,
-    /// The caller gave up.
+    /// The caller cancelled the call.
     Cancelled = 1,
-    /// Something failed, and nobody said what.
+    /// An error without a known cause.
     Unknown = 2,
-    /// The request makes no sense, whatever the state of the server.
+    /// The request is invalid, whatever the state of the server.
     InvalidArgument = 3,
-    /// The time for the call was used up. It may have been carried out all the same.
+    /// The deadline has passed. The call may have been executed.
     DeadlineExceeded = 4,
-    /// What was asked for does not exist.
+    /// A requested entity does not exist.
     NotFound = 5,
-    /// What was to be made exists.
+    /// The entity to create already exists.
     AlreadyExists = 6,
-    /// The caller is known and not allowed to.
+    /// The caller is known but lacks the permission.
     PermissionDenied = 7,
-    /// A quota, a limit or memory is used up.
+    /// A quota, a limit or memory is exhausted.
     ResourceExhausted = 8,
-    /// The server is not in the state that the call needs; retrying alone does not help.
+    /// The system is not in the state that the call needs; a retry alone does not help.
     FailedPrecondition = 9,
-    /// Somebody else got in between; the caller may redo its whole sequence.
+    /// A conflict with another operation; the caller may repeat its whole sequence.
     Aborted = 10,
-    /// Past the end of what there is.
+    /// A position beyond the valid range.
     OutOfRange = 11,
-    /// The server has no such method, or not in this form.
+    /// The server does not have the method, or not in this form.
     Unimplemented = 12,
-    /// An invariant broke: a defect, not a circumstance.
+    /// An internal invariant was violated: a defect.
     Internal = 13,
-    /// The service cannot be reached or takes no calls now; trying again may help.
+    /// The service cannot be reached or takes no calls now; a retry may help.
     Unavailable = 14,
-    /// Data is lost or corrupt for good.
+    /// Data is lost or corrupt beyond repair.
     DataLoss = 15,
-    /// It is not known who the caller is.
+    /// The caller is not authenticated.
     Unauthenticated = 16,
 }
 
 impl Code {
-    /// The code with this number on the wire; one that nobody knows reads as [`Code::Unknown`].
+    /// Returns the code with this number on the wire; [`Code::Unknown`] for an unknown number.
     pub const fn from_wire(number: u8) -> Self {
         match ALL.len() > number as usize {
             true => ALL[number as usize],
@@ -51,12 +51,12 @@ impl Code {
         }
     }
 
-    /// The number on the wire.
+    /// Returns the number on the wire.
     pub const fn number(self) -> u8 {
         self as u8
     }
 
-    /// The name in capitals, as in gRPC's documents: `NOT_FOUND`.
+    /// Returns the name in capitals, as in gRPC's documents: `NOT_FOUND`.
     pub const fn name(self) -> &'static str {
         NAMES[self as usize]
     }
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_read_back_and_foreign_ones_are_unknown() {
+    fn numbers_are_read_back_and_others_are_unknown() {
         for number in 0..=u8::MAX {
             let code = Code::from_wire(number);
             let expected = if number <= 16 { number } else { Code::Unknown.number() };

@@ -1,4 +1,4 @@
-//! Errors of others as statuses, and statuses as errors, so that `?` does in handlers and in `main`.
+//! Conversions between statuses and errors, so that `?` works in handlers and in `main`.
 
 use std::convert::Infallible;
 use std::error::Error as StdError;
@@ -11,7 +11,7 @@ use ringway_runtime::{Elapsed, JoinError, SpawnError};
 use crate::call::status::{Code, Status};
 
 impl From<io::Error> for Status {
-    /// The kinds that have a code of their own keep it, all others are UNKNOWN.
+    /// Maps kinds that have a corresponding code to it, and all others to UNKNOWN.
     fn from(error: io::Error) -> Self {
         Self::new(of_kind(error.kind()), error.to_string()).with_source(error)
     }
@@ -38,8 +38,8 @@ fn of_kind(kind: io::ErrorKind) -> Code {
 }
 
 impl From<Error> for Status {
-    /// A status that was made an error is itself again. Otherwise the kinds that have a code of
-    /// their own keep it, all others are UNKNOWN.
+    /// Unwraps a status that was converted to an error. Otherwise maps kinds that have a
+    /// corresponding code to it, and all others to UNKNOWN.
     fn from(error: Error) -> Self {
         if let Some(status) = error.source().and_then(|source| source.downcast_ref::<Self>()) {
             return status.clone();
@@ -55,7 +55,7 @@ impl From<Error> for Status {
     }
 }
 
-/// For conversions that cannot fail.
+/// Allows `?` on conversions that cannot fail.
 impl From<Infallible> for Status {
     fn from(never: Infallible) -> Self {
         match never {}
@@ -69,21 +69,22 @@ impl From<Status> for Error {
 }
 
 impl From<Elapsed> for Status {
-    /// A time limit of the program's own has passed: DEADLINE_EXCEEDED.
+    /// Makes DEADLINE_EXCEEDED: a time limit of the program has passed.
     fn from(elapsed: Elapsed) -> Self {
         Self::deadline_exceeded(elapsed.to_string()).with_source(elapsed)
     }
 }
 
 impl From<JoinError> for Status {
-    /// A task has panicked or was aborted: INTERNAL.
+    /// Makes INTERNAL: a task has panicked or was aborted.
     fn from(error: JoinError) -> Self {
         Self::internal(error.to_string()).with_source(error)
     }
 }
 
 impl From<SpawnError> for Status {
-    /// Another core takes no task: RESOURCE_EXHAUSTED when it is behind, UNAVAILABLE when it has ended.
+    /// Makes RESOURCE_EXHAUSTED if the core's mailbox is full, and UNAVAILABLE if the core has
+    /// ended.
     fn from(error: SpawnError) -> Self {
         let code = match error {
             SpawnError::Full => Code::ResourceExhausted,
@@ -94,7 +95,7 @@ impl From<SpawnError> for Status {
 }
 
 impl From<SubmitError> for Status {
-    /// The blocking pool takes no job: RESOURCE_EXHAUSTED, or UNAVAILABLE when it has ended.
+    /// Makes UNAVAILABLE if the blocking pool has stopped, and RESOURCE_EXHAUSTED otherwise.
     fn from(error: SubmitError) -> Self {
         let code = match error {
             SubmitError::Stopped => Code::Unavailable,
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_the_system_keep_their_meaning() {
+    fn system_errors_map_to_codes() {
         check(io::Error::from(io::ErrorKind::ConnectionRefused), Code::Unavailable);
         check(io::Error::other("?"), Code::Unknown);
         let refused = Status::from(io::Error::from(io::ErrorKind::ConnectionRefused));
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_the_network_keep_theirs() {
+    fn network_errors_map_to_codes() {
         let of = |kind| Error::from(io::Error::from(kind));
         check(of(io::ErrorKind::TimedOut), Code::DeadlineExceeded);
         check(of(io::ErrorKind::ConnectionReset), Code::Unavailable);
@@ -137,14 +138,14 @@ mod tests {
     }
 
     #[test]
-    fn a_status_that_was_an_error_for_a_while_is_itself_again() {
+    fn status_converted_to_an_error_is_restored() {
         let status = Status::not_found("no such user").not_executed();
         let back = Status::from(Error::from(status.clone()));
         assert_eq!(format!("{back:?}"), format!("{status:?}"));
     }
 
     #[test]
-    fn the_runtime_s_own_outcomes_are_statuses() {
+    fn runtime_errors_map_to_codes() {
         let outcome = ringway_runtime::block_on(async {
             let aborted = ringway_runtime::spawn(std::future::pending::<()>());
             aborted.abort();

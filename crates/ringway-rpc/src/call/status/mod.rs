@@ -1,4 +1,4 @@
-//! How calls end.
+//! Statuses: how calls end.
 
 mod code;
 mod convert;
@@ -19,7 +19,8 @@ use crate::call::method::Method;
 
 /// Why a call did not succeed: a code, a text for people, and details for programs.
 ///
-/// A handler returns one, the caller gets it. It is one pointer wide, so results stay small.
+/// A handler returns it, and the caller gets it. It is as small as a pointer, so that results stay
+/// small.
 ///
 /// ```
 /// use ringway_rpc::{Code, Status};
@@ -38,7 +39,8 @@ struct Inner {
     origin: Origin,
     not_executed: bool,
     pushback: Option<Pushback>,
-    /// Whether this side asks for it, and not the server of a call that this side has made.
+    /// Whether this side has set the pushback, as opposed to the server of a call that this side
+    /// has made.
     pushback_is_own: bool,
     message: Cow<'static, str>,
     details: Bytes,
@@ -49,25 +51,25 @@ struct Inner {
 /// The party that decided on a status.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Origin {
-    /// This side: the deadline passed here, the connection broke, the caller gave up.
+    /// This side: the deadline passed here, the connection broke, the caller cancelled.
     Local,
-    /// The peer's server, which refused the call before any handler saw it.
+    /// The peer's server: it refused the call before a handler saw it.
     Peer,
-    /// The handler of the method, or its server in its place: no such method, a message too large.
+    /// The handler of the method, or the server in its place: no such method, a message too large.
     Handler,
 }
 
-/// A server's request to callers that would retry.
+/// A server's request to callers about retries.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Pushback {
-    /// Wait so long, in place of the caller's own back-off.
+    /// Retry after this time, instead of the caller's own back-off.
     After(Duration),
-    /// Do not.
+    /// Do not retry.
     Never,
 }
 
 impl Status {
-    /// A status with a text for people. The text reaches the peer: keep secrets out of it.
+    /// Makes a status with a text for people. The text is sent to the peer: keep secrets out of it.
     pub fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
         Self(Box::new(Inner {
             code,
@@ -82,54 +84,54 @@ impl Status {
         }))
     }
 
-    /// The code of the status.
+    /// Returns the code.
     pub fn code(&self) -> Code {
         self.0.code
     }
 
-    /// The message for people; may be empty.
+    /// Returns the text for people; may be empty.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The details for programs, in a form that both sides agreed upon; may be empty.
+    /// Returns the details for programs, in a form that both sides know; may be empty.
     pub fn details(&self) -> &Bytes {
         &self.0.details
     }
 
-    /// The trailers that came with the status.
+    /// Returns the trailers that came with the status.
     pub fn metadata(&self) -> &Metadata {
         &self.0.metadata
     }
 
-    /// The party that decided on this status.
+    /// Returns the party that decided on this status.
     pub fn origin(&self) -> Origin {
         self.0.origin
     }
 
-    /// It is certain that no handler saw the call, so that placing it again repeats nothing.
+    /// Whether it is certain that no handler saw the call, so that a retry repeats nothing.
     ///
-    /// It is said of the call that failed with this status. A handler that returns the status of a
-    /// call of its own does not pass this on: its own call was executed.
+    /// It applies to the call that failed with this status. It is not passed on when a handler
+    /// returns the status of a call that it has made: the handler's own call was executed.
     pub fn is_not_executed(&self) -> bool {
         self.0.not_executed
     }
 
-    /// Whether another server, or this one a little later, may take the call: it was not executed, and not
-    /// for a limit of this side.
+    /// Whether a retry on another server, or later on this one, may succeed: the call was not
+    /// executed, and not because of a limit of this side.
     pub(crate) fn is_refused(&self) -> bool {
         let limited = self.is_resource_exhausted() && self.origin() == Origin::Peer;
         self.is_not_executed() && (self.is_unavailable() || limited)
     }
 
-    /// The server's request to callers that would retry. Like
-    /// [`is_not_executed`](Self::is_not_executed), it is not passed on by a handler that returns the
-    /// status of a call of its own.
+    /// Returns the server's request about retries, if it made one. Like
+    /// [`is_not_executed`](Self::is_not_executed), it is not passed on when a handler returns the
+    /// status of a call that it has made.
     pub fn pushback(&self) -> Option<Pushback> {
         self.0.pushback
     }
 
-    /// Adds details for programs.
+    /// Sets details for programs.
     #[must_use]
     pub fn with_details(mut self, details: impl Into<Bytes>) -> Self {
         self.0.details = details.into();
@@ -143,7 +145,7 @@ impl Status {
         self
     }
 
-    /// Says which call it is about, where this side has made it up.
+    /// Adds the method's name to the text if this side has made the status.
     pub(crate) fn of_call(mut self, method: &Method) -> Self {
         if self.0.origin == Origin::Local {
             self.0.message = format!("{}: {}", method.name(), self.0.message).into();
@@ -151,14 +153,14 @@ impl Status {
         self
     }
 
-    /// Adds the cause, which stays in this process.
+    /// Sets the cause, which is not sent to the peer.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.0.source = Some(Arc::from(source.into()));
         self
     }
 
-    /// Asks the caller to wait before it tries again, or not to try at all.
+    /// Asks the caller to wait before it retries, or not to retry.
     #[must_use]
     pub fn with_pushback(mut self, pushback: Pushback) -> Self {
         self.0.pushback = Some(pushback);
@@ -166,13 +168,13 @@ impl Status {
         self
     }
 
-    /// States that no handler saw the call, in any of its attempts.
+    /// Marks the status: no handler saw the call in any of its attempts.
     pub(crate) fn not_executed(mut self) -> Self {
         self.0.not_executed = true;
         self
     }
 
-    /// Says so no longer: it is the outcome of a call of which a handler may have seen something.
+    /// Removes that mark: a handler may have seen the call.
     pub(crate) fn maybe_executed(mut self) -> Self {
         self.0.not_executed = false;
         self
@@ -193,12 +195,12 @@ impl Status {
     }
 }
 
-/// Writes for each code but OK the constructor and the question.
+/// Defines a constructor and a predicate for each code but OK.
 macro_rules! codes {
     ($($code:ident, $new:ident, $is:ident;)*) => {
         impl Status {
             $(
-                #[doc = concat!("A status of [`Code::", stringify!($code), "`].")]
+                #[doc = concat!("Makes a status with [`Code::", stringify!($code), "`].")]
                 pub fn $new(message: impl Into<Cow<'static, str>>) -> Self {
                     Self::new(Code::$code, message)
                 }
@@ -266,13 +268,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_is_one_pointer_so_that_results_stay_small() {
+    fn status_is_as_small_as_a_pointer() {
         assert_eq!(size_of::<Status>(), size_of::<usize>());
         assert_eq!(size_of::<Result<(), Status>>(), size_of::<usize>());
     }
 
     #[test]
-    fn each_constructor_answers_its_question_alone() {
+    fn each_constructor_satisfies_only_its_own_predicate() {
         let status = Status::resource_exhausted("");
         assert!(status.is_resource_exhausted());
         assert!(!status.is_unavailable() && !status.is_not_executed());
@@ -280,10 +282,10 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_is_kept_here_and_shown_to_developers() {
+    fn source_is_kept_locally_and_printed_by_debug() {
         let status = Status::internal("cannot store").with_source("disk on fire");
         assert_eq!(status.source().expect("a cause").to_string(), "disk on fire");
         assert_eq!(format!("{status:?}"), "Status(INTERNAL: cannot store, Local, disk on fire)");
-        assert_eq!(status.to_string(), "INTERNAL: cannot store", "nothing of it for the peer");
+        assert_eq!(status.to_string(), "INTERNAL: cannot store", "the peer gets nothing of it");
     }
 }

@@ -1,4 +1,4 @@
-//! A status on the native protocol: its number in the frame's header, the rest in the metadata.
+//! Statuses in the native protocol: the code is in the frame's header, the rest in the metadata.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use crate::call::metadata::Metadata;
 use crate::call::status::{Code, Origin, Pushback, Status};
 
 impl Status {
-    /// Appends what a handler's status says beside its code: text, details, trailers, and what it
-    /// asks of those who try again.
+    /// Appends the parts of a handler's status besides its code: text, details, trailers and
+    /// pushback.
     ///
-    /// That a call was not executed, and what its server asked for, are facts of the call that the
-    /// handler has made and not of the one that it serves: they stay here.
+    /// "Not executed" and a received pushback belong to a call that the handler has made and not to
+    /// the one that it serves, so they are not written.
     pub(crate) fn write(&self, meta: &mut MetaWriter<'_>) {
         if !self.message().is_empty() {
             meta.status_message(self.message());
@@ -33,10 +33,10 @@ impl Status {
         self.metadata().write(meta);
     }
 
-    /// What a RESPONSE says: the trailers of a call that succeeded, or why it did not.
+    /// Reads a RESPONSE: the trailers of a call that succeeded, or the status of one that failed.
     ///
     /// # Errors
-    /// The peer's status; INTERNAL for one that cannot be read.
+    /// Returns the peer's status; INTERNAL if it cannot be read.
     pub(crate) fn of_response(number: u8, meta: &[u8]) -> Result<Metadata, Status> {
         if number == Code::Ok.number() && meta.is_empty() {
             return Ok(Metadata::new());
@@ -80,7 +80,7 @@ impl Status {
 }
 
 impl From<Violation> for Status {
-    /// A peer that breaks the protocol is a defect.
+    /// Makes INTERNAL: a peer that violates the protocol has a defect.
     fn from(violation: Violation) -> Self {
         Self::internal(format!("the peer broke the protocol: {violation}"))
     }
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_arrives_as_it_was_sent() {
+    fn status_is_read_back_as_written() {
         let mut trailers = Metadata::new();
         trailers.insert("shard", "7").expect("a good entry");
         let sent = Status::not_found("no such user")
@@ -120,14 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_call_was_not_executed() {
+    fn refused_call_was_not_executed() {
         let got = refused();
         assert!(got.is_not_executed());
         assert_eq!((got.origin(), got.pushback()), (Origin::Peer, Some(Pushback::Never)));
     }
 
     #[test]
-    fn what_is_true_of_one_hop_is_not_passed_on_to_the_next() {
+    fn marks_of_one_hop_are_not_passed_on_to_the_next() {
         for status in [refused(), Status::unavailable("cannot connect").not_executed()] {
             let got = read_back(&status);
             assert!(!got.is_not_executed(), "{got:?}");
@@ -135,18 +135,18 @@ mod tests {
         }
         let wait = Pushback::After(Duration::from_millis(7));
         let own = read_back(&refused().with_pushback(wait));
-        assert_eq!(own.pushback(), Some(wait), "what the handler itself asks for is");
+        assert_eq!(own.pushback(), Some(wait), "the handler's own pushback is");
     }
 
     #[test]
-    fn success_has_trailers_and_malformed_metadata_is_a_failure() {
+    fn success_has_trailers_and_malformed_metadata_fails() {
         assert!(Status::of_response(0, &[]).expect("success").is_empty());
         let mut meta = Vec::new();
         MetaWriter::new(&mut meta).entry("cost", b"3");
         assert_eq!(Status::of_response(0, &meta).expect("success").get("cost"), Some("3"));
         let torn = Status::of_response(0, &meta[..meta.len() - 1]).expect_err("torn");
         assert!(torn.is_internal(), "{torn}");
-        // Tags from 80 up may be skipped, others must be understood.
+        // Unknown tags from 80 up are skipped; others are an error.
         assert!(Status::of_response(0, b"\xf0\x01x").expect("skipped").is_empty());
         for number in [0, 5] {
             let unknown = Status::of_response(number, b"\x20\x01x").expect_err("not understood");

@@ -53,7 +53,7 @@ fn a_large_owned_message_is_not_copied() {
 }
 
 #[test]
-fn memory_goes_round_once_messages_are_dropped() {
+fn memory_is_reused_once_messages_are_dropped() {
     let (mut filled, mut used) = (Batch::default(), Batch::default());
     let mut round = |number: usize| {
         for index in 0..4 {
@@ -64,15 +64,15 @@ fn memory_goes_round_once_messages_are_dropped() {
         assert_eq!(messages[3], numbered(number + 3, 100));
         messages[0].as_ptr() as usize
     };
-    let places: HashSet<_> = (0..50).map(&mut round).collect();
+    let addresses: HashSet<_> = (0..50).map(&mut round).collect();
     for number in 50..500 {
-        let place = round(number);
-        assert!(places.contains(&place), "round {number} has new memory");
+        let address = round(number);
+        assert!(addresses.contains(&address), "round {number} has new memory");
     }
 }
 
 #[test]
-fn messages_that_are_kept_stay_as_they_are() {
+fn kept_messages_keep_their_contents() {
     let (mut filled, mut used) = (Batch::default(), Batch::default());
     let mut kept = Vec::new();
     for round in 0..100 {
@@ -86,7 +86,7 @@ fn messages_that_are_kept_stay_as_they_are() {
 }
 
 #[test]
-fn a_burst_does_not_keep_its_memory() {
+fn memory_of_a_burst_is_freed() {
     let (mut filled, mut used) = (Batch::default(), Batch::default());
     for index in 0..2 * limits::STREAM_CHUNK_BYTES_KEPT / 1000 {
         filled.push(Piece::Borrowed(&numbered(index, 1000)));
@@ -102,7 +102,7 @@ fn a_burst_does_not_keep_its_memory() {
 }
 
 #[test]
-fn a_message_that_cannot_be_decoded_does_not_hide_the_next() {
+fn message_that_cannot_be_decoded_does_not_affect_the_next() {
     let mut batch = Batch::default();
     for text in ["7", "seven", "8"] {
         batch.push(Piece::Borrowed(text.as_bytes()));
@@ -114,58 +114,58 @@ fn a_message_that_cannot_be_decoded_does_not_hide_the_next() {
 }
 
 #[test]
-fn a_message_whose_type_panics_does_not_shift_the_next() {
-    let angry = Codec {
+fn panicking_decoder_does_not_affect_the_next_message() {
+    let panics = Codec {
         decode: |piece| match &*piece {
-            b"angry" => panic!("as types may"),
+            b"panic" => panic!("as types may"),
             message => Ok(Bytes::copy_from_slice(message)),
         },
         id: codec::JSON,
         ..raw()
     };
     let mut batch = Batch::default();
-    let words = [&b"angry"[..], b"next"];
+    let words = [&b"panic"[..], b"next"];
     words.into_iter().for_each(|word| batch.push(Piece::Borrowed(word)));
-    let first = std::panic::AssertUnwindSafe(|| batch.decode_next(5, &angry));
+    let first = std::panic::AssertUnwindSafe(|| batch.decode_next(5, &panics));
     assert!(std::panic::catch_unwind(first).is_err());
-    assert_eq!(batch.decode_next(4, &angry).expect("a message"), "next");
+    assert_eq!(batch.decode_next(4, &panics).expect("a message"), "next");
 }
 
 #[test]
-fn the_memory_of_a_small_batch_is_used_again_and_nothing_is_left_in_it() {
+fn memory_of_a_small_batch_is_reused_clean() {
     let mut first = Batch::default();
     first.push(Piece::Borrowed(b"not read"));
-    let place = first.chunk.as_ptr();
+    let memory = first.chunk.as_ptr();
     first.recycle();
     let mut second = Batch::default();
     second.push(Piece::Borrowed(b"another"));
     assert_eq!((second.len(), second.bytes()), (1, 7));
-    assert_eq!(second.chunk.as_ptr(), place);
+    assert_eq!(second.chunk.as_ptr(), memory);
     assert_eq!(drain(&mut second), ["another"]);
     second.push(Piece::Borrowed(&[0; limits::STREAM_BORROWED_COPIED_MAX]));
     second.push(Piece::Borrowed(&[0; limits::STREAM_BORROWED_COPIED_MAX]));
     second.recycle();
     let mut third = Batch::default();
     third.push(Piece::Borrowed(b"small"));
-    assert_eq!(third.chunk.capacity(), limits::STREAM_CHUNK_BYTES_MIN, "a large one is not kept");
+    assert_eq!(third.chunk.capacity(), limits::STREAM_CHUNK_BYTES_MIN, "a large chunk is not kept");
 }
 
 #[test]
-fn both_batches_of_a_stream_have_the_memory_of_one_that_has_ended() {
+fn batches_of_a_stream_reuse_the_memory_of_an_ended_one() {
     let stream = || {
         let (mut filled, mut used) = (Batch::default(), Batch::default());
-        let places = [0, 1].map(|round| {
+        let addresses = [0, 1].map(|round| {
             filled.push(Piece::Borrowed(&numbered(round, 100)));
             filled.exchange(&mut used);
             drain(&mut used)[0].as_ptr() as usize
         });
         filled.recycle();
         used.recycle();
-        places
+        addresses
     };
     let chunks = stream().map(|start| start..start + limits::STREAM_CHUNK_BYTES_MIN);
     assert_ne!(chunks[0], chunks[1]);
-    for place in (0..50).flat_map(|_| stream()) {
-        assert!(chunks.iter().any(|chunk| chunk.contains(&place)), "{place} is new memory");
+    for address in (0..50).flat_map(|_| stream()) {
+        assert!(chunks.iter().any(|chunk| chunk.contains(&address)), "{address} is new memory");
     }
 }

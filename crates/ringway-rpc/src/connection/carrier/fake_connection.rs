@@ -1,4 +1,4 @@
-//! A connection for tests: a table, and a record of what handles asked for.
+//! A fake connection for tests: a stream table, and a record of what handles did.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -18,36 +18,36 @@ use crate::connection::table::{Handles, StreamKey, StreamTable};
 use crate::stream::remote::{HeldBy, StreamAt};
 use crate::waiters::{self, Borrowed};
 
-/// What handles have done to a stream.
+/// An action of a handle on a stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
     Sent(Vec<u8>),
     Finished,
     Cancelled(String),
     DroppedReader,
-    /// Whether it left an open stream unfinished.
+    /// Whether the writer left an open stream unfinished.
     DroppedWriter(bool),
 }
 
-/// A connection with streams numbered by slot, which counts credit as the machine would.
+/// A connection with streams numbered by slot that counts credit like a machine.
 pub(crate) struct FakeConnection {
     table: RefCell<StreamTable>,
     pub(crate) did: RefCell<Vec<(StreamId, Action)>>,
-    /// Messages reported as taken.
+    /// The number of messages reported as taken.
     pub(crate) taken: Cell<usize>,
-    /// How many more messages may be sent before the writer is above its mark.
+    /// How many messages may still be sent before the writer is above its mark.
     pub(crate) room: Cell<usize>,
-    /// The streams by key, also those that are over.
+    /// The streams by key, including those that are over.
     streams: RefCell<Vec<(StreamKey, StreamId)>>,
     pub(crate) id: Cell<Option<CarrierId>>,
-    /// Of the streams that are opened from now on.
+    /// The holder of the streams that are opened from now on.
     pub(crate) held_by: Cell<HeldBy>,
-    /// Woken by whatever is done.
+    /// Woken by every action.
     watcher: Cell<Option<Waker>>,
 }
 
 impl FakeConnection {
-    /// Makes and registers one.
+    /// Makes and registers a fake connection.
     pub(crate) fn new() -> Rc<Self> {
         let fake = Rc::new(Self {
             table: RefCell::default(),
@@ -63,7 +63,7 @@ impl FakeConnection {
         fake
     }
 
-    /// When it is given back, handles are woken.
+    /// Borrows the table. When the borrow ends, handles are woken.
     pub(crate) fn table(&self) -> Borrowed<'_, StreamTable> {
         Borrowed::of(&self.table)
     }
@@ -86,7 +86,7 @@ impl FakeConnection {
         self.table().writable(stream);
     }
 
-    /// What was done to one stream.
+    /// Returns the actions on one stream.
     pub(crate) fn did(&self, stream: StreamId) -> Vec<Action> {
         let did = self.did.borrow();
         did.iter().filter(|(of, _)| *of == stream).map(|(_, did)| did.clone()).collect()
@@ -96,7 +96,7 @@ impl FakeConnection {
         unregister(self.id.get().expect("registered by `new`"));
     }
 
-    /// Waits until something was done to a stream.
+    /// Waits for an action on a stream.
     pub(crate) async fn happened(&self, stream: StreamId, what: Action) {
         let seen = poll_fn(|cx| {
             self.watcher.set(Some(cx.waker().clone()));
@@ -179,12 +179,13 @@ impl Carrier for FakeConnection {
     }
 }
 
-/// Bytes as they are.
+/// Makes a codec of raw bytes.
 pub(crate) fn raw() -> Codec<Bytes> {
     Codec { decode: |piece| Ok(piece.into_bytes()), ..Codec::raw() }
 }
 
-/// A number as its digits, encoded into the scratch; what is no number cannot be decoded.
+/// Makes a codec of numbers as digits, encoded into the scratch buffer; other text cannot be
+/// decoded.
 pub(crate) fn digits() -> Codec<u64> {
     Codec {
         id: 128,

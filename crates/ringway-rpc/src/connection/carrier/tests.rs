@@ -11,7 +11,7 @@ use crate::stream::remote::{HandleEnd, HandleSide};
 const STREAM: StreamId = StreamId::new(0, 1);
 
 #[test]
-fn a_carrier_is_found_until_it_is_unregistered() {
+fn carrier_is_found_until_it_is_unregistered() {
     ringway_runtime::block_on(async {
         let first = FakeConnection::new();
         let second = FakeConnection::new();
@@ -21,7 +21,7 @@ fn a_carrier_is_found_until_it_is_unregistered() {
         first.forget();
         assert!(with(a, |_| ()).is_none() && with(b, |_| ()).is_some());
         let third = FakeConnection::new();
-        assert!(with(a, |_| ()).is_none(), "its place is another's now");
+        assert!(with(a, |_| ()).is_none(), "its slot belongs to another");
         assert!(with(third.id.get().expect("registered"), |_| ()).is_some());
         unregister(a); // twice is no harm
         assert!(with(third.id.get().expect("registered"), |_| ()).is_some());
@@ -31,7 +31,7 @@ fn a_carrier_is_found_until_it_is_unregistered() {
 }
 
 #[test]
-fn a_carrier_may_register_and_unregister_while_it_is_used() {
+fn carriers_may_be_registered_and_unregistered_while_in_use() {
     ringway_runtime::block_on(async {
         let fake = FakeConnection::new();
         let id = fake.id.get().expect("registered");
@@ -46,7 +46,7 @@ fn a_carrier_may_register_and_unregister_while_it_is_used() {
 }
 
 #[test]
-fn a_carrier_is_not_found_by_another_core_of_the_same_thread() {
+fn carrier_is_not_found_by_a_later_core_of_the_same_thread() {
     let id =
         ringway_runtime::block_on(async { FakeConnection::new().id.get().expect("registered") });
     let id = id.expect("a core");
@@ -59,7 +59,7 @@ fn a_carrier_is_not_found_by_another_core_of_the_same_thread() {
 }
 
 #[test]
-fn a_handle_parts_from_its_stream_on_any_thread() {
+fn handle_leaves_its_stream_on_any_thread() {
     ringway_runtime::block_on(async {
         let fake = FakeConnection::new();
         let at = fake.open(STREAM, Handles::Both);
@@ -81,7 +81,7 @@ fn a_handle_parts_from_its_stream_on_any_thread() {
 }
 
 #[test]
-fn parting_from_a_core_that_has_ended_does_nothing() {
+fn leaving_a_stream_of_an_ended_core_has_no_effect() {
     let at = ringway_runtime::block_on(async { FakeConnection::new().open(STREAM, Handles::Both) });
     let at = at.expect("a core");
     at.leave(HandleSide::Reader, HandleEnd::Dropped);

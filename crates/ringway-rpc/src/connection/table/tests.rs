@@ -13,14 +13,14 @@ use crate::waiters::tests::Count;
 use crate::waiters::{HasErrands, poll_with};
 
 impl Count {
-    /// Once those are woken who are to be.
+    /// Returns the number of wakes after the pending wakers have run.
     fn after(&self, table: &mut StreamTable) -> usize {
         *table.errands() = std::mem::take(table.errands()).run();
         self.woken()
     }
 }
 
-/// What one look at a stream gives.
+/// The result of one poll of a stream.
 #[derive(Debug, PartialEq)]
 enum Seen {
     Nothing,
@@ -54,7 +54,7 @@ fn messages(messages: &[&[u8]]) -> Seen {
 }
 
 #[test]
-fn a_reader_is_woken_once_for_all_that_arrives() {
+fn reader_is_woken_once_for_many_messages() {
     let mut table = StreamTable::default();
     let stream = StreamId::new(3, 1);
     let key = table.insert(stream, Handles::Both);
@@ -66,7 +66,7 @@ fn a_reader_is_woken_once_for_all_that_arrives() {
     assert_eq!(count.after(&mut table), 1);
     assert_eq!(look(&mut table, key, &waker), messages(&[b"a", b"b", b"c"]));
     push(&mut table, stream, b"d");
-    assert_eq!(count.after(&mut table), 1, "nobody waits");
+    assert_eq!(count.after(&mut table), 1, "the reader does not wait");
     assert_eq!(look(&mut table, key, &waker), messages(&[b"d"]));
     assert_eq!(look(&mut table, key, &waker), Seen::Nothing);
     table.end(stream);
@@ -75,7 +75,7 @@ fn a_reader_is_woken_once_for_all_that_arrives() {
 }
 
 #[test]
-fn the_latest_waker_counts() {
+fn only_the_latest_waker_is_woken() {
     let mut table = StreamTable::default();
     let stream = StreamId::new(0, 1);
     let key = table.insert(stream, Handles::Both);
@@ -92,14 +92,14 @@ fn the_latest_waker_counts() {
 }
 
 #[test]
-fn what_was_received_outlives_its_stream_and_the_id() {
+fn received_messages_outlive_the_stream_and_its_id() {
     let mut table = StreamTable::default();
     let stream = StreamId::new(0, 1);
     let first = table.insert(stream, Handles::Reader);
     push(&mut table, stream, b"old");
     table.finish(stream, Ok(Metadata::default()));
     assert_eq!(table.stream(first), None);
-    // The same slot and, after 4,095 turns, the same generation.
+    // The same slot and, as after 4,095 uses, the same generation.
     let second = table.insert(stream, Handles::Reader);
     push(&mut table, stream, b"new");
     let waker = Waker::noop();
@@ -115,7 +115,7 @@ fn what_was_received_outlives_its_stream_and_the_id() {
 }
 
 #[test]
-fn a_finished_stream_wakes_both_and_fails_its_writer() {
+fn finished_stream_wakes_both_handles_and_fails_the_writer() {
     let mut table = StreamTable::default();
     let stream = StreamId::new(7, 9);
     let key = table.insert(stream, Handles::Both);
@@ -127,12 +127,12 @@ fn a_finished_stream_wakes_both_and_fails_its_writer() {
     assert_eq!(count.after(&mut table), 2);
     assert_eq!(table.failure(key).expect("it is over").message(), "enough");
     assert_eq!(look(&mut table, key, &waker), Seen::Failed("enough".to_owned()));
-    assert!(!table.finish_writer(key), "there is nothing to close any more");
+    assert!(!table.finish_writer(key), "there is nothing to finish any more");
     assert!(!table.drop_writer(key), "nor to cancel");
 }
 
 #[test]
-fn an_end_by_the_peer_stays_an_end() {
+fn end_by_the_peer_stays_an_end() {
     let mut table = StreamTable::default();
     let stream = StreamId::new(1, 1);
     let key = table.insert(stream, Handles::Both);
@@ -145,7 +145,7 @@ fn an_end_by_the_peer_stays_an_end() {
 }
 
 #[test]
-fn initial_metadata_comes_before_messages_or_not_at_all() {
+fn initial_metadata_comes_before_messages_or_is_empty() {
     let mut table = StreamTable::default();
     let (count, waker) = Count::waker();
     let mut metadata = Metadata::default();
@@ -178,7 +178,7 @@ fn initial_metadata_comes_before_messages_or_not_at_all() {
 }
 
 #[test]
-fn messages_for_nobody_and_too_many_are_refused() {
+fn messages_without_a_reader_and_too_many_are_refused() {
     let mut table = StreamTable::default();
     let stream = StreamId::new(5, 1);
     let unknown = table.push(stream, Piece::Borrowed(b"a"));
@@ -195,7 +195,7 @@ fn messages_for_nobody_and_too_many_are_refused() {
 }
 
 #[test]
-fn a_writer_that_finished_leaves_nothing_to_cancel() {
+fn finished_writer_leaves_nothing_to_cancel() {
     let mut table = StreamTable::default();
     for (slot, finish) in [(0, true), (1, false)] {
         let key = table.insert(StreamId::new(slot, 1), Handles::Writer);
@@ -208,7 +208,7 @@ fn a_writer_that_finished_leaves_nothing_to_cancel() {
 }
 
 #[test]
-fn a_lost_connection_finishes_everything() {
+fn lost_connection_finishes_all_streams() {
     let mut table = StreamTable::default();
     let keys: Vec<_> =
         (0..10).map(|slot| table.insert(StreamId::new(slot, 1), Handles::Both)).collect();
@@ -226,7 +226,7 @@ fn a_lost_connection_finishes_everything() {
     assert!(table.is_empty());
 }
 
-/// One stream as it should be.
+/// The expected state of one stream.
 struct Model {
     stream: StreamId,
     key: StreamKey,
@@ -236,7 +236,7 @@ struct Model {
     end_seen: bool,
 }
 
-/// A few numbers that look random, from a seed.
+/// A seeded generator of pseudo-random numbers.
 struct Random(u64);
 
 impl Random {
@@ -263,7 +263,12 @@ fn random_streams_match_a_model() {
     }
 }
 
-fn check_step(random: &mut Random, table: &mut StreamTable, models: &mut Vec<Model>, place: &str) {
+fn check_step(
+    random: &mut Random,
+    table: &mut StreamTable,
+    models: &mut Vec<Model>,
+    context: &str,
+) {
     let slot = random.below(6) as u32;
     let live = models.iter().position(|model| model.open && model.stream.slot() == slot);
     match (random.below(8), live) {
@@ -271,7 +276,7 @@ fn check_step(random: &mut Random, table: &mut StreamTable, models: &mut Vec<Mod
             let size = [0, 1, 40, 600, 5000][random.below(5)];
             let message = vec![random.below(256) as u8; size];
             let pushed = table.push(models[live].stream, Piece::Borrowed(&message));
-            assert!(pushed.is_ok(), "{place}");
+            assert!(pushed.is_ok(), "{context}");
             models[live].queue.push_back(message);
         }
         (4, Some(live)) => {
@@ -286,7 +291,7 @@ fn check_step(random: &mut Random, table: &mut StreamTable, models: &mut Vec<Mod
         }
         (5 | 6, _) if !models.is_empty() => {
             let any = random.below(models.len());
-            check_reading(table, &mut models[any], place);
+            check_reading(table, &mut models[any], context);
         }
         (7, _) if !models.is_empty() => {
             let any = random.below(models.len());
@@ -298,7 +303,7 @@ fn check_step(random: &mut Random, table: &mut StreamTable, models: &mut Vec<Mod
     }
 }
 
-fn check_reading(table: &mut StreamTable, model: &mut Model, place: &str) {
+fn check_reading(table: &mut StreamTable, model: &mut Model, context: &str) {
     let expected = if !model.queue.is_empty() {
         Seen::Messages(model.queue.drain(..).collect())
     } else if model.ended && !std::mem::replace(&mut model.end_seen, true) {
@@ -306,5 +311,5 @@ fn check_reading(table: &mut StreamTable, model: &mut Model, place: &str) {
     } else {
         Seen::Nothing
     };
-    assert_eq!(look(table, model.key, Waker::noop()), expected, "{place}");
+    assert_eq!(look(table, model.key, Waker::noop()), expected, "{context}");
 }

@@ -1,8 +1,8 @@
-//! Which host a call goes to.
+//! Load balancing: the choice of a host for each call.
 //!
-//! Every policy honours the weights of the hosts: of two that do equally well, one with three times
-//! the weight of the other gets three times as many calls. Round robin does so exactly, over as many
-//! calls as the weights add up to; the others in the long run.
+//! Every policy respects the weights: of two hosts that perform equally, one with three times the
+//! weight gets three times as many calls. Round robin does so exactly, over as many calls as the
+//! sum of the weights; the others do so in the long run.
 
 mod latency;
 mod load;
@@ -21,23 +21,23 @@ use self::ring::Ring;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Policy {
-    /// Of four hosts taken at random, the one with the least product of latency and calls in
-    /// flight, divided by its weight. The latency jumps up with a slow reply and comes down slowly.
+    /// Picks the best of four random hosts: the one with the least product of latency and calls in
+    /// flight, divided by its weight. The latency jumps up with a slow reply and decays slowly.
     #[default]
     PeakEwma,
-    /// One host after the other, each as often as its weight says, evenly mixed.
+    /// Picks the hosts in turn, each as often as its weight, evenly mixed.
     RoundRobin,
-    /// Any host, as likely as its weight says.
+    /// Picks a random host, with a probability in proportion to its weight.
     Random,
-    /// The host that owns the call's key, so that equal keys meet the same host, which is waited for
-    /// while it is being connected to. One that cannot be reached, or that carries a quarter more
-    /// calls than its share and at least 16, passes a key on to the next. A heavier host owns more
-    /// keys. Calls without a key are spread at random.
+    /// Picks the host that owns the call's key, so that equal keys go to the same host; a call
+    /// waits while that host is being connected to. If the owner cannot be reached, or carries at
+    /// least 16 calls and a quarter more than its share, the next host gets the call. A heavier
+    /// host owns more keys. Calls without a key go to random hosts.
     ConsistentHash,
 }
 
 impl Policy {
-    /// Whether calls with a key belong to one host each.
+    /// Whether a call with a key belongs to a certain host.
     pub(crate) fn has_owners(self) -> bool {
         self == Self::ConsistentHash
     }
@@ -51,20 +51,20 @@ pub(crate) struct Balancer {
 }
 
 impl Balancer {
-    /// The same seed makes the same choices.
+    /// Makes a balancer; the same seed gives the same choices.
     pub(crate) fn new(policy: Policy, seed: u64) -> Self {
         let random = fastrand::Rng::with_seed(seed);
         Self { policy, random, ring: Ring::default() }
     }
 
-    /// To be told after hosts were added or removed.
+    /// Updates the state after hosts were added or removed.
     pub(crate) fn hosts_changed(&mut self, hosts: &[Load]) {
         if self.policy.has_owners() {
             self.ring = Ring::new(hosts);
         }
     }
 
-    /// The index of the host to use; `None` when none is available that was not tried.
+    /// Returns the index of the host to use; `None` if every available host was tried.
     pub(crate) fn pick(&mut self, hosts: &mut [Load], pick: Pick<'_>) -> Option<usize> {
         if let [host] = hosts {
             return (host.available && pick.tried.is_empty()).then_some(0);

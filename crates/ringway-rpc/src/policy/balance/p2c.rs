@@ -1,12 +1,12 @@
-//! The best of a few hosts taken at random.
+//! The best of a few random hosts.
 
 use super::load::{Load, Pick};
 use crate::limits;
 
-/// Compares all hosts where they are few, otherwise [`limits::HOSTS_SAMPLED`] of them: enough to
-/// avoid a bad one, too few for all clients to run to the same best one.
+/// Compares all hosts if they are few, otherwise [`limits::HOSTS_SAMPLED`] random ones: enough to
+/// avoid a bad host, too few for all clients to choose the same best one.
 pub(super) fn pick(hosts: &[Load], pick: Pick<'_>, random: &mut fastrand::Rng) -> Option<usize> {
-    // Among equals the first would get everything, so begin anywhere.
+    // Starts anywhere, because the first of equal hosts would get every call.
     let start = random.usize(..hosts.len().max(1));
     if hosts.len() <= limits::HOSTS_SAMPLED {
         let all = (0..hosts.len()).map(|i| (start + i) % hosts.len());
@@ -15,7 +15,7 @@ pub(super) fn pick(hosts: &[Load], pick: Pick<'_>, random: &mut fastrand::Rng) -
     let sample: [usize; limits::HOSTS_SAMPLED] =
         std::array::from_fn(|_| random.usize(..hosts.len()));
     let found = cheapest(hosts, pick, sample.into_iter());
-    // Many are unavailable: take any that is.
+    // Most hosts are unavailable: take any available one.
     found.or_else(|| {
         let all = (0..hosts.len()).map(|i| (start + i) % hosts.len());
         all.into_iter().find(|&i| pick.may_use(hosts, i))

@@ -5,19 +5,19 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use super::load::{Load, Pick};
 use crate::limits;
 
-/// Points of all hosts in the order of their hashes, in proportion to their weights. A key belongs to
-/// the first point behind it; when a host leaves, only its own keys move.
+/// The points of all hosts in the order of their hashes, in proportion to their weights. A key
+/// belongs to the next point after it. When a host leaves, only its own keys move.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ring {
-    /// Hash of the point, index of its host.
+    /// The hash of a point and the index of its host.
     points: Vec<(u64, usize)>,
 }
 
 impl Ring {
     pub(super) fn new(hosts: &[Load]) -> Self {
         let weights: usize = hosts.iter().map(|host| host.weight as usize).sum();
-        // Halved rather than divided: it seldom changes when a host comes or goes, and keys move
-        // only when it does.
+        // Halving, unlike dividing, seldom changes the number of points when hosts come or go, and
+        // keys move only when it changes.
         let mut of_each = limits::RING_POINTS;
         while of_each > 1 && weights * of_each > limits::RING_POINTS_MAX {
             of_each /= 2;
@@ -31,8 +31,8 @@ impl Ring {
         Self { points }
     }
 
-    /// The owner of the key, or the next host behind it that is usable and not overloaded; if all
-    /// are, the first usable one.
+    /// Returns the owner of the key, or the next usable host that is not overloaded; if all are
+    /// overloaded, the first usable one.
     pub(super) fn pick(&self, hosts: &[Load], pick: Pick<'_>, key: u64) -> Option<usize> {
         let bound = bound(hosts);
         let key = mix(key);
@@ -49,15 +49,15 @@ impl Ring {
     }
 }
 
-/// The same in every process of the same program, so that equal keys meet the same host.
+/// Hashes equally in every process of the same program, so that equal keys go to the same host.
 pub(crate) fn hash_of(value: &(impl Hash + ?Sized)) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()
 }
 
-/// The calls in flight that a host may have: a quarter more than its share, and some in any case, since
-/// few calls at once are no load.
+/// Returns the bound of a host's calls in flight: a quarter more than its share, and at least a
+/// few, since a few calls are no load.
 fn bound(hosts: &[Load]) -> impl Fn(&Load) -> u32 {
     let available = || hosts.iter().filter(|host| host.available);
     let calls: u64 = available().map(|host| u64::from(host.in_flight)).sum();
@@ -69,7 +69,7 @@ fn bound(hosts: &[Load]) -> impl Fn(&Load) -> u32 {
     }
 }
 
-/// Spreads near values over all of the range (the finaliser of SplitMix64).
+/// Spreads nearby values over the whole range (the finalizer of SplitMix64).
 fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

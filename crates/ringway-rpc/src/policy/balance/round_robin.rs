@@ -1,10 +1,10 @@
-//! One host after the other.
+//! Round robin.
 
 use super::load::{Load, Pick};
 
-/// Smooth weighted round robin: every usable host earns its weight, the richest is picked and pays
-/// what all have earned. A heavy host is thus mixed among the others, not called in a row; hosts of
-/// equal weight simply take turns.
+/// Picks by smooth weighted round robin: every usable host earns its weight, and the host with the
+/// most credit is picked and pays the sum of all weights. So a heavy host is mixed with the others
+/// and not called in a row; hosts of equal weight take turns.
 pub(super) fn pick(hosts: &mut [Load], pick: Pick<'_>) -> Option<usize> {
     let mut total = 0;
     let mut richest: Option<usize> = None;

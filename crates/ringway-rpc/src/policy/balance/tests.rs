@@ -5,7 +5,7 @@ use crate::limits;
 use crate::policy::balance::*;
 
 const MS: Duration = Duration::from_millis(1);
-/// Long after the hosts have joined.
+/// A time long after the hosts have joined.
 const LATER: Duration = Duration::from_secs(3_600);
 
 fn hosts(weights: &[u32]) -> Vec<Load> {
@@ -18,7 +18,7 @@ fn pick(balancer: &mut Balancer, hosts: &mut [Load]) -> Option<usize> {
     balancer.pick(hosts, Pick { now: LATER, key: None, tried: &[] })
 }
 
-/// How often each host is picked in so many calls.
+/// Returns how often each host is picked in `calls` calls.
 fn counts(policy: Policy, hosts: &mut [Load], calls: usize) -> Vec<usize> {
     let mut balancer = Balancer::new(policy, 7);
     balancer.hosts_changed(hosts);
@@ -121,7 +121,7 @@ fn equal_hosts_share_equally() {
     let mut balancer = Balancer::new(Policy::PeakEwma, 11);
     let mut counts = [0; 3];
     for _ in 0..3_000 {
-        // The calls stay in flight, so that a lead is seen.
+        // The calls stay in flight, so that an advantage becomes visible.
         let index = pick(&mut balancer, &mut equal).expect("a host");
         equal[index].in_flight += 1;
         counts[index] += 1;
@@ -134,7 +134,7 @@ fn a_heavier_host_carries_more_calls_at_once() {
     let mut hosts = hosts(&[1, 2, 5]);
     let mut balancer = Balancer::new(Policy::PeakEwma, 11);
     for _ in 0..800 {
-        // The calls stay in flight, so that a lead is seen.
+        // The calls stay in flight, so that an advantage becomes visible.
         let index = pick(&mut balancer, &mut hosts).expect("a host");
         hosts[index].in_flight += 1;
     }
@@ -145,7 +145,7 @@ fn a_heavier_host_carries_more_calls_at_once() {
 }
 
 #[test]
-fn a_new_host_is_given_its_share_by_and_by() {
+fn share_of_a_new_host_ramps_up() {
     let mut hosts = hosts(&[1, 1]);
     hosts[1].joined = LATER;
     let mut share_at = |now: Duration| {
@@ -179,7 +179,7 @@ fn owners(hosts: &mut [Load], keys: u64) -> HashMap<u64, u64> {
 }
 
 #[test]
-fn a_key_stays_with_its_host_when_another_leaves() {
+fn key_stays_with_its_host_when_another_leaves() {
     let mut all = hosts(&[1; 5]);
     let before = owners(&mut all, 10_000);
     let share = |host| before.values().filter(|&&owner| owner == host).count();
@@ -193,7 +193,7 @@ fn a_key_stays_with_its_host_when_another_leaves() {
 
 #[test]
 fn a_heavier_host_owns_more_keys() {
-    // The second ring has fewer points for each unit of weight.
+    // The second ring has fewer points per unit of weight.
     for (weight, others, count) in [(5, 1, 5), (100, 50, 59)] {
         let mut weights = vec![others; count];
         weights.insert(0, weight);

@@ -50,7 +50,7 @@ fn items_and_bytes_are_bounded() {
 }
 
 #[test]
-fn what_is_put_in_is_taken_at_last_or_its_sender_hears_that_it_is_not() {
+fn pushed_item_is_taken_or_its_push_fails() {
     let (sender, receiver): Ends = pipe();
     sender.push(Item { number: 1, bytes: limits::PIPE_BYTES_MAX }).expect("it is open");
     assert_eq!(receiver.take_last("over").len(), 1);
@@ -61,7 +61,7 @@ fn what_is_put_in_is_taken_at_last_or_its_sender_hears_that_it_is_not() {
 }
 
 #[test]
-fn an_end_comes_after_the_items_and_an_abort_at_once() {
+fn end_comes_after_the_items_and_abort_at_once() {
     let (sender, receiver): Ends = pipe();
     sender.push(Item { number: 1, bytes: 1 }).expect("it is open");
     sender.end("done");
@@ -79,7 +79,7 @@ fn an_end_comes_after_the_items_and_an_abort_at_once() {
 }
 
 #[test]
-fn a_close_reaches_the_sender_with_its_word_or_without() {
+fn close_reaches_the_sender_with_or_without_a_value() {
     let mut cx = Context::from_waker(Waker::noop());
     let (sender, receiver): Ends = pipe();
     receiver.close("full");
@@ -91,7 +91,7 @@ fn a_close_reaches_the_sender_with_its_word_or_without() {
 }
 
 #[test]
-fn two_threads_lose_neither_an_item_nor_a_wake() {
+fn two_threads_lose_neither_items_nor_wake_ups() {
     const ITEMS: usize = 200_000;
     let (sender, receiver): Ends = pipe();
     let sending = thread::spawn(move || {

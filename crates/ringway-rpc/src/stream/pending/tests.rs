@@ -49,7 +49,7 @@ fn both_handles_wait_until_the_stream_is_open() {
 }
 
 #[test]
-fn a_stream_that_cannot_be_opened_fails_both() {
+fn stream_that_cannot_be_opened_fails_both_handles() {
     check(async |_, pending, mut sink, mut stream| {
         pending.complete(Err(Status::unavailable("nobody listens")));
         for _ in 0..2 {
@@ -69,7 +69,7 @@ fn a_stream_that_cannot_be_opened_fails_both() {
 }
 
 #[test]
-fn what_handles_did_meanwhile_is_done_when_it_opens() {
+fn actions_before_the_opening_are_applied_when_it_opens() {
     check(async |fake, pending, sink, stream| {
         sink.finish();
         assert!(abandoned(&pending).is_pending(), "a finished writer may have a reader");
@@ -90,7 +90,7 @@ fn what_handles_did_meanwhile_is_done_when_it_opens() {
 }
 
 #[test]
-fn an_opener_learns_that_nobody_wants_the_stream() {
+fn opener_learns_that_the_stream_was_abandoned() {
     check(async |_, pending, sink, stream| {
         {
             let mut waiting = pin!(std::future::poll_fn(|cx| pending.poll_abandoned(cx)));
@@ -114,7 +114,7 @@ fn an_opener_learns_that_nobody_wants_the_stream() {
 }
 
 #[test]
-fn a_handle_that_was_never_used_parts_from_the_open_stream() {
+fn unused_handle_detaches_from_the_open_stream() {
     check(async |fake, pending, sink, stream| {
         pending.complete(Ok(fake.open(STREAM, Handles::Both)));
         drop(sink);

@@ -16,10 +16,10 @@ use crate::stream::streaming::Streaming;
 
 const STREAM: StreamId = StreamId::new(0, 1);
 
-/// Long enough for any of these, short enough for a test that hangs.
+/// A guard against hanging: long enough for any test.
 const BOUND: Duration = Duration::from_secs(20);
 
-/// Runs `core` on a core, beside `elsewhere`, which has the handles in a task of tokio.
+/// Runs `core` on a core while `elsewhere` runs with the handles in a task of tokio.
 fn check<T: Send + 'static>(
     core: impl AsyncFnOnce(&FakeConnection) + 'static,
     elsewhere: impl AsyncFnOnce(Sink<u64>, Streaming<u64>) -> T + Send + 'static,
@@ -82,7 +82,7 @@ fn messages_cross_in_order_and_then_the_end() {
     assert_eq!(received, 10_000);
 }
 
-/// A reader with a batch in hand of which it has used some, and the rest is read elsewhere.
+/// Checks a reader that has used part of a batch and reads the rest on another thread.
 fn check_moved(total: u64, read_here: u64, asks_metadata: bool) {
     let ran = ringway_runtime::block_on(async move {
         let fake = FakeConnection::new();
@@ -115,13 +115,13 @@ fn check_moved(total: u64, read_here: u64, asks_metadata: bool) {
 }
 
 #[test]
-fn what_a_moved_reader_has_in_hand_counts_as_taken() {
+fn messages_in_hand_of_a_moved_reader_count_as_taken() {
     for read_here in [0, 1, 7, 499, 500] {
         for asks_metadata in [false, true] {
             check_moved(1_000, read_here, asks_metadata);
         }
     }
-    // More than is told at once.
+    // More messages than are reported at once.
     check_moved(40_000, 10_000, false);
 }
 
@@ -149,18 +149,18 @@ fn sent_messages_cross_in_order_and_then_the_finish() {
                 sink.send(number).await.expect("room in time");
             }
             sink.finish();
-            std::mem::forget(stream); // so that only the writer's doings are seen
+            std::mem::forget(stream); // so that only the writer's actions are seen
         },
     );
 }
 
 #[test]
-fn a_reader_elsewhere_that_stops_reading_stops_the_credit() {
+fn remote_reader_that_stops_reading_stops_the_credit() {
     let (go_on, told) = mpsc::channel();
     check(
         async move |fake| {
             fake.table().initial(STREAM, Metadata::default());
-            fake.happened(STREAM, Action::Finished).await; // by now it waits and reads nothing
+            fake.happened(STREAM, Action::Finished).await; // now the reader waits without reading
             let half = "0".repeat(limits::PIPE_BYTES_MAX / 2 - 1) + "7";
             for _ in 0..4 {
                 fake.push(STREAM, half.as_bytes());
@@ -209,8 +209,8 @@ fn failures_cross_both_ways() {
 }
 
 #[test]
-fn dropping_and_cancelling_elsewhere_reach_the_stream() {
-    // Handles that were never used, used, and used up to the mark.
+fn remote_drop_and_cancel_reach_the_stream() {
+    // Handles that were not used, that were used, and that were used up to the mark.
     check(
         async |fake| {
             fake.happened(STREAM, Action::DroppedWriter(true)).await;
@@ -252,7 +252,7 @@ fn dropping_and_cancelling_elsewhere_reach_the_stream() {
 }
 
 #[test]
-fn what_a_server_sent_before_it_dropped_its_writer_elsewhere_is_sent() {
+fn messages_sent_before_a_remote_server_sink_is_dropped_are_delivered() {
     let (at_sender, at_receiver) = mpsc::channel();
     let core = thread::spawn(move || {
         ringway_runtime::block_on(async move {
@@ -280,7 +280,7 @@ fn what_a_server_sent_before_it_dropped_its_writer_elsewhere_is_sent() {
 }
 
 #[test]
-fn a_core_that_ends_fails_the_handles() {
+fn end_of_a_core_fails_its_remote_handles() {
     let (at_sender, at_receiver) = mpsc::channel();
     let (started_sender, started) = mpsc::channel();
     let core = thread::spawn(move || {
@@ -303,7 +303,7 @@ fn a_core_that_ends_fails_the_handles() {
 }
 
 #[test]
-fn a_stream_promised_here_and_opened_there() {
+fn pending_stream_opened_on_another_thread_works() {
     let pending = PendingStream::new();
     let (mut sink, mut stream) = (pending.sink(digits()), pending.streaming(digits()));
     let core = thread::spawn(move || {
@@ -329,7 +329,7 @@ fn a_stream_promised_here_and_opened_there() {
 }
 
 #[test]
-fn handles_serve_a_task_of_another_core() {
+fn handles_work_on_another_core() {
     check(
         async |fake| {
             push_numbers(fake, 0..10);

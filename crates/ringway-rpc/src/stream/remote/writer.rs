@@ -1,7 +1,7 @@
-//! A sink on another thread than its core's, and the pump at the core that empties its pipe.
+//! A sink on another thread than its core's, and the task on the core that empties its pipe.
 //!
-//! A handler that returns ends its stream at once, so the core knows the pipes of its streams: what has
-//! been sent before the return is [passed on](pass_on) before the end.
+//! A handler's return ends its stream at once, so the core knows the pipes of its streams: messages
+//! sent before the return are [passed on](pass_on) before the end.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -28,7 +28,7 @@ pub(crate) struct RemoteWriter {
 }
 
 impl RemoteWriter {
-    /// Has a pump started for the stream.
+    /// Posts a task for the stream to its core.
     pub(crate) fn start(at: StreamAt) -> Self {
         let (sender, receiver) = pipe();
         let start = move || {
@@ -40,7 +40,7 @@ impl RemoteWriter {
         Self { at, pipe: sender }
     }
 
-    /// As [`Carrier::poll_ready`].
+    /// Polls like [`Carrier::poll_ready`].
     pub(crate) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
         self.pipe.poll_room(cx).map_err(|status| status.unwrap_or_else(unreachable))
     }
@@ -48,13 +48,13 @@ impl RemoteWriter {
     /// Puts a message into the pipe.
     ///
     /// # Errors
-    /// When the stream is over: the message goes nowhere.
+    /// Fails when the stream is over; the message is then dropped.
     pub(crate) fn send(&self, message: Bytes) -> Result<(), Status> {
         self.pipe.push(message).map_err(|status| status.unwrap_or_else(unreachable))
     }
 
-    /// What has been sent goes first, unless the call is cancelled, as a client that drops its writer
-    /// does.
+    /// Leaves the stream. Messages sent before are delivered, unless the call is cancelled, which
+    /// includes a client that drops its writer.
     pub(crate) fn leave(self, how: HandleEnd) {
         self.at.cancel_if(&how);
         match (&how, self.at.held_by) {
@@ -65,12 +65,12 @@ impl RemoteWriter {
 }
 
 thread_local! {
-    /// Those of this core's streams, each as long as its pump.
+    /// The outlets of this core's streams, each as long as its task lives.
     static OUTLETS: RefCell<HashMap<StreamAt, Rc<Outlet>>> = RefCell::default();
 }
 
-/// Sends at once what a writer elsewhere has sent on a stream of this core that is about to end, above its
-/// mark as well: the bounds of a pipe are those of the excess. The pump has to have been started.
+/// Sends at once all messages of a remote writer whose stream is about to end, even above the
+/// stream's mark: the pipe bounds the excess. The writer's task must have been started.
 #[cold]
 pub(crate) fn pass_on(at: StreamAt) {
     let outlet = OUTLETS.with_borrow(|outlets| outlets.get(&at).cloned());
@@ -79,11 +79,11 @@ pub(crate) fn pass_on(at: StreamAt) {
     }
 }
 
-/// The core's end of a writer elsewhere.
+/// The core's end of a remote writer.
 struct Outlet {
     at: StreamAt,
     pipe: Receiver<Bytes, HandleEnd, Status>,
-    /// Taken out of the pipe and not sent yet.
+    /// Messages taken out of the pipe and not sent yet.
     batch: RefCell<VecDeque<Bytes>>,
 }
 
@@ -107,7 +107,7 @@ impl Outlet {
         }
     }
 
-    /// Takes a batch, with nothing borrowed: the pipe wakes the writer.
+    /// Takes a batch. Nothing is borrowed meanwhile, because the pipe wakes the writer.
     fn poll_take(&self, cx: &mut Context<'_>) -> Poll<Result<(), Option<HandleEnd>>> {
         let mut batch = self.batch.take();
         let taken = self.pipe.poll_take(cx, &mut batch);
@@ -115,12 +115,12 @@ impl Outlet {
         taken
     }
 
-    /// Sends all there is. What its writer sends from now on fails; the end is left to the pump.
+    /// Sends all messages. Later sends of the writer fail; its task handles the end.
     fn pass_on(&self, carrier: &dyn Carrier) {
         let over = Status::cancelled(SERVED);
         let batches = [self.batch.take(), self.pipe.take_last(over)];
         let mut messages = batches.into_iter().flatten();
-        // It fails where the call is over, and not by its handler's return.
+        // Sending fails if the call is over for another reason than its handler's return.
         while let Some(message) = messages.next()
             && carrier.send(self.at.key, Body::Shared(message)).is_ok()
         {}
@@ -134,7 +134,7 @@ impl Drop for Outlet {
     }
 }
 
-/// Moves what a writer has put into its pipe to the stream.
+/// Moves messages from the writer's pipe to the stream.
 struct WriterTask(Rc<Outlet>);
 
 impl WriterTask {
@@ -167,7 +167,7 @@ impl Future for WriterTask {
 
 impl Drop for WriterTask {
     fn drop(&mut self) {
-        // To drop it wakes the writer, so nothing is borrowed then.
+        // Dropped outside of any borrow, because that wakes the writer.
         let known = OUTLETS.try_with(|outlets| outlets.borrow_mut().remove(&self.0.at));
         drop(known);
     }

@@ -78,12 +78,12 @@ fn above_the_mark_it_waits_and_is_woken() {
         fake.grant(STREAM, 2);
         let mut sink = sending.await.expect("no panic");
         sink.try_send(5).expect("room");
-        assert_eq!(fake.did(STREAM), sent(&["1", "4", "5"]), "what stopped waiting is not sent");
+        assert_eq!(fake.did(STREAM), sent(&["1", "4", "5"]), "a dropped send is not sent");
     });
 }
 
 #[test]
-fn a_writer_that_waits_learns_that_the_call_is_over() {
+fn waiting_writer_fails_when_the_call_is_over() {
     check(digits(), async |fake, mut sink| {
         fake.room.set(0);
         let sending = ringway_runtime::spawn(async move {
@@ -102,7 +102,7 @@ fn a_writer_that_waits_learns_that_the_call_is_over() {
 }
 
 #[test]
-fn an_early_answer_stops_the_writer() {
+fn early_reply_stops_the_writer() {
     check(digits(), async |fake, mut sink| {
         fake.table().finish(STREAM, Ok(Metadata::default()));
         let stopped = sink.send(1).await.expect_err("the peer has answered");
@@ -113,7 +113,7 @@ fn an_early_answer_stops_the_writer() {
 }
 
 #[test]
-fn a_message_that_cannot_be_encoded_ends_nothing() {
+fn message_that_cannot_be_encoded_does_not_end_the_stream() {
     let mut codec = digits();
     codec.encode = |number, scratch| match number {
         0 => Err(Status::internal("zero")),
@@ -149,7 +149,7 @@ thread_local! {
 }
 
 #[test]
-fn parting_is_told_once_in_every_state() {
+fn leaving_is_reported_once_in_every_state() {
     check(digits(), async |fake, sink| {
         drop(sink);
         assert_eq!(fake.did(STREAM), [Action::DroppedWriter(true)]);

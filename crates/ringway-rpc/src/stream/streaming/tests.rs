@@ -30,7 +30,7 @@ fn trailers() -> Metadata {
 }
 
 #[test]
-fn messages_come_in_order_then_the_end_with_its_trailers() {
+fn messages_arrive_in_order_then_the_end_with_trailers() {
     check(async |fake, mut stream| {
         for number in 0..100 {
             fake.push(STREAM, number.to_string().as_bytes());
@@ -45,12 +45,12 @@ fn messages_come_in_order_then_the_end_with_its_trailers() {
             let rows = stream.trailers().and_then(|trailers| trailers.get("rows"));
             assert_eq!(rows, Some("3"));
         }
-        assert!(fake.table().is_empty(), "the end gives the stream up");
+        assert!(fake.table().is_empty(), "the end frees the stream");
     });
 }
 
 #[test]
-fn a_failure_comes_after_the_messages_and_again() {
+fn failure_follows_the_messages_and_repeats() {
     check(async |fake, mut stream| {
         fake.push(STREAM, b"1");
         let failure = Status::unavailable("lost");
@@ -62,12 +62,12 @@ fn a_failure_comes_after_the_messages_and_again() {
         }
         assert_eq!(stream.metadata().await.expect_err("a failure").message(), "lost");
         let ended = poll_fn(|cx| Pin::new(&mut stream).poll_next(cx)).await;
-        assert!(ended.is_none(), "as a stream it ends once its failure is told");
+        assert!(ended.is_none(), "as a stream it ends after its failure");
     });
 }
 
 #[test]
-fn as_a_stream_it_ends_after_its_failure() {
+fn stream_trait_ends_after_a_failure() {
     check(async |fake, mut stream| {
         fake.push(STREAM, b"1");
         fake.table().finish(STREAM, Err(Status::unavailable("lost")));
@@ -80,7 +80,7 @@ fn as_a_stream_it_ends_after_its_failure() {
 }
 
 #[test]
-fn a_message_that_cannot_be_decoded_ends_nothing() {
+fn message_that_cannot_be_decoded_does_not_end_the_stream() {
     check(async |fake, mut stream| {
         for text in ["1", "one", "2"] {
             fake.push(STREAM, text.as_bytes());
@@ -92,7 +92,7 @@ fn a_message_that_cannot_be_decoded_ends_nothing() {
 }
 
 #[test]
-fn a_reply_that_cannot_be_decoded_is_no_fault_of_the_caller() {
+fn reply_that_cannot_be_decoded_is_internal() {
     check(async |fake, stream| {
         drop(stream);
         let other = StreamId::new(3, 1);
@@ -106,7 +106,7 @@ fn a_reply_that_cannot_be_decoded_is_no_fault_of_the_caller() {
 }
 
 #[test]
-fn a_waiting_reader_goes_on_and_one_that_stops_waiting_loses_nothing() {
+fn waiting_reader_is_woken_and_a_dropped_wait_loses_nothing() {
     check(async |fake, mut stream| {
         {
             let mut next = pin!(stream.next());
@@ -124,7 +124,7 @@ fn a_waiting_reader_goes_on_and_one_that_stops_waiting_loses_nothing() {
 }
 
 #[test]
-fn the_connection_is_told_what_was_taken() {
+fn taken_messages_are_reported_to_the_connection() {
     check(async |fake, mut stream| {
         for _ in 0..10 {
             fake.push(STREAM, b"1234");
@@ -145,7 +145,7 @@ fn the_connection_is_told_what_was_taken() {
 }
 
 #[test]
-fn initial_metadata_is_waited_for_and_given_once() {
+fn initial_metadata_is_awaited_and_returned_once() {
     check(async |fake, requests| {
         drop(requests);
         let replies = StreamId::new(3, 1);
@@ -171,7 +171,7 @@ fn initial_metadata_is_waited_for_and_given_once() {
 }
 
 #[test]
-fn parting_is_told_once_in_every_state() {
+fn leaving_is_reported_once_in_every_state() {
     check(async |fake, stream| {
         drop(stream);
         assert_eq!(fake.did(STREAM), [Action::DroppedReader]);
@@ -200,7 +200,7 @@ fn parting_is_told_once_in_every_state() {
 }
 
 #[test]
-fn polled_without_end_it_reports_pending() {
+fn polling_an_open_stream_is_pending() {
     check(async |fake, mut stream| {
         let mut cx = Context::from_waker(Waker::noop());
         assert!(Pin::new(&mut stream).poll_next(&mut cx).is_pending());

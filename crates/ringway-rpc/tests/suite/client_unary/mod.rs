@@ -167,7 +167,7 @@ fn options_of_a_client_hold_for_its_calls() {
 fn a_client_needs_addresses_that_are_some() {
     for (client, why) in [
         (Client::connect("127.0.0.1:1"), "tcp://"),
-        (Client::connect("udp://127.0.0.1:1"), "datagrams"),
+        (Client::connect("udp://127.0.0.1:1"), "UDP has no connections"),
         (Client::builder().build(), "needs the address"),
         (Client::builder().weighted_address("tcp://127.0.0.1:1", 0).build(), "is 0, not 1 to 100"),
         (Client::builder().weighted_address("tcp://127.0.0.1:1", 101).build(), "is 101, not 1"),
