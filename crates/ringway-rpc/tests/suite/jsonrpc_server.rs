@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use ringway_rpc::{Health, ServerHandle, Serving};
+use ringway_rpc::{Health, ServerHandle, ServingStatus};
 use serde_json::Value;
 
 use crate::support::json_lines::JsonLines;
@@ -338,7 +338,7 @@ fn messages_without_serde_have_the_form_of_their_descriptors() {
     let health = Health::default();
     let address = "tcp://127.0.0.1:0".parse().expect("an address");
     let handle = serve_math(address, &Plain::default(), |server| {
-        server.health().set("math", Serving::Yes);
+        server.health().set("math", ServingStatus::Serving);
         server
     });
     drop(health);
