@@ -1,4 +1,4 @@
-//! The example `grpc_interop` runs to its end, and what it reports is as it has to be.
+//! The examples run to their ends, and what they print is as it has to be.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,19 +17,41 @@ tonic's client calls our server
   double of 7, 8: [14, 16]
 ";
 
+/// What the gateway prints; the last answer is the message of the client's status, which names an address.
+const ANSWERS: [&str; 3] = [
+    "GET /quotes/RING: 200 {\"symbol\":\"RING\",\"cents\":4200}",
+    "GET /quotes/TORUS: 404 nobody trades TORUS",
+    "GET /quotes/RING without a service: 503 market.v1.Market/Quote: cannot connect to tcp://127.0.0.1:",
+];
+
 /// Where cargo puts examples: beside the directory of the test programs.
-fn example() -> PathBuf {
+fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("the test runs");
     let profile = test.parent().and_then(|deps| deps.parent()).expect("target/<profile>/deps");
-    profile.join("examples/grpc_interop")
+    profile.join("examples").join(name)
 }
 
-#[test]
-fn both_ways_bring_the_same() {
-    let path = example();
+/// What an example prints when it is run to its end.
+fn run(name: &str) -> String {
+    let path = example(name);
     assert!(path.exists(), "build it by cargo build -p ringway-interop --examples: {path:?}");
     let output = Command::new("timeout").arg("60").arg(path).output().expect("it starts");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}\n{errors}", output.status);
-    assert_eq!(String::from_utf8_lossy(&output.stdout), REPORT);
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn both_ways_bring_the_same() {
+    assert_eq!(run("grpc_interop"), REPORT);
+}
+
+#[test]
+fn the_gateway_answers_for_the_service() {
+    let printed = run("axum_gateway");
+    let lines: Vec<&str> = printed.lines().collect();
+    assert_eq!(lines.len(), ANSWERS.len(), "{printed}");
+    for (line, expected) in lines.iter().zip(ANSWERS) {
+        assert!(line.starts_with(expected), "{line}");
+    }
 }
