@@ -1,7 +1,7 @@
 //! Bodies: what a peer sends us, and what we send.
 
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use ringway_runtime::{now, timeout};
 use serde::de::DeserializeOwned;
 
+use crate::body_account::BodyAccount;
 use crate::error::{Error, Result};
 use crate::limits::{BODY_RATE_MIN, BODY_STALL};
 use crate::upgrade::Upgrade;
@@ -32,11 +33,24 @@ pub struct RequestBody {
     left: usize,
     bytes_max: usize,
     pace: Pace,
+    account: BodyAccount,
 }
 
 impl RequestBody {
     pub(crate) fn new(incoming: Incoming, bytes_max: usize) -> Self {
-        Self { incoming, left: bytes_max, bytes_max, pace: Pace::default() }
+        let (pace, account) = Default::default();
+        Self { incoming, left: bytes_max, bytes_max, pace, account }
+    }
+
+    /// The account of what is kept of this body, by [`bytes`](Self::bytes) and [`json`](Self::json) or as
+    /// [`keep`](Self::keep) says.
+    pub fn account(&self) -> BodyAccount {
+        self.account.clone()
+    }
+
+    /// Says how many bytes the reader of single pieces keeps of them.
+    pub fn keep(&self, bytes: usize) {
+        self.account.set(bytes);
     }
 
     /// The same body without a limit of length and pace, for a reader that bounds what it keeps, such as
@@ -52,11 +66,11 @@ impl RequestBody {
     ///
     /// # Errors
     /// 400 if the peer sends what is no body or goes away, 408 if it sends too slowly, 413 if the body
-    /// is longer than the server's limit. The connection ends then.
+    /// is longer than the server's limit, 503 if the server is short of memory. The connection ends then.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>> {
-        let Some(chunk) = next_chunk(&mut self.incoming, &mut self.pace, "request").await? else {
-            return Ok(None);
-        };
+        let Self { incoming, pace, account, .. } = self;
+        let next = pin!(next_chunk(incoming, pace, "request"));
+        let Some(chunk) = unless_given_up(account, next).await? else { return Ok(None) };
         match self.left.checked_sub(chunk.len()) {
             Some(_) if self.bytes_max == usize::MAX => {}
             Some(left) => self.left = left,
@@ -76,6 +90,7 @@ impl RequestBody {
         let mut whole = Gathered::default();
         while let Some(chunk) = self.chunk().await? {
             whole.push(chunk);
+            self.keep(whole.len());
         }
         Ok(whole.into_bytes())
     }
@@ -89,6 +104,24 @@ impl RequestBody {
         serde_json::from_slice(&bytes)
             .map_err(|error| Error::bad_request(format!("the body is not as expected: {error}")))
     }
+}
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        self.account.set(0);
+    }
+}
+
+/// Waits for the next piece, or until the body is given up.
+async fn unless_given_up<T>(
+    account: &BodyAccount,
+    mut next: Pin<&mut impl Future<Output = Result<T>>>,
+) -> Result<T> {
+    poll_fn(|cx| match account.is_given_up() {
+        true => Poll::Ready(Err(Error::unavailable("the server is short of memory"))),
+        false => next.as_mut().poll(cx),
+    })
+    .await
 }
 
 fn too_long(bytes_max: usize) -> Error {

@@ -31,6 +31,7 @@
 //! ```
 
 mod body;
+mod body_account;
 mod client;
 mod contained;
 mod error;
@@ -44,6 +45,7 @@ mod upgrade;
 mod websocket;
 
 pub use body::{Body, Request, RequestBody, Response};
+pub use body_account::BodyAccount;
 pub use client::{Client, ClientBody};
 pub use error::{Error, Result};
 pub use http;

@@ -5,12 +5,14 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use ringway_http::BodyAccount;
 use ringway_net::Connection;
 use ringway_runtime::drop_each;
 use ringway_wire::native::{
@@ -41,6 +43,8 @@ pub(crate) struct DirectMachine {
     /// Bytes of requests that no handler has taken, and of replies that no caller has.
     pub(super) unread: usize,
     pub(super) unsent: usize,
+    /// The body that is being read for the next call.
+    body: BodyAccount,
     /// Whether a caller that waits for room may go on.
     pub(super) has_news: bool,
     pub(super) unserved: Unserved,
@@ -263,7 +267,7 @@ impl Machine for DirectMachine {
 
     fn kept_len(&self, side: Side) -> usize {
         match side {
-            Side::Unread => self.unread,
+            Side::Unread => self.unread + self.body.kept(),
             Side::Unsent => self.unsent,
         }
     }
@@ -324,11 +328,18 @@ impl Machine for DirectMachine {
     }
 
     fn largest_len(&mut self, side: Side) -> usize {
-        self.largest(side).map_or(0, |(len, _)| len)
+        let called = self.largest(side).map_or(0, |(len, _)| len);
+        if side == Side::Unread { called.max(self.body.kept()) } else { called }
     }
 
     fn end_largest(&mut self, side: Side) -> bool {
-        let Some((_, stream)) = self.largest(side) else { return false };
+        let largest = self.largest(side);
+        let called = largest.map_or(0, |(len, _)| len);
+        if side == Side::Unread && self.body.kept() > called {
+            self.body.give_up();
+            return true;
+        }
+        let Some((_, stream)) = largest else { return false };
         let text = "the server is short of memory and ended the call that held the most";
         self.fail(stream, &Status::resource_exhausted(text));
         true
@@ -371,6 +382,25 @@ impl DirectCalls {
         Self(ServerConnection::open(core, connection, DirectMachine::default()))
     }
 
+    /// Answers a request by `respond`. What is kept of its body counts for this connection.
+    pub(super) async fn answer<T>(&self, body: BodyAccount, respond: impl Future<Output = T>) -> T {
+        self.0.machine().body = body;
+        let mut respond = pin!(respond);
+        poll_fn(|cx| {
+            let polled = respond.as_mut().poll(cx);
+            self.0.begin_turn(cx.waker());
+            self.0.settle();
+            self.0.end_turn();
+            polled
+        })
+        .await
+    }
+
+    /// Whether the core has given the connection up.
+    pub(super) fn is_ended(&self) -> bool {
+        self.0.is_ended()
+    }
+
     /// Makes a call, which begins when the future is first polled and is cancelled with it.
     pub(super) fn call(&self, request: DirectRequest) -> DirectCall {
         let stream = self.0.machine().begin(request);
@@ -388,6 +418,9 @@ impl Drop for DirectCalls {
         self.0.close();
     }
 }
+
+/// The message for calls of a connection that the core has given up.
+pub(super) const ENDED: &str = "the server is short of memory and has ended the connection";
 
 /// A call under way.
 pub(super) struct DirectCall {
@@ -411,13 +444,14 @@ impl Future for DirectCall {
         drain.poll(connection, *stream, cx);
         take_turn(connection, cx);
         let reply = connection.machine().take_reply(*stream);
-        let ended = || DirectReply { status: Code::Unavailable.number(), ..DirectReply::default() };
-        match reply.or_else(|| self.connection.is_ended().then(ended)) {
-            Some(reply) => {
-                self.is_done = true;
-                Poll::Ready(reply)
-            }
-            None => Poll::Pending,
+        if let Some(reply) = reply {
+            self.is_done = true;
+            return Poll::Ready(reply);
+        }
+        // The handler that goes on is cancelled when this is dropped.
+        match self.connection.is_ended() {
+            true => Poll::Ready(DirectReply::failed(&Status::unavailable(ENDED))),
+            false => Poll::Pending,
         }
     }
 }

@@ -9,9 +9,9 @@ use ringway_runtime::drop_each;
 use ringway_wire::native::{RequestHead, StreamId};
 
 use super::connection::ServerConnection;
-use super::direct::{DirectCalls, DirectMachine, DirectReply, Said, take_events, take_turn};
+use super::direct::{DirectCalls, DirectMachine, DirectReply, ENDED, Said, take_events, take_turn};
 use super::drain_alarm::DrainAlarm;
-use crate::call::status::{Code, Status};
+use crate::call::status::Status;
 use crate::connection::driver::MESSAGE;
 
 /// A call under way. It is cancelled when this is dropped before its end.
@@ -73,16 +73,16 @@ impl DirectStream {
         take_turn(connection, cx);
         let event = next_event(&mut connection.machine(), *stream);
         take_events(connection); // a writer may go on
-        let ended = || {
-            let status = Status::new(Code::Unavailable, "the connection has ended");
-            DirectEvent::Done(DirectReply::failed(&status))
-        };
-        match event.or_else(|| connection.is_ended().then(ended)) {
-            Some(event) => {
-                self.is_done = matches!(event, DirectEvent::Done(_));
-                Poll::Ready(event)
+        if let Some(event) = event {
+            self.is_done = matches!(event, DirectEvent::Done(_));
+            return Poll::Ready(event);
+        }
+        // The handler that goes on is cancelled when this is dropped.
+        match connection.is_ended() {
+            true => {
+                Poll::Ready(DirectEvent::Done(DirectReply::failed(&Status::unavailable(ENDED))))
             }
-            None => Poll::Pending,
+            false => Poll::Pending,
         }
     }
 }

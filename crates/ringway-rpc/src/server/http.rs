@@ -17,7 +17,15 @@ pub(super) async fn serve(core: Rc<ServerCore>, connection: Connection, first: V
     let calls = DirectCalls::open(Rc::clone(&core), &connection);
     let mut limits = HttpLimits::default();
     limits.body_bytes_max = core.settings().native.settings.max_message as usize;
-    let respond = async |request| respond(&core, &calls, request).await;
+    let respond = async |request: Request| {
+        let account = request.body().account();
+        let mut response = calls.answer(account, respond(&core, &calls, request)).await;
+        if calls.is_ended() {
+            let close = http::HeaderValue::from_static("close");
+            response.headers_mut().insert(http::header::CONNECTION, close);
+        }
+        response
+    };
     ringway_http::serve_connection(connection, Some(first), limits, respond).await
 }
 

@@ -7,6 +7,7 @@
 mod aged;
 mod ends;
 mod executed;
+mod http;
 mod left_over;
 mod listener;
 pub(crate) mod mutation;

@@ -59,7 +59,7 @@ impl Drop for Listens {
 static DESCRIPTOR: ServiceDescriptor =
     ServiceDescriptor { name: "left.Over", methods: &METHODS, file_descriptor_set: None };
 
-struct Plain;
+pub(super) struct Plain;
 
 impl Service for Plain {
     fn descriptor(&self) -> &'static ServiceDescriptor {

@@ -38,6 +38,7 @@ impl Envelopes {
     pub(super) async fn next(&mut self) -> Result<Option<Message<'static>>, Status> {
         loop {
             let found = self.messages.next(&mut self.rest).map_err(broken)?;
+            self.body.keep(self.messages.incomplete_len() + self.rest.len());
             if found.is_some() {
                 return Ok(found);
             }
@@ -97,7 +98,9 @@ fn no_base64(error: BrokenBase64) -> Status {
 pub(super) fn not_whole(error: &Error) -> Status {
     let message = error.message().to_owned();
     match error.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => Status::resource_exhausted(message),
+        StatusCode::PAYLOAD_TOO_LARGE | StatusCode::SERVICE_UNAVAILABLE => {
+            Status::resource_exhausted(message)
+        }
         StatusCode::REQUEST_TIMEOUT => Status::deadline_exceeded(message),
         _ => Status::invalid_argument(message),
     }

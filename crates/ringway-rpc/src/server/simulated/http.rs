@@ -1,0 +1,132 @@
+//! Requests over HTTP in the account of their core: what is read of a body counts as unread, and whoever
+//! keeps the most gives way.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use ringway_runtime::io::Stream;
+use ringway_runtime::{JoinHandle, sleep, timeout};
+
+use super::left_over::{Plain, run};
+use super::{SimServer, accept, listen};
+use crate::server::settings::Settings;
+use crate::server::stats::ServerStats;
+
+/// Virtual time in which whatever is waited for has happened; less than an idle connection is kept.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// A client of HTTP by hand.
+struct HttpPeer {
+    stream: Stream,
+    server: Rc<SimServer>,
+    serving: JoinHandle<()>,
+}
+
+impl HttpPeer {
+    async fn of(server: &Rc<SimServer>) -> Self {
+        let (listener, address) = listen();
+        let serving = server.serve(address);
+        let stream = accept(&listener).await;
+        Self { stream, server: Rc::clone(server), serving }
+    }
+
+    /// Sends the head of a request whose body has `length` bytes, and as many of them as there are in `part`.
+    fn post(&self, method: &str, length: usize, part: &[u8]) {
+        let kind = "content-type: application/octet-stream";
+        let head = format!(
+            "POST /left.Over/{method} HTTP/1.1\r\nhost: here\r\n{kind}\r\ncontent-length: {length}\r\n\r\n"
+        );
+        let _pressure = self.stream.write(head.as_bytes());
+        let _pressure = self.stream.write(part);
+    }
+
+    fn stats(&self) -> ServerStats {
+        self.server.shared.stats()
+    }
+
+    async fn until(&self, what: &str, is_so: impl Fn(&ServerStats) -> bool) {
+        let so = timeout(LIMIT, async {
+            while !is_so(&self.stats()) {
+                sleep(Duration::from_millis(1)).await;
+            }
+        });
+        so.await.unwrap_or_else(|_| panic!("not in time: {what}: {:?}", self.stats()));
+    }
+
+    /// All that comes until `end` has come, or until the connection ends.
+    async fn heard(&self, end: &str) -> String {
+        let mut heard = String::new();
+        let whole = timeout(LIMIT, async {
+            while !heard.contains(end) {
+                let Ok(Some(view)) = self.stream.recv().await else { break };
+                heard += &String::from_utf8_lossy(&view);
+            }
+        });
+        whole.await.expect("in time");
+        heard
+    }
+
+    /// The server has closed the connection, and nothing of it is left.
+    async fn closed(self) {
+        self.heard("there is no such end").await;
+        timeout(LIMIT, self.serving).await.expect("it ends").expect("no panic");
+    }
+}
+
+#[test]
+fn what_has_come_of_a_body_counts_as_unread() {
+    run(async || {
+        let server = SimServer::new(Settings::default(), Plain);
+        for leaves in [false, true] {
+            let peer = HttpPeer::of(&server).await;
+            peer.post("Say", 100_000, &[b'x'; 60_000]);
+            peer.until("it is counted", |stats| stats.unread_bytes == 60_000).await;
+            let _pressure = peer.stream.write(&[b'x'; 30_000]);
+            peer.until("it is counted", |stats| stats.unread_bytes == 90_000).await;
+            if leaves {
+                drop(peer.stream);
+                timeout(LIMIT, peer.serving).await.expect("it ends").expect("no panic");
+                assert_eq!(server.shared.stats().unread_bytes, 0);
+                continue;
+            }
+            let _pressure = peer.stream.write(&[b'x'; 10_000]);
+            assert!(peer.heard("xxx").await.starts_with("HTTP/1.1 200 "));
+            peer.until("nothing is kept", |stats| stats.unread_bytes == 0).await;
+        }
+    });
+}
+
+#[test]
+fn the_largest_body_is_given_up_when_memory_is_short() {
+    run(async || {
+        let settings = Settings { unread_bytes_max: 100_000, ..Settings::default() };
+        let server = SimServer::new(settings, Plain);
+        let (small, large) = (HttpPeer::of(&server).await, HttpPeer::of(&server).await);
+        small.post("Say", 30_000, &[b's'; 29_000]);
+        small.until("it is counted", |stats| stats.unread_bytes == 29_000).await;
+        large.post("Say", 90_000, &[b'l'; 80_000]);
+        let refused = large.heard("memory").await;
+        assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
+        large.closed().await;
+        small.until("the other is left", |stats| stats.unread_bytes == 29_000).await;
+        let _pressure = small.stream.write(&[b's'; 1_000]);
+        assert!(small.heard("sss").await.starts_with("HTTP/1.1 200 "));
+        assert_eq!(small.stats().exhausted, 1);
+    });
+}
+
+#[test]
+fn a_connection_that_is_given_up_ends_with_its_call() {
+    run(async || {
+        let server = SimServer::new(Settings::default(), Plain);
+        let peer = HttpPeer::of(&server).await;
+        peer.post("Wait", 1, b"w");
+        peer.until("it runs", |stats| stats.in_flight == 1).await;
+        let core = server.core().expect("it serves");
+        core.connections().all().iter().for_each(|connection| connection.end());
+        let answer = peer.heard("unavailable").await;
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+        peer.until("its handler is dropped", |stats| stats.in_flight == 0).await;
+        peer.closed().await;
+    });
+}
