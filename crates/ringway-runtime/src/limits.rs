@@ -87,6 +87,9 @@ pub(crate) const WATCH_NAMES_MAX: usize = 1_024;
 /// Events taken off a watch in one go, so that a directory full of life does not keep the core.
 pub(crate) const WATCH_EVENTS_MAX: usize = 4_096;
 
+/// How often a path is followed beneath a directory while others rename directories on it.
+pub(crate) const BENEATH_TRIES: u32 = 8;
+
 /// Memory that events of a watch are read into: some tens of them, and one with the longest name at least.
 pub(crate) const WATCH_READ_BYTES: usize = 4 * 1024;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::options::OpenOptions;
-use super::run::{release, run, unexpected};
+use super::run::{kernel_path, release, run, unexpected};
 use crate::driver::files::{FileAnswer, FileDescriptor, FileOp, Metadata};
 use crate::limits;
 
@@ -48,6 +48,21 @@ impl File {
     /// As [`OpenOptions::open`].
     pub async fn open(path: impl AsRef<Path>) -> io::Result<File> {
         OpenOptions::new().read(true).open(path).await
+    }
+
+    /// Opens a file to read it, by a path that must not leave the directory `root`: for paths that a stranger
+    /// has chosen. The kernel watches every step of the path, so neither `..` nor a symbolic link leads out, not
+    /// even one that is made meanwhile; links that stay below `root` are followed. It is done by the blocking
+    /// pool, and takes Linux 5.6.
+    ///
+    /// # Errors
+    /// `CrossesDevices` when the path leaves `root` or is absolute; otherwise as [`open`](Self::open).
+    pub async fn open_beneath(root: impl AsRef<Path>, path: impl AsRef<Path>) -> io::Result<File> {
+        let (root, path) = (kernel_path(root.as_ref())?, kernel_path(path.as_ref())?);
+        match run(FileOp::OpenBeneath { root, path }).await? {
+            FileAnswer::Opened(descriptor) => Ok(File::of(descriptor)),
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// Opens an empty file to read and write it: one that exists is emptied.

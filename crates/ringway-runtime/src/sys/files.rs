@@ -139,7 +139,9 @@ impl FileSlot {
             FileOp::AwaitChanges { watch } => {
                 opcode::PollAdd::new(of(watch)?, libc::POLLIN as u32).build()
             }
-            FileOp::ReadDir { .. } | FileOp::Watch { .. } => return None,
+            FileOp::OpenBeneath { .. } | FileOp::ReadDir { .. } | FileOp::Watch { .. } => {
+                return None;
+            }
         })
     }
 

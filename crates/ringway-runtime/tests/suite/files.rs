@@ -24,6 +24,7 @@ on_every_driver!(
     whole_files_within_a_bound,
     files_are_replaced_atomically,
     paths_that_lead_nowhere,
+    paths_do_not_leave_a_root,
     many_operations_at_once,
     clones_share_a_file,
 );
@@ -319,6 +320,57 @@ async fn paths_that_lead_nowhere(driver: Driver) {
         ErrorKind::InvalidFilename
     );
     assert_eq!(fs::read(place.at("./file"), 1).await.expect("there"), b"");
+}
+
+async fn paths_do_not_leave_a_root(driver: Driver) {
+    let place = Place::new(driver).await;
+    fs::create_dir_all(place.at("root/sub")).await.expect("made");
+    for (name, content) in [("secret", "no"), ("root/file", "yes"), ("root/sub/file", "sub")] {
+        fs::write_atomic(place.at(name), content).await.expect("written");
+    }
+    let root = place.at("root");
+    let read = async |path: &str| {
+        let file = File::open_beneath(&root, path).await?;
+        file.read_at(0, 100, Vec::new()).await
+    };
+    for (path, content) in [
+        ("file", "yes"),
+        ("./file", "yes"),
+        ("sub/file", "sub"),
+        ("sub/../file", "yes"),
+        ("sub//file", "sub"),
+    ] {
+        assert_eq!(read(path).await.expect(path), content.as_bytes(), "{path}");
+    }
+    let absolute = place.at("root/file").to_string_lossy().into_owned();
+    for path in ["..", "../secret", "sub/../../secret", "../root/file", "/etc/passwd", &absolute] {
+        assert_eq!(kind_of(read(path).await), ErrorKind::CrossesDevices, "{path}");
+    }
+    for (path, kind) in [
+        ("", ErrorKind::NotFound),
+        ("none", ErrorKind::NotFound),
+        ("sub", ErrorKind::IsADirectory),
+        (".", ErrorKind::IsADirectory),
+        ("file/x", ErrorKind::NotADirectory),
+        ("zero\0byte", ErrorKind::InvalidInput),
+    ] {
+        assert_eq!(kind_of(read(path).await), kind, "{path}");
+    }
+    assert_eq!(kind_of(File::open_beneath(place.at("none"), "file").await), ErrorKind::NotFound);
+    if driver != Driver::Sim {
+        let link = |to: &str, name: &str| {
+            std::os::unix::fs::symlink(to, place.at(name)).expect("a link");
+        };
+        link("sub/file", "root/inside");
+        link("../secret", "root/outside");
+        link(&absolute, "root/absolute");
+        link("..", "root/sub/up");
+        assert_eq!(read("inside").await.expect("a link below"), b"sub");
+        assert_eq!(read("sub/up/file").await.expect("a link below"), b"yes");
+        for path in ["outside", "absolute", "sub/up/../secret"] {
+            assert_eq!(kind_of(read(path).await), ErrorKind::CrossesDevices, "{path}");
+        }
+    }
 }
 
 async fn many_operations_at_once(driver: Driver) {

@@ -1,13 +1,13 @@
 //! File operations as system calls that wait, for a thread of the blocking pool.
 
-use std::ffi::OsString;
+use std::ffi::{CStr, OsString};
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStringExt;
 
 use rustix::fs::{
-    AtFlags, CWD, FallocateFlags, Mode, RawDir, StatxFlags, fallocate, fdatasync, fsync, ftruncate,
-    mkdirat, openat, renameat, statx, unlinkat,
+    AtFlags, CWD, FallocateFlags, Mode, OFlags, RawDir, ResolveFlags, StatxFlags, fallocate,
+    fdatasync, fsync, ftruncate, mkdirat, openat, openat2, renameat, statx, unlinkat,
 };
 use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev2};
 
@@ -22,6 +22,9 @@ use crate::limits;
 pub(crate) fn perform(op: FileOp) -> io::Result<FileAnswer> {
     match op {
         FileOp::Open(request) => Ok(FileAnswer::Opened(open(&request)?)),
+        FileOp::OpenBeneath { root, path } => {
+            Ok(FileAnswer::Opened(open_beneath(&root, &path)?))
+        }
         FileOp::Close(descriptor) => {
             drop(descriptor);
             Ok(FileAnswer::Done)
@@ -72,6 +75,22 @@ fn open(request: &OpenRequest) -> io::Result<FileDescriptor> {
     let mode = Mode::from_raw_mode(request.mode);
     let fd = again(|| openat(CWD, &request.path, request.kernel_flags(), mode))?;
     check_opened(fd, request.kind)
+}
+
+/// The kernel compares each step of the path with `root`, those through symbolic links too.
+fn open_beneath(root: &CStr, path: &CStr) -> io::Result<FileDescriptor> {
+    let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = again(|| openat(CWD, root, directory, Mode::empty()))?;
+    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    let mut tries = limits::BENEATH_TRIES;
+    loop {
+        tries -= 1;
+        match openat2(&root, path, OpenRequest::READ_FLAGS, Mode::empty(), beneath) {
+            // Directories were renamed meanwhile, and the kernel cannot tell where that has led.
+            Err(Errno::AGAIN | Errno::INTR) if tries > 0 => {}
+            opened => return check_opened(opened?, FileKind::File),
+        }
+    }
 }
 
 fn read(

@@ -15,6 +15,11 @@ use crate::contain::drop_contained;
 #[derive(Debug)]
 pub(crate) enum FileOp {
     Open(OpenRequest),
+    /// Opens a regular file to read it, by a path that must not leave `root`.
+    OpenBeneath {
+        root: CString,
+        path: CString,
+    },
     /// Ends a descriptor that no other operation has.
     Close(FileDescriptor),
     /// Appends at most `bytes` bytes to `buffer`, which has room for them.
@@ -89,6 +94,10 @@ pub(crate) struct OpenRequest {
 }
 
 impl OpenRequest {
+    /// What the kernel is told of a file that is only read.
+    pub(crate) const READ_FLAGS: OFlags =
+        OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NOCTTY).union(OFlags::NONBLOCK);
+
     /// What the kernel is told: never to wait for the other end of a pipe, nor to become the terminal of this
     /// process. What else there is at that path is told by its kind afterwards.
     pub(crate) fn kernel_flags(&self) -> OFlags {
@@ -142,6 +151,7 @@ impl FileOp {
                 Some(file)
             }
             FileOp::Open(_)
+            | FileOp::OpenBeneath { .. }
             | FileOp::Close(_)
             | FileOp::DescribePath { .. }
             | FileOp::Rename { .. }

@@ -1,7 +1,7 @@
 //! Operations on simulated files: each takes its time, and then does what it does, or fails.
 
 use std::collections::BTreeMap;
-use std::ffi::{CStr, OsStr, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::io;
 use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
@@ -12,7 +12,9 @@ use rustix::fs::OFlags;
 
 use super::disk::{Disk, NodeId, Refusal, WatchId};
 use super::{Action, Sim};
-use crate::driver::files::{Changes, FileAnswer, FileDescriptor, FileEnd, FileOp, OpenRequest};
+use crate::driver::files::{
+    Changes, FileAnswer, FileDescriptor, FileEnd, FileKind, FileOp, OpenRequest,
+};
 use crate::driver::{Event, Key};
 use crate::limits;
 
@@ -142,6 +144,7 @@ impl SimFiles {
     fn host(&mut self, op: &FileOp) -> Option<(Disk, u32)> {
         let disk = match op {
             FileOp::Open(OpenRequest { path, .. })
+            | FileOp::OpenBeneath { root: path, .. }
             | FileOp::DescribePath { path }
             | FileOp::Rename { from: path, .. }
             | FileOp::RemoveFile { path }
@@ -220,6 +223,11 @@ impl Sim {
         }
         match op {
             FileOp::Open(request) => return self.open_file(request, at),
+            FileOp::OpenBeneath { root, path } => {
+                let path = beneath(root, path)?;
+                let (flags, kind) = (OpenRequest::READ_FLAGS, FileKind::File);
+                return self.open_file(&OpenRequest { path, flags, mode: 0, kind }, at);
+            }
             FileOp::Close(descriptor) => self.close_file(descriptor)?,
             FileOp::Read { file, at, bytes, buffer } => {
                 return self.read_file(file, *at, *bytes, std::mem::take(buffer));
@@ -347,6 +355,23 @@ impl Sim {
         }
         Ok(())
     }
+}
+
+/// A path below a directory, which it does not leave: there are no symbolic links here.
+fn beneath(root: &CStr, path: &CStr) -> Result<CString, Refusal> {
+    let mut depth = 0_u32;
+    for part in Path::new(OsStr::from_bytes(path.to_bytes())).components() {
+        depth = match part {
+            Component::Normal(_) => depth + 1,
+            Component::CurDir => depth,
+            Component::ParentDir => depth.checked_sub(1).ok_or(libc::EXDEV)?,
+            Component::RootDir | Component::Prefix(_) => return Err(libc::EXDEV),
+        };
+    }
+    if path.is_empty() {
+        return Err(libc::ENOENT);
+    }
+    CString::new([root.to_bytes(), b"/", path.to_bytes()].concat()).map_err(|_| libc::EINVAL)
 }
 
 impl OpenFile {
