@@ -241,12 +241,19 @@ impl Gathered {
 #[derive(Default)]
 pub struct Body(Kind);
 
+type BodyStream = Pin<Box<dyn Stream<Item = Result<Bytes>>>>;
+
 #[derive(Default)]
 enum Kind {
     #[default]
     Empty,
     Whole(Bytes),
-    Stream(Pin<Box<dyn Stream<Item = Result<Bytes>>>>),
+    Stream(BodyStream),
+    /// A stream of which the length is known.
+    Sized {
+        left: u64,
+        stream: BodyStream,
+    },
     /// Nothing, and the connection is used for something else behind the head.
     Upgrade(Upgrade),
 }
@@ -261,6 +268,19 @@ impl Body {
     /// socket's queue. An error cuts the response off, which the peer notices: it lacks its end.
     pub fn stream(stream: impl Stream<Item = Result<Bytes>> + 'static) -> Self {
         Self(Kind::Stream(Box::pin(stream)))
+    }
+
+    /// The same, of a length that is known: it is sent as it is, and one that ends early cuts the response off.
+    pub fn sized_stream(length: u64, stream: impl Stream<Item = Result<Bytes>> + 'static) -> Self {
+        match length {
+            0 => Self::empty(),
+            left => Self(Kind::Sized { left, stream: Box::pin(stream) }),
+        }
+    }
+
+    /// Whether it comes piece by piece.
+    pub(crate) fn is_stream(&self) -> bool {
+        matches!(self.0, Kind::Stream(_) | Kind::Sized { .. })
     }
 
     pub(crate) fn upgrade(upgrade: Upgrade) -> Self {
@@ -294,6 +314,7 @@ impl std::fmt::Debug for Body {
             Kind::Empty => f.write_str("Body(empty)"),
             Kind::Whole(bytes) => write!(f, "Body({} bytes)", bytes.len()),
             Kind::Stream(_) => f.write_str("Body(stream)"),
+            Kind::Sized { left, .. } => write!(f, "Body(stream of {left} bytes)"),
             Kind::Upgrade(_) => f.write_str("Body(upgrade)"),
         }
     }
@@ -318,11 +339,22 @@ impl HttpBody for Body {
                 let item = ready!(stream.as_mut().poll_next(cx));
                 Poll::Ready(item.map(|item| item.map(Frame::data)))
             }
+            Kind::Sized { left, stream } => {
+                let item = ready!(stream.as_mut().poll_next(cx));
+                let item =
+                    item.or((*left > 0).then(|| Err(Error::internal("the body ends early"))));
+                Poll::Ready(item.map(|item| {
+                    let mut bytes = item?;
+                    bytes.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
+                    *left -= bytes.len() as u64;
+                    Ok(Frame::data(bytes))
+                }))
+            }
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.0, Kind::Empty | Kind::Upgrade(_))
+        matches!(self.0, Kind::Empty | Kind::Upgrade(_) | Kind::Sized { left: 0, .. })
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -330,6 +362,7 @@ impl HttpBody for Body {
             Kind::Empty | Kind::Upgrade(_) => SizeHint::with_exact(0),
             Kind::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Kind::Stream(_) => SizeHint::default(),
+            Kind::Sized { left, .. } => SizeHint::with_exact(*left),
         }
     }
 }

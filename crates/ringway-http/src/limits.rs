@@ -62,3 +62,18 @@ pub(crate) const MESSAGE_BYTES_MOVED: usize = 16 << 10;
 
 /// Memory in bytes that a core keeps to write WebSocket frames with.
 pub(crate) const SCRATCH_BYTES_KEPT: usize = 64 << 10;
+
+/// Bytes of a file that are read at a time: a system call for each costs little beside copying so many.
+pub(crate) const FILE_PIECE_BYTES: usize = 32 << 10;
+
+/// Unsent bytes at which a body that comes piece by piece waits for its reader. With the piece that hyper has
+/// in hand, a thousand readers who do not read hold 100 MiB; and a fast one finds two pieces there while the
+/// next is read.
+pub(crate) const STREAM_HIGH_WATER: usize = 64 << 10;
+
+/// Unsent bytes below which it goes on.
+pub(crate) const STREAM_LOW_WATER: usize = 32 << 10;
+
+/// Age at which a file's tag is strong: two changes within one tick of the file system's clock, which ticks every
+/// second at worst, leave the same time behind.
+pub(crate) const TAG_STRONG_AFTER: Duration = Duration::from_secs(2);

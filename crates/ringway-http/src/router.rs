@@ -9,6 +9,7 @@ use percent_encoding::percent_decode_str;
 use crate::body::{Request, Response};
 use crate::contained::{Contained, Handling};
 use crate::error::{Error, Result};
+use crate::files::Files;
 
 type Handler = Arc<dyn Fn(Request) -> Handling<'static, Response> + Send + Sync>;
 
@@ -100,6 +101,28 @@ impl Router {
         );
         methods.push((method, boxed(handler)));
         self
+    }
+
+    /// Serves the files of a folder below `prefix`, such as `/static`; `/` is for a router that has little else.
+    ///
+    /// # Panics
+    /// As [`route`](Self::route).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ringway_http::{Files, Router};
+    ///
+    /// let router = Router::new().files("/static", Files::new("/srv/www"));
+    /// # drop(router);
+    /// ```
+    pub fn files(self, prefix: &str, files: Files) -> Self {
+        let (prefix, files) = (prefix.trim_end_matches('/'), Arc::new(files));
+        let below = Arc::clone(&files);
+        self.get(&format!("{prefix}/"), async move |request| files.respond(&request, "").await)
+            .get(&format!("{prefix}/{{*path}}"), async move |request| {
+                below.respond(&request, param(&request, "path")).await
+            })
     }
 
     /// Answers what no route answers; without it, that is 404.

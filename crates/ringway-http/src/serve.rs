@@ -103,6 +103,7 @@ async fn serve_requests(
     respond: &impl AsyncFn(Request) -> Response,
 ) -> hyper::Result<Option<(Upgrade, Upgraded)>> {
     let drain = io.connection().drain_token();
+    let peer = io.connection().downgrade();
     let upgrade = Cell::new(None);
     let service = service_fn(async |request: http::Request<Incoming>| {
         watch.stop();
@@ -110,6 +111,12 @@ async fn serve_requests(
         request.extensions_mut().insert(watch.clone());
         let mut response = answer(respond, request).await;
         upgrade.set(response.body_mut().take_upgrade());
+        if response.body().is_stream()
+            && let Some(peer) = peer.upgrade()
+        {
+            // Each reader who does not read has so much of it in memory.
+            peer.set_send_marks(limits::STREAM_HIGH_WATER, limits::STREAM_LOW_WATER);
+        }
         Ok::<_, Infallible>(response)
     });
     let mut serving = http1::Builder::new()

@@ -2,6 +2,7 @@
 
 mod bad_requests;
 mod client;
+mod files;
 mod server;
 mod support;
 mod websocket_client;

@@ -1,5 +1,8 @@
 //! A server, and a socket that says what it is told to.
 
+#[path = "../../../ringway-wire/tests/suite/support/alone.rs"]
+pub(crate) mod alone;
+
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;

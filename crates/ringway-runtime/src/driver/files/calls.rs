@@ -22,9 +22,7 @@ use crate::limits;
 pub(crate) fn perform(op: FileOp) -> io::Result<FileAnswer> {
     match op {
         FileOp::Open(request) => Ok(FileAnswer::Opened(open(&request)?)),
-        FileOp::OpenBeneath { root, path } => {
-            Ok(FileAnswer::Opened(open_beneath(&root, &path)?))
-        }
+        FileOp::OpenBeneath { root, path } => Ok(FileAnswer::Opened(open_beneath(&root, &path)?)),
         FileOp::Close(descriptor) => {
             drop(descriptor);
             Ok(FileAnswer::Done)
