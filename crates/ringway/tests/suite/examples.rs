@@ -325,3 +325,40 @@ fn every_example_is_short_says_how_to_run_it_and_has_a_test() {
         assert!(tests.iter().any(|tests| tests.contains(&start)), "{name} has no test");
     }
 }
+
+/// What the server answers to one request, until it closes.
+fn ask(address: SocketAddr, request: &str) -> String {
+    let mut socket = connect(address);
+    socket.write_all(request.as_bytes()).expect("the example reads");
+    socket.shutdown(Shutdown::Write).expect("connected");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).expect("an answer in time");
+    answer
+}
+
+#[test]
+fn http_service() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("index.html"), "<h1>Counters</h1>").expect("a file");
+    let example = Example::start("http_service", &[ANY_PORT, &folder.path().to_string_lossy()]);
+    let (_, address) = example.listening();
+    let get = |path: &str| ask(address, &format!("GET {path} HTTP/1.1\r\nhost: h\r\n\r\n"));
+    assert!(get("/").ends_with("<h1>Counters</h1>"));
+    assert!(get("/../secret").starts_with("HTTP/1.1 404 "));
+    assert!(get("/counters/visits").starts_with("HTTP/1.1 404 "));
+    let body = "content-length: 8\r\n\r\n{\"by\":2}";
+    let post = format!("POST /counters/visits HTTP/1.1\r\nhost: h\r\n{body}");
+    assert!(
+        ask(address, &post).ends_with("\r\n\r\n2") && ask(address, &post).ends_with("\r\n\r\n4")
+    );
+    assert!(get("/counters/visits").ends_with("\r\n\r\n4"));
+
+    let url = format!("ws://{address}/follow");
+    let count = ringway::runtime::block_on(async move {
+        let mut socket = ringway::http::Client::new().websocket(&url).await?;
+        socket.send("visits").await?;
+        socket.recv().await
+    });
+    assert_eq!(count.expect("a runtime"), Ok(Some("4".into())));
+    example.stop();
+}
