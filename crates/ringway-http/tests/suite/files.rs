@@ -308,23 +308,14 @@ fn kept_by_kernel(name: &str) -> usize {
     kib.map(|kib: usize| kib << 10).expect("a number of KiB")
 }
 
-/// Returns when this process has hardly anything to do any more.
-fn wait_for_rest() {
-    let used = || {
-        let tasks = fs::read_dir("/proc/self/task").expect("the kernel tells");
-        let times = tasks.filter_map(|task| {
-            let stat = fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
-            stat.split(' ').next()?.parse::<u64>().ok()
-        });
-        Duration::from_nanos(times.sum())
-    };
-    let mut last = used();
-    loop {
-        std::thread::sleep(Duration::from_millis(200));
-        let now = used();
-        if now.saturating_sub(last) < Duration::from_millis(10) {
-            return;
-        }
+/// Returns when the server's only core has had many turns without taking more memory.
+fn wait_for_rest(server: &Running) {
+    const CALM_TURNS: u32 = 100;
+    let (mut calm, mut last) = (0, 0);
+    while calm < CALM_TURNS {
+        assert!(server.tell("GET / HTTP/1.1\r\nhost: h\r\n\r\n").ends_with("root"));
+        let now = kept_by_kernel("VmRSS");
+        calm = if now == last { calm + 1 } else { 0 };
         last = now;
     }
 }
@@ -343,7 +334,7 @@ fn readers_who_do_not_read_hold_little_memory() {
                 .write_all(b"GET /static/large.bin HTTP/1.1\r\nhost: h\r\n\r\n")
                 .expect("a request");
         }
-        wait_for_rest();
+        wait_for_rest(&server);
         let held = kept_by_kernel("VmHWM").saturating_sub(before);
         assert!(held <= READERS * (256 << 10), "{} KiB a reader", (held / READERS) >> 10);
     });
