@@ -6,7 +6,7 @@ use super::finding::Finding;
 pub(crate) struct Exception {
     /// The rule, as printed in brackets.
     pub(crate) rule: &'static str,
-    /// The file, or `file#function` for the length of a function.
+    /// The file.
     pub(crate) place: &'static str,
     /// Why it may stand.
     pub(crate) why: &'static str,
@@ -29,7 +29,7 @@ pub(crate) const EXCEPTIONS: [Exception; 2] = [
 
 /// Takes the excepted ones out of `findings`, and adds one for each exception without use.
 pub(crate) fn apply(exceptions: &[Exception], findings: Vec<Finding>) -> Vec<Finding> {
-    let matches = |e: &Exception, f: &Finding| e.rule == f.rule && e.place == f.place;
+    let matches = |e: &Exception, f: &Finding| e.rule == f.rule && e.place == f.path;
     let idle = exceptions.iter().filter(|e| !findings.iter().any(|f| matches(e, f)));
     let idle: Vec<Finding> = idle
         .map(|e| {
@@ -48,21 +48,21 @@ pub(crate) fn apply(exceptions: &[Exception], findings: Vec<Finding>) -> Vec<Fin
 mod tests {
     use super::*;
 
-    const LONG: Exception = Exception { rule: "size", place: "a.rs#f", why: "a table" };
+    const LONG: Exception = Exception { rule: "size", place: "a.rs", why: "a table" };
 
     fn finding(rule: &'static str, place: &str) -> Finding {
-        Finding::new(rule, "a.rs", 1, "").at(place.to_owned())
+        Finding::new(rule, place, 1, "")
     }
 
     #[test]
     fn an_exception_takes_its_finding_only() {
-        let left = apply(&[LONG], vec![finding("size", "a.rs#f"), finding("size", "a.rs#g")]);
-        assert_eq!(left.iter().map(|f| f.place.as_str()).collect::<Vec<_>>(), ["a.rs#g"]);
+        let left = apply(&[LONG], vec![finding("size", "a.rs"), finding("size", "b.rs")]);
+        assert_eq!(left.iter().map(|f| f.path.as_str()).collect::<Vec<_>>(), ["b.rs"]);
     }
 
     #[test]
     fn an_idle_exception_is_an_error() {
-        let left = apply(&[LONG], vec![finding("words", "a.rs#f")]);
+        let left = apply(&[LONG], vec![finding("words", "a.rs")]);
         assert_eq!(left.iter().map(|f| f.rule).collect::<Vec<_>>(), ["words", "exceptions"]);
     }
 }

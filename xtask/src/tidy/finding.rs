@@ -6,11 +6,10 @@ use std::fmt;
 #[derive(Debug)]
 pub(crate) struct Finding {
     pub(super) rule: &'static str,
-    path: String,
+    /// The file, which an exception names.
+    pub(super) path: String,
     pub(super) line: usize,
     message: String,
-    /// What an exception names: the path, or something finer.
-    pub(super) place: String,
 }
 
 impl Finding {
@@ -20,23 +19,13 @@ impl Finding {
         line: usize,
         message: impl Into<String>,
     ) -> Self {
-        Finding {
-            rule,
-            path: path.to_owned(),
-            line,
-            message: message.into(),
-            place: path.to_owned(),
-        }
-    }
-
-    pub(super) fn at(self, place: String) -> Self {
-        Finding { place, ..self }
+        Finding { rule, path: path.to_owned(), line, message: message.into() }
     }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Finding { rule, path, line, message, place: _ } = self;
+        let Finding { rule, path, line, message } = self;
         write!(f, "{path}:{line}: [{rule}] {message}")
     }
 }

@@ -1,4 +1,4 @@
-//! Cuts Rust text into tokens and comments, as far as the tidy checks need it.
+//! Cuts Rust text into tokens, as far as the checks of imports, layers and names need it.
 //!
 //! Not a parser: it only has to know where code ends and strings, characters and comments begin,
 //! so that a brace in a string is never taken for a brace of the program.
@@ -31,26 +31,14 @@ impl Token {
     }
 }
 
-/// One line of a comment, with its slashes or stars, and its line number counted from 1.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Comment {
-    pub(crate) text: String,
-    pub(crate) line: usize,
-}
-
-/// Cuts `text` into its tokens and its comment lines.
-pub(crate) fn lex(text: &str) -> (Vec<Token>, Vec<Comment>) {
-    let mut lexer = Lexer {
-        chars: text.chars().collect(),
-        at: 0,
-        line: 1,
-        tokens: Vec::new(),
-        comments: Vec::new(),
-    };
+/// Cuts `text` into its tokens and skips its comments.
+pub(crate) fn lex(text: &str) -> Vec<Token> {
+    let chars = text.chars().collect();
+    let mut lexer = Lexer { chars, at: 0, line: 1, tokens: Vec::new() };
     while let Some(c) = lexer.peek(0) {
         lexer.step(c);
     }
-    (lexer.tokens, lexer.comments)
+    lexer.tokens
 }
 
 struct Lexer {
@@ -58,7 +46,6 @@ struct Lexer {
     at: usize,
     line: usize,
     tokens: Vec<Token>,
-    comments: Vec<Comment>,
 }
 
 impl Lexer {
@@ -75,7 +62,7 @@ impl Lexer {
 
     fn step(&mut self, c: char) {
         match (c, self.peek(1)) {
-            ('/', Some('/')) => self.line_comment(),
+            ('/', Some('/')) => drop(self.take_while(|c| c != '\n')),
             ('/', Some('*')) => self.block_comment(),
             ('"', _) => self.string(),
             ('\'', _) => self.quote(),
@@ -93,14 +80,7 @@ impl Lexer {
         self.tokens.push(Token { kind, text, line });
     }
 
-    fn line_comment(&mut self) {
-        let line = self.line;
-        let text = self.take_while(|c| c != '\n');
-        self.comments.push(Comment { text, line });
-    }
-
     fn block_comment(&mut self) {
-        let (line, start) = (self.line, self.at);
         let mut depth = 0;
         loop {
             let step = match (self.peek(0), self.peek(1)) {
@@ -118,9 +98,6 @@ impl Lexer {
                 break;
             }
         }
-        let text: String = self.chars[start..self.at].iter().collect();
-        let rows = text.lines().enumerate();
-        self.comments.extend(rows.map(|(i, row)| Comment { text: row.to_owned(), line: line + i }));
     }
 
     fn string(&mut self) {
@@ -228,7 +205,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, words: &[&str], texts: &[&str]) {
-        let (tokens, _) = lex(text);
+        let tokens = lex(text);
         let of = |kind| -> Vec<String> {
             tokens.iter().filter(|t| t.kind == kind).map(|t| t.text.clone()).collect()
         };
@@ -259,11 +236,10 @@ mod tests {
     }
 
     #[test]
-    fn comments_carry_their_lines() {
-        let (tokens, comments) = lex("a // one {\n/* two\n /* three */ */ b");
-        let lines: Vec<_> = comments.iter().map(|c| (c.line, c.text.as_str())).collect();
-        assert_eq!(lines, [(1, "// one {"), (2, "/* two"), (3, " /* three */ */")]);
-        assert_eq!(tokens.last().map(|t| (t.text.as_str(), t.line)), Some(("b", 3)));
+    fn comments_are_skipped() {
+        let tokens = lex("a // one {\n/* two\n /* three */ */ b");
+        let found: Vec<_> = tokens.iter().map(|t| (t.text.as_str(), t.line)).collect();
+        assert_eq!(found, [("a", 1), ("b", 3)]);
     }
 
     #[test]

@@ -127,7 +127,7 @@ mod tests {
     fn check_lost(files: &[(&str, &str)], lost: &[&str]) {
         let mut all = vec![("a/Cargo.toml", "[[bin]]\npath = \"odd/place.rs\"")];
         all.extend(files);
-        let found: Vec<_> = check(&Tree::sample(&all)).into_iter().map(|f| f.place).collect();
+        let found: Vec<_> = check(&Tree::sample(&all)).into_iter().map(|f| f.path).collect();
         assert_eq!(found, lost);
     }
 

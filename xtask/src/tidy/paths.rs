@@ -171,7 +171,7 @@ mod tests {
     /// Each path as text: `+` public, `=` binds, `@` the inline module.
     #[track_caller]
     fn check(text: &str, expected: &[&str]) {
-        let found: Vec<String> = paths(&lex(text).0)
+        let found: Vec<String> = paths(&lex(text))
             .iter()
             .map(|path| {
                 let names = path.names.join("::");

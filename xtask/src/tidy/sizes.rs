@@ -1,4 +1,4 @@
-//! One idea a file, a screen a function.
+//! The lengths of files. Clippy checks those of functions (`too_many_lines`).
 
 use super::finding::Finding;
 use super::source::Source;
@@ -11,13 +11,10 @@ const FILE_LINES_MAX: usize = 500;
 /// Lines of a file with its test code.
 const WHOLE_FILE_LINES_MAX: usize = 800;
 
-/// Lines of a function, from `fn` to its closing brace.
-const FUNCTION_LINES_MAX: usize = 70;
-
 /// How many of the longest are printed.
 const LONGEST: usize = 5;
 
-/// Files and functions keep to their sizes.
+/// Checks that no file is too long.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, source) in tree.sources("") {
@@ -31,34 +28,18 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
                 findings.push(Finding::new("size", &file.path, 1, message));
             }
         }
-        let long = source.functions().into_iter().filter(|f| f.lines > FUNCTION_LINES_MAX);
-        findings.extend(long.map(|f| {
-            let message =
-                format!("`{}` has {} lines, at most {FUNCTION_LINES_MAX}", f.name, f.lines);
-            Finding::new("size", &file.path, f.line, message)
-                .at(format!("{}#{}", file.path, f.name))
-        }));
     }
     findings
 }
 
-/// The longest files and functions of the product, an invitation to look.
+/// The longest files of the product, an invitation to look at them.
 pub(crate) fn longest(tree: &Tree) -> Vec<String> {
-    let mut files = Vec::new();
-    let mut functions = Vec::new();
-    for (file, source) in tree.sources("").filter(|(file, _)| !file.is_test) {
-        files.push((product_lines(file, source), file.path.clone()));
-        let product = source.functions().into_iter().filter(|f| !source.is_test_line(f.line));
-        functions
-            .extend(product.map(|f| (f.lines, format!("{}:{} {}", file.path, f.line, f.name))));
-    }
-    let mut rows = Vec::new();
-    for (title, mut list) in [("longest files", files), ("longest functions", functions)] {
-        list.sort_by_key(|&(lines, _)| Reverse(lines));
-        rows.push(format!("{title}:"));
-        rows.extend(list.iter().take(LONGEST).map(|(lines, name)| format!("{lines:>6} {name}")));
-    }
-    rows
+    let product = tree.sources("").filter(|(file, _)| !file.is_test);
+    let mut files: Vec<_> =
+        product.map(|(file, source)| (product_lines(file, source), &file.path)).collect();
+    files.sort_by_key(|&(lines, _)| Reverse(lines));
+    let rows = files.iter().take(LONGEST).map(|(lines, path)| format!("{lines:>6} {path}"));
+    ["longest files:".to_owned()].into_iter().chain(rows).collect()
 }
 
 fn product_lines(file: &File, source: &Source) -> usize {
@@ -73,7 +54,7 @@ mod tests {
     #[track_caller]
     fn check_text(path: &str, text: &str, places: &[&str]) {
         let found: Vec<_> =
-            check(&Tree::sample(&[(path, text)])).into_iter().map(|f| f.place).collect();
+            check(&Tree::sample(&[(path, text)])).into_iter().map(|f| f.path).collect();
         assert_eq!(found, places);
     }
 
@@ -89,17 +70,8 @@ mod tests {
     }
 
     #[test]
-    fn functions_are_bounded() {
-        let function =
-            |lines: usize| format!("fn long() {{\n{}}}\n", "    x('{');\n".repeat(lines - 2));
-        check_text("a/src/b.rs", &function(70), &[]);
-        check_text("a/src/b.rs", &function(71), &["a/src/b.rs#long"]);
-    }
-
-    #[test]
     fn the_longest_come_first() {
         let tree = Tree::sample(&[("a.rs", "fn f() {}\n"), ("b.rs", "fn g() {\n}\n")]);
-        assert_eq!(longest(&tree)[1..3], ["     2 b.rs", "     1 a.rs"]);
-        assert_eq!(longest(&tree)[4], "     2 b.rs:1 g");
+        assert_eq!(longest(&tree), ["longest files:", "     2 b.rs", "     1 a.rs"]);
     }
 }

@@ -1,23 +1,13 @@
-//! What the checks ask about one Rust file: its functions, its test code, its modules.
+//! What the checks ask about one Rust file: its test code and its modules.
 
-use super::lexer::{Comment, Kind, Token, lex};
+use super::lexer::{Kind, Token, lex};
 use std::ops::RangeInclusive;
 
-/// One Rust file, cut into tokens and comments.
+/// One Rust file, cut into tokens.
 pub(crate) struct Source {
     pub(crate) tokens: Vec<Token>,
-    pub(crate) comments: Vec<Comment>,
     /// Lines of items that only tests compile, attributes included.
     pub(crate) test_lines: Vec<RangeInclusive<usize>>,
-}
-
-/// A function with a body.
-pub(crate) struct Function {
-    pub(crate) name: String,
-    /// Line of the `fn` keyword.
-    pub(crate) line: usize,
-    /// Lines from the `fn` keyword to the closing brace, both counted.
-    pub(crate) lines: usize,
 }
 
 /// A `mod name;` whose text stands in a file of its own.
@@ -32,9 +22,9 @@ pub(crate) struct OutsideModule {
 
 impl Source {
     pub(crate) fn new(text: &str) -> Self {
-        let (tokens, comments) = lex(text);
+        let tokens = lex(text);
         let test_lines = test_lines(&tokens);
-        Source { tokens, comments, test_lines }
+        Source { tokens, test_lines }
     }
 
     /// Whether `line` belongs to an item that only tests compile.
@@ -45,20 +35,6 @@ impl Source {
     /// The tokens that production builds compile.
     pub(crate) fn product_tokens(&self) -> Vec<Token> {
         self.tokens.iter().filter(|t| !self.is_test_line(t.line)).cloned().collect()
-    }
-
-    /// All functions with a body, nested ones included.
-    pub(crate) fn functions(&self) -> Vec<Function> {
-        let starts = (0..self.tokens.len()).filter(|&i| self.tokens[i].is("fn"));
-        starts.filter_map(|i| self.function(i)).collect()
-    }
-
-    fn function(&self, at: usize) -> Option<Function> {
-        let name = self.tokens.get(at + 1).filter(|t| !t.is("("))?.text.clone();
-        let body = item_end(&self.tokens, at);
-        let end = &self.tokens[body];
-        let line = self.tokens[at].line;
-        end.is("}").then(|| Function { name, line, lines: end.line - line + 1 })
     }
 
     /// All `mod name;` of the file.
@@ -218,17 +194,6 @@ mod tests {
 #[cfg(not(test))]
 fn three() {}
 "#;
-
-    #[test]
-    fn functions_are_measured() {
-        let found: Vec<_> = Source::new(SAMPLE)
-            .functions()
-            .iter()
-            .map(|f| (f.name.clone(), f.line, f.lines))
-            .collect();
-        let expected = [("one", 2, 3), ("two", 11, 1), ("three", 14, 1)];
-        assert_eq!(found, expected.map(|(name, line, lines)| (name.to_owned(), line, lines)));
-    }
 
     #[test]
     fn test_items_are_known() {

@@ -102,7 +102,7 @@ mod tests {
 
     #[track_caller]
     fn check_text(text: &str, expected: &[&str]) {
-        let found = types_of(&super::super::lexer::lex(text).0);
+        let found = types_of(&super::super::lexer::lex(text));
         assert_eq!(found.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), expected);
     }
 

@@ -309,6 +309,7 @@ fn patiently<T>(take: impl Fn() -> Result<T>) -> Result<T> {
     loop {
         match take() {
             Err(error) if is_in_use(&error) && began.elapsed() < limits::BIND_WAIT => {
+                #[expect(clippy::disallowed_methods, reason = "nobody tells when a port is free")]
                 thread::sleep(limits::BIND_PAUSE);
             }
             taken => return taken,

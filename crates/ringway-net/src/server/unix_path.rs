@@ -87,6 +87,7 @@ fn lock_directory(path: &Path) -> Option<File> {
     while began.elapsed() < limits::PATH_LOCK_WAIT {
         match directory.try_lock() {
             Ok(()) => return Some(directory),
+            #[expect(clippy::disallowed_methods, reason = "a lock of a file tells nobody")]
             Err(std::fs::TryLockError::WouldBlock) => thread::sleep(limits::PATH_LOCK_PAUSE),
             Err(std::fs::TryLockError::Error(_)) => break,
         }

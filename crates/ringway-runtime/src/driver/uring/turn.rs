@@ -18,6 +18,7 @@ impl Uring {
     ) -> io::Result<()> {
         self.sleep(limit, events)?;
         if self.refused && events.is_empty() {
+            #[expect(clippy::disallowed_methods, reason = "the kernel reports no event now")]
             std::thread::sleep(limit.unwrap_or(limits::REFUSED_REST).min(limits::REFUSED_REST));
         }
         Ok(())
