@@ -82,7 +82,7 @@ Examples:
   ringway call grpcs://example.org:443 shop.v1.Shop/Order '{\"item\": 7}' --cacert ca.pem
 
 Each reply is a line on standard output; a terminal shows control characters as \\u001b and the like.
-A call that is over ends the program, though the input goes on. One that fails prints its status to
+The program ends with its call, even if there is more input. A call that fails prints its status to
 standard error, and the exit status is 1.";
 
 pub(super) const RPC: &str = "\
@@ -112,15 +112,15 @@ Examples:
   ringway bench call tls://market:9000 market.v1.Market/Quote - -H 'authorization: Bearer 1' < q
   ringway bench call grpc://127.0.0.1:50051 shop.v1.Shop/Order '{\"item\": 7}' -c 8 -p 16
 
-A call is over when its last reply has come. Those that end with a status other than OK are counted
-by it, and none of them is among the latencies. Call servers that are yours, and no others.";
+A call ends with its last reply. Calls that end with a status other than OK are counted by status,
+and are not among the latencies. Use this only on servers of your own.";
 
 pub(super) const CODEC: &str = "\
 Examples:
   ringway bench codec                           requests, responses, errors, notifications, batches
   ringway bench codec -d 1 --repeat 9 --format json
 
-One thread, no network: what a message costs whoever has its bytes already. It is no call.";
+One thread and no network: the cost of a message whose bytes are already in memory, not of a call.";
 
 pub(super) const STREAM: &str = "\
 Examples:

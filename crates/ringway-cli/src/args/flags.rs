@@ -10,7 +10,7 @@ use super::examples;
 use super::values::{self, Cores, Uri};
 use crate::limits;
 
-/// One Rust stack for latency-critical services on Linux: serve and measure.
+/// Serve, call and benchmark with Ringway, a Rust stack for latency-critical services on Linux.
 #[derive(Debug, Parser)]
 #[command(name = "ringway", version, after_help = examples::RINGWAY, max_term_width = HELP_COLUMNS_MAX)]
 pub(super) struct Cli {
@@ -18,7 +18,7 @@ pub(super) struct Cli {
     pub(super) command: Command,
 }
 
-/// Longer lines are hard to follow.
+/// Longer lines are hard to read.
 const HELP_COLUMNS_MAX: usize = 100;
 
 #[derive(Debug, Subcommand)]
@@ -26,10 +26,10 @@ pub(super) enum Command {
     /// Run a server.
     #[command(after_help = examples::SERVE)]
     Serve(Serve),
-    /// Call a method of a running server, or list what it offers.
+    /// Call a method of a running server, or list its methods.
     #[command(after_help = examples::CALL)]
     Call(CallFlags),
-    /// Measure: each suite, or one of them.
+    /// Run benchmarks: all suites, or one of them.
     #[command(after_help = examples::BENCH)]
     Bench(Box<BenchCommand>),
     /// Compare the results of two runs of `bench`, or draw those of one.
@@ -54,10 +54,10 @@ pub(super) struct Serve {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ServeKind {
-    /// Send back whatever arrives.
+    /// Echo everything.
     #[command(after_help = examples::SERVE_ECHO)]
     Echo(ServeFlags),
-    /// Take whatever arrives and answer nothing.
+    /// Receive everything and send nothing.
     #[command(after_help = examples::SERVE_DISCARD)]
     Discard {
         #[command(flatten)]
@@ -66,7 +66,7 @@ pub(super) enum ServeKind {
         #[arg(long)]
         frame: bool,
     },
-    /// Answer calls: an echo service with all four kinds of methods.
+    /// Serve RPC: an echo service with all four kinds of methods.
     #[command(after_help = examples::SERVE_RPC)]
     Rpc(ServeFlags),
 }
@@ -92,7 +92,7 @@ pub(super) struct ServeFlags {
     /// Private key for tls://, PEM
     #[arg(long, value_name = "FILE", requires = "cert", alias = "tls-key")]
     pub(super) key: Option<PathBuf>,
-    /// Take only clients of tls:// that show a certificate of this authority, PEM
+    /// Accept only TLS clients with a certificate of this authority, PEM
     #[arg(long, value_name = "FILE", requires = "cert", alias = "tls-client-ca")]
     pub(super) client_ca: Option<PathBuf>,
     /// Answer `snapshot` lines on standard input with counters; stop when it closes
@@ -146,13 +146,13 @@ pub(super) enum SuiteFlags {
         #[command(flatten)]
         spoken: ProtocolFlags,
     },
-    /// The same as rpc over gRPC.
+    /// Like rpc, over gRPC.
     #[command(after_help = examples::GRPC)]
     Grpc(RpcFlags),
     /// Each connection runs one stream after the other; every frame is compared.
     #[command(after_help = examples::STREAM)]
     Stream(StreamFlags),
-    /// Put load on any method of a server that runs already.
+    /// Put load on any method of a running server.
     #[command(after_help = examples::BENCH_CALL)]
     Call(BenchCallFlags),
     /// Decode and encode JSON-RPC messages in memory, beside serde_json.
@@ -169,9 +169,9 @@ pub(super) struct RpcFlags {
     /// Kinds of calls, one row per value; a stream carries one message each way [default: unary]
     #[arg(short = 'm', long = "mode", value_name = "LIST", value_enum, value_delimiter = ',')]
     pub(super) mode: Vec<RpcMode>,
-    /// Begin so many calls a second whatever the server does, e.g. 20k, and count latency from when
-    /// each was due; of several rates, in rising order, those above the first that the server does
-    /// not keep up with are left out [default: the next call when a reply has come]
+    /// Start this many calls per second, e.g. 20k, regardless of the server, and measure latency from
+    /// the time at which each was due; of several rates, in rising order, those above the first that
+    /// the server does not keep up with are skipped [default: start the next call when a reply arrives]
     #[arg(long, value_name = "LIST", value_parser = values::parse_rate, value_delimiter = ',')]
     pub(super) rate: Vec<u64>,
     /// With --rate: this share of the calls, in percent, has a handler that sleeps 5 ms; their
@@ -200,29 +200,29 @@ pub(super) struct StreamFlags {
 
 #[derive(Debug, Args)]
 pub(super) struct ProtocolFlags {
-    /// What client and server speak, one row per value [default: native]
+    /// Protocol, one row per value [default: native]
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
     pub(super) protocol: Vec<Protocol>,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct CallFlags {
-    /// Where the server is: tcp://, unix:// or tls://; grpc:// or grpcs:// for any gRPC server
-    /// that offers reflection
+    /// Address of the server: tcp://, unix:// or tls://; grpc:// or grpcs:// for any gRPC server with
+    /// reflection
     #[arg(value_name = "URI")]
     pub(super) addr: Uri,
-    /// What to call, as in ringway.bench.Echo/Say
+    /// Method to call, such as ringway.bench.Echo/Say
     #[arg(value_name = "SERVICE/METHOD", required_unless_present = "list")]
     pub(super) method: Option<String>,
     /// The request: JSON, or plain text for a method that takes bytes or a string; - reads standard
-    /// input. A stream of requests takes one message a line, as it comes
+    /// input. For a stream of requests, each line is a message and is sent as soon as it is read
     #[arg(value_name = "MESSAGE", default_value = "", allow_negative_numbers = true)]
     pub(super) message: String,
     /// List the services and their methods instead
     #[arg(long, conflicts_with_all = ["method"])]
     pub(super) list: bool,
-    /// Send the request and print replies as they travel, without form or line ends: all of the
-    /// input is one message
+    /// Send the request and print replies as raw bytes, without line ends; the whole input is one
+    /// message
     #[arg(long, requires = "method")]
     pub(super) binary: bool,
     #[command(flatten)]
@@ -234,34 +234,34 @@ pub(super) struct AccessFlags {
     /// How long a call may take, e.g. 500ms [default: 10s; `call` waits for streams without a limit]
     #[arg(long, value_name = "SPAN", value_parser = values::parse_timeout)]
     pub(super) timeout: Option<Duration>,
-    /// Metadata to send with whatever is asked, as key=value or 'key: value'; repeatable
+    /// Metadata to send with every request, as key=value or 'key: value'; repeatable
     #[arg(short = 'H', long = "metadata", value_name = "KEY=VALUE", value_parser = values::parse_entry)]
     pub(super) metadata: Vec<(String, String)>,
     /// Certificate authority to trust for tls:// and grpcs://, PEM [default: the machine's]
     #[arg(long, value_name = "FILE", visible_alias = "cacert")]
     pub(super) ca: Option<PathBuf>,
-    /// Certificate chain to show to servers that ask for one, PEM
+    /// Client certificate chain for servers that ask for one, PEM
     #[arg(long, value_name = "FILE", requires = "key")]
     pub(super) cert: Option<PathBuf>,
-    /// Private key of that, PEM
+    /// Private key of the client certificate, PEM
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub(super) key: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct BenchCallFlags {
-    /// Where the server is: tcp://, unix:// or tls://; grpc:// or grpcs:// for any gRPC server
+    /// Address of the server: tcp://, unix:// or tls://; grpc:// or grpcs:// for any gRPC server
     #[arg(value_name = "URI")]
     pub(super) uri: Uri,
-    /// What to call, as in market.v1.Market/Quote; the server has to offer reflection, as ours do
+    /// Method to call, such as market.v1.Market/Quote; the server must offer reflection, as ours do
     #[arg(value_name = "SERVICE/METHOD")]
     pub(super) method: String,
     /// The request: JSON, or plain text for a method that takes bytes or a string; - reads standard
-    /// input. A method that takes a stream gets this one message
+    /// input. A stream of requests has this one message
     #[arg(value_name = "MESSAGE", default_value = "", allow_negative_numbers = true)]
     pub(super) message: String,
-    /// What each reply has to be, as `ringway call` prints it; any other one is an error [default:
-    /// replies are not looked at]
+    /// Expected reply, as `ringway call` prints it; any other reply is an error [default: replies are
+    /// not compared]
     #[arg(long, value_name = "REPLY", allow_hyphen_values = true)]
     pub(super) expect: Option<String>,
     /// Calls in flight on each connection, one row per value [default: 1]
@@ -274,13 +274,13 @@ pub(super) struct BenchCallFlags {
     )]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::DEPTH_MAX)))]
     pub(super) depth: Vec<u32>,
-    /// Begin so many calls a second whatever the server does, e.g. 20k, and count latency from when
-    /// each was due; of several rates, in rising order, those above the first that the server does
-    /// not keep up with are left out [default: the next call when a reply has come]
+    /// Start this many calls per second, e.g. 20k, regardless of the server, and measure latency from
+    /// the time at which each was due; of several rates, in rising order, those above the first that
+    /// the server does not keep up with are skipped [default: start the next call when a reply arrives]
     #[arg(long, value_name = "LIST", value_parser = values::parse_rate, value_delimiter = ',',
           conflicts_with = "depth")]
     pub(super) rate: Vec<u64>,
-    /// Send the request as it is
+    /// Send the request as raw bytes
     #[arg(long)]
     pub(super) binary: bool,
     #[command(flatten)]
@@ -332,12 +332,12 @@ pub(super) struct BenchFlags {
     /// I/O threads of each side, a core each; 0 takes half of the allowed cores for each
     #[arg(short = 'i', long, value_name = "N", global = true)]
     pub(super) threads: Option<u16>,
-    /// Measure a server that runs already, e.g. tcp://127.0.0.1:7001 [default: start one]; it has to offer
-    /// what the suite asks for: `ringway serve echo`, `serve discard --frame`, or for rpc and stream
+    /// Measure a running server, e.g. tcp://127.0.0.1:7001 [default: start one]; it must offer
+    /// what the suite needs: `ringway serve echo`, `serve discard --frame`, or for rpc and stream
     /// ringway.bench.Echo, as `ringway serve rpc` does
     #[arg(long, value_name = "URI", global = true)]
     pub(super) addr: Option<Uri>,
-    /// Seconds run and thrown away before each run [default: 0.2]
+    /// Warm-up seconds before each run, not counted [default: 0.2]
     #[arg(long, value_name = "SECONDS", value_parser = values::parse_seconds_or_zero, global = true)]
     pub(super) warmup: Option<Duration>,
     /// Runs per row; the table shows their median and spread [default: 5]
@@ -347,7 +347,7 @@ pub(super) struct BenchFlags {
     /// Poll this long before sleeping, both sides, e.g. 50us; 0 sleeps at once [default: adaptive]
     #[arg(long, value_name = "SPAN", value_parser = values::parse_spin, global = true)]
     pub(super) spin: Option<Duration>,
-    /// The same for the client alone [default: as --spin]
+    /// The same for the client only [default: as --spin]
     #[arg(long, value_name = "SPAN", value_parser = values::parse_spin, global = true)]
     pub(super) client_spin: Option<Duration>,
     /// Cores of the server [default: the first of the allowed ones]
@@ -359,24 +359,24 @@ pub(super) struct BenchFlags {
     /// Kernel interface, both sides
     #[arg(long, value_enum, default_value_t = Backend::Auto, global = true)]
     pub(super) backend: Backend,
-    /// Build and run the peer programs too, in the same table
+    /// Also build and run the peer programs, in the same table
     #[arg(long, global = true)]
     pub(super) peers: bool,
-    /// What to connect over, one row per value [default: tcp]
+    /// Transport, one row per value [default: tcp]
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',', global = true)]
     pub(super) transport: Vec<Transport>,
     /// Short for --transport unix
     #[arg(long, global = true)]
     pub(super) unix: bool,
-    /// Put all columns of a table side by side, however wide it gets [default: blocks of at most 100
-    /// characters, or of what the terminal has]
+    /// Print all columns of a table side by side, whatever the width [default: blocks that fit the
+    /// terminal, or 100 characters]
     #[arg(long, global = true)]
     pub(super) wide: bool,
-    /// Write a page with charts beside, which stands alone: bars, latencies, rates over time, and the
-    /// JSON that `ringway report` reads
+    /// Also write one HTML page with charts: bars, latencies, rates over time, and the JSON that
+    /// `ringway report` reads
     #[arg(long, value_name = "FILE", global = true)]
     pub(super) report: Option<PathBuf>,
-    /// Form of the result on standard output
+    /// Format of the result on standard output
     #[arg(long, value_enum, default_value_t = Format::Table, global = true)]
     pub(super) format: Format,
 }

@@ -24,7 +24,7 @@ const SUITES: [SuiteHelp; 7] = [
         size: "16384",
         seconds: "2",
         without: &[],
-        needs: "an echo, as of `ringway serve echo`",
+        needs: "an echo, such as `ringway serve echo`",
     },
     SuiteHelp {
         name: "receive",
@@ -110,9 +110,7 @@ impl SuiteHelp {
             ("seconds", format!("Measured seconds per run, warm-up excluded [default: {seconds}]")),
             (
                 "addr",
-                format!(
-                    "Measure a server that runs already [default: start one]; it has to offer {needs}"
-                ),
+                format!("Measure a running server [default: start one]; it must offer {needs}"),
             ),
         ];
         let described = texts

@@ -191,7 +191,7 @@ async fn read_tally(stream: &Stream) -> io::Result<Tally> {
 fn no_tally() -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidData,
-        "the server gives no tally at the end; it should be `ringway serve discard --frame`",
+        "the server sends no tally at the end: use `ringway serve discard --frame`",
     )
 }
 

@@ -22,7 +22,7 @@ fn check_littles_law(setting: &Setting, outcome: &Outcome) -> Option<String> {
 fn wrong_server(setting: &Setting, outcome: &Outcome) -> Option<String> {
     let needs = match setting.workload {
         Workload::PingPong if outcome.verified == 0 && outcome.errors.reset > 0 => {
-            "no connection has given back what was sent: this suite needs an echo, as of `ringway serve echo`"
+            "no connection echoed what was sent: this suite needs an echo server, such as `ringway serve echo`"
         }
         Workload::Rpc(_) | Workload::Stream(_)
             if outcome.warnings.iter().any(|warning| warning.contains("UNIMPLEMENTED")) =>

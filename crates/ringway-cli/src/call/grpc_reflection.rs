@@ -146,7 +146,7 @@ impl Stream {
         // A call that is over takes no more; how it ended is told by its other half.
         _ = self.questions.send(ReflectionRequest { wanted: Some(wanted) }).await;
         let answer = self.answers.next().await?;
-        answer.ok_or_else(|| Status::internal("the server has ended its reflection unasked"))
+        answer.ok_or_else(|| Status::internal("the server ended its reflection stream early"))
     }
 }
 
@@ -189,7 +189,7 @@ fn description(method: &MethodDescriptor) -> MethodDescription {
 
 fn another_answer(asked: &str) -> Status {
     Status::internal(format!(
-        "the server's reflection was asked for {asked} and tells something else"
+        "the server's reflection was asked for {asked} and answered something else"
     ))
 }
 

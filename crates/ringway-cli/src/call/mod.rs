@@ -148,7 +148,7 @@ impl Asked<'_> {
     /// The one request of a method that takes no stream.
     async fn one_request(&self, input: Input) -> Result<Bytes, Box<dyn Error>> {
         let reading = ringway_runtime::spawn_blocking(move || input.whole())?;
-        let bytes = reading.await.map_err(|_| "reading the request has panicked")??;
+        let bytes = reading.await.map_err(|_| "reading the request panicked")??;
         match self.output.is_binary {
             true => Ok(bytes.into()),
             false => Ok(self.method.transcoder.request(&input::without_end(bytes))?),

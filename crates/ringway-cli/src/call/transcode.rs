@@ -29,7 +29,8 @@ impl Transcoder {
     }
 
     /// # Errors
-    /// A codec that this program does not know; protobuf of which the server tells no descriptors.
+    /// Fails for codecs that this program does not know, and for protobuf messages whose descriptors the
+    /// server does not have.
     pub(super) fn new(
         service: &str,
         method: &MethodDescription,
@@ -122,9 +123,12 @@ fn described(
     let service = pool.get_service_by_name(service);
     let found = service.and_then(|service| service.methods().find(|it| it.name() == method.name));
     found.ok_or_else(|| {
+        let known_request = DescriptorPool::global().get_message_by_name(&method.message_in);
+        let takes_unknown = method.codec_in == 1 && known_request.is_none();
+        let what = if takes_unknown { "takes" } else { "answers" };
         format!(
-            "{} takes protobuf, and the server has no descriptors of it: generate the service from \
-             its .proto file, send bytes with --binary, or call it from a program",
+            "{} {what} a protobuf message that the server has no descriptors of: generate the service \
+             from its .proto file, send bytes with --binary, or call it from a program",
             method.name
         )
     })
@@ -191,7 +195,16 @@ mod tests {
     #[test]
     fn protobuf_needs_descriptors() {
         let error = transcoder(1, &[]).err().expect("there are none");
-        assert!(error.contains(".proto"), "{error}");
+        assert!(error.starts_with("Say takes") && error.contains(".proto"), "{error}");
+        let reply_alone = MethodDescription {
+            name: "Say".to_owned(),
+            codec_in: 1,
+            message_in: STRING.to_owned(),
+            codec_out: 1,
+            ..MethodDescription::default()
+        };
+        let error = Transcoder::new("a.Echo", &reply_alone, &[]).err().expect("there are none");
+        assert!(error.starts_with("Say answers"), "{error}");
         let error = transcoder(200, &[]).err().expect("nobody knows it");
         assert!(error.contains("application"), "{error}");
     }

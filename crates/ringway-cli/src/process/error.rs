@@ -32,7 +32,7 @@ impl fmt::Display for ProcessError {
             }
             Self::Ended { program, awaited, status } => write!(
                 f,
-                "{program} ended ({status}) before {awaited}; its own message, if any, stands above"
+                "{program} ended ({status}) before {awaited}; its own message, if any, is above"
             ),
             Self::Late { program, awaited, limit } => {
                 write!(
@@ -53,7 +53,7 @@ impl fmt::Display for ProcessError {
                  `cargo build --release -p ringway-peers` and put it there, or leave --peers out"
             ),
             Self::PeersBuild { status } => {
-                write!(f, "building ringway-peers failed ({status}); cargo's message stands above")
+                write!(f, "building ringway-peers failed ({status}); cargo's message is above")
             }
         }
     }

@@ -207,7 +207,7 @@ mod tests {
     fn a_server_that_ends_early_is_told_from_one_that_is_late() {
         let error = start("exit 3").expect_err("it never listens");
         assert!(matches!(error, ProcessError::Ended { .. }), "{error:?}");
-        insta::assert_snapshot!(error, @"the server ended (exit status: 3) before `listening on`; its own message, if any, stands above");
+        insta::assert_snapshot!(error, @"the server ended (exit status: 3) before `listening on`; its own message, if any, is above");
         let limit = Duration::from_millis(10);
         let error = ServerProcess::start_within(shell("read forever"), "the server", limit);
         assert!(matches!(error, Err(ProcessError::Late { .. })), "{error:?}");

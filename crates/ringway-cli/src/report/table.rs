@@ -266,7 +266,10 @@ pub(super) fn notes(report: &Report) -> Vec<String> {
     }
     notes.extend(sources.iter().map(|source| format!("report: {}", source.note)));
     if !sources.is_empty() {
-        notes.push("report: other hardware, so for the size of things only".to_owned());
+        notes.push(
+            "report: measured on other hardware, so it shows the order of magnitude only"
+                .to_owned(),
+        );
     }
     notes.push(verdict(report));
     notes.extend(report.environment.lines());
@@ -278,7 +281,7 @@ fn verdict(report: &Report) -> String {
     let verified = humane::grouped(sum(&|row| row.verified));
     match sum(&|row| row.errors.total()) {
         0 if report.failure.is_none() && verified == "0" => {
-            "no call failed; no reply was compared (`--expect` says what it has to be)".to_owned()
+            "no call failed; no reply was compared (use `--expect` to compare)".to_owned()
         }
         0 if report.failure.is_none() => format!("{verified} payloads compared, all right"),
         errors => format!("{verified} payloads compared, {} errors", humane::grouped(errors)),
