@@ -1,11 +1,11 @@
-//! `option deprecated` of messages and enums, which prost-build leaves out.
+//! Notes `option deprecated` of messages and enums, which prost-build ignores.
 //!
-//! The code that prost derives uses the type, so `#[deprecated]` on it would warn of what is generated.
-//! Whoever reads the documentation is warned instead.
+//! The code that prost derives uses the type, so `#[deprecated]` would cause warnings in generated code.
+//! A line in the documentation takes its place.
 
 use prost_types::{DescriptorProto, FileDescriptorProto, FileDescriptorSet, SourceCodeInfo};
 
-/// Adds a line to the comments of all that is deprecated.
+/// Adds a line to the comments of all deprecated items.
 pub(crate) fn note(files: &mut FileDescriptorSet) {
     for file in &mut files.file {
         let paths = deprecated(file);

@@ -1,4 +1,4 @@
-//! The files that servers show to those who ask what they offer.
+//! Writes the descriptors that servers use for reflection.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -10,22 +10,21 @@ use prost_types::{FileDescriptorProto, FileDescriptorSet};
 
 use crate::Error;
 
-/// The name of the file beside the code of a package, with the descriptors of its files and of all that
-/// they import.
+/// The name of the file with the descriptors of a package and of everything that it imports.
 pub(crate) fn file_of(package: &str) -> String {
     let code = code_of(&Module::from_protobuf_package_name(package));
     format!("{}.descriptors.bin", code.strip_suffix(".rs").unwrap_or(&code))
 }
 
-/// The name of a package's code, as prost-build has it.
+/// The name of a package's code file, as prost-build chooses it.
 fn code_of(module: &Module) -> String {
     module.to_file_name_or("_")
 }
 
-/// Writes one file for each package that has a service. Comments stay at home.
+/// Writes a file for each package that has a service, without comments.
 ///
 /// # Errors
-/// A file that cannot be written, or that an earlier call of this process has made of other files.
+/// Fails if a file cannot be written, or was generated from other files by an earlier call of this process.
 pub(crate) fn write(files: &FileDescriptorSet, directory: &Path) -> Result<(), Error> {
     let mut packages: BTreeMap<Module, Vec<&FileDescriptorProto>> = BTreeMap::new();
     for file in &files.file {
@@ -44,10 +43,10 @@ pub(crate) fn write(files: &FileDescriptorSet, directory: &Path) -> Result<(), E
     Ok(())
 }
 
-/// Remembers what a file is made of.
+/// Records what a file is generated from.
 ///
 /// # Errors
-/// It was made of something else before, which would be lost without a word; `advice` is what to do.
+/// Fails if it was generated from something else before, which would be lost. `advice` is part of the error.
 pub(crate) fn claim(path: PathBuf, content: Vec<u8>, advice: &str) -> Result<(), Error> {
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     if made.get(&path).is_some_and(|before| *before != content) {
@@ -59,10 +58,10 @@ pub(crate) fn claim(path: PathBuf, content: Vec<u8>, advice: &str) -> Result<(),
     Ok(())
 }
 
-/// Descriptors made by the calls of this process: as many as a build script asks for.
+/// The descriptors that this process has generated, as many as its build script asks for.
 static MADE: Mutex<BTreeMap<PathBuf, Vec<u8>>> = Mutex::new(BTreeMap::new());
 
-/// The names, and those of the files that these import, however far.
+/// These names and those of all files that they import, directly or not.
 fn with_imports<'a>(files: &'a FileDescriptorSet, names: HashSet<&'a str>) -> HashSet<&'a str> {
     let by_name: HashMap<&str, _> = files.file.iter().map(|file| (file.name(), file)).collect();
     let mut found = HashSet::new();
@@ -77,14 +76,14 @@ fn with_imports<'a>(files: &'a FileDescriptorSet, names: HashSet<&'a str>) -> Ha
     found
 }
 
-/// The files of these names, without their comments, in an order in which each stands behind its imports.
+/// The files with these names, without comments, each after its imports.
 fn encoded(files: &FileDescriptorSet, names: &HashSet<&str>) -> Vec<u8> {
     let chosen = files.file.iter().filter(|file| names.contains(file.name()));
     let bare = chosen.map(|file| FileDescriptorProto { source_code_info: None, ..file.clone() });
     FileDescriptorSet { file: bare.collect() }.encode_to_vec()
 }
 
-/// A file that is as it should be keeps its time, so that nothing is compiled again.
+/// Does not touch a file whose content is right, so that nothing is compiled again.
 fn write_if_changed(path: &Path, content: &[u8]) -> Result<(), Error> {
     if std::fs::read(path).is_ok_and(|before| before == content) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! From `.proto` files to messages and `#[service]` traits, in a build script, without protoc.
+//! Turns `.proto` files into messages and `#[service]` traits, in a build script and without protoc.
 //!
 //! ```no_run
 //! // build.rs
@@ -15,22 +15,22 @@
 //! use market::{Market, MarketClient, MarketServer, Quote};
 //! ```
 //!
-//! The crate needs `ringway` and `prost`, with its feature `derive`, and `prost-types` for messages like
-//! `google.protobuf.Timestamp`. One with all of this is in the directory `example` beside this crate's
-//! `src`.
+//! Your crate needs the dependencies `ringway` and `prost` (with its feature `derive`), and `prost-types` for
+//! messages such as `google.protobuf.Timestamp`. The directory `example` beside this crate's `src` has a
+//! complete crate.
 //!
 //! # What is generated
 //!
-//! - A file for each package. One package may be included into any module. Where packages use each other,
-//!   modules have to be nested like the packages: [`Builder::include_file`] writes a file that does so.
-//! - Of each message a struct of prost, with fields of type `bytes` as `Bytes`.
-//! - Of each service a trait with `#[ringway::rpc::service]` on it. A method whose `idempotency_level` is
-//!   set becomes `#[method(idempotent)]` or `#[method(no_side_effects)]`.
-//! - Comments as documentation, and `option deprecated` of services, methods, fields and values as
-//!   `#[deprecated]`; of messages and enums their documentation says so.
+//! - A file for each package. A single package can be included in any module. If packages use each other,
+//!   modules must be nested like the packages: [`Builder::include_file`] writes a file that does so.
+//! - For each message, a struct of prost, whose fields of type `bytes` are `Bytes`.
+//! - For each service, a trait with `#[ringway::rpc::service]`. A method with an `idempotency_level` becomes
+//!   `#[method(idempotent)]` or `#[method(no_side_effects)]`.
+//! - Comments, as documentation. `option deprecated` becomes `#[deprecated]` on services, methods, fields and
+//!   values, and a note in the documentation of messages and enums.
 //!
-//! A name that is taken gets an underscore at its end: the methods `new` and `with`, which every client
-//! has, become `new_` and `with_`; the client of a service `Foo` is `FooClient_` where a message is called
+//! A name that is already taken gets an underscore at its end: the methods `new` and `with`, which every client
+//! has, become `new_` and `with_`, and the client of a service `Foo` is `FooClient_` if a message is called
 //! `FooClient`. Names on the network are always those of the file.
 
 mod comments;
@@ -47,17 +47,17 @@ pub use prost_build;
 
 use self::services::Services;
 
-/// Generates code for `protos`, found in `includes` as their imports are, into cargo's `OUT_DIR`.
+/// Generates code for `protos` into cargo's `OUT_DIR`. The files and their imports are found in `includes`.
 ///
-/// Cargo is told to run the build script again when one of the files or of their imports changes.
+/// Cargo runs the build script again when one of the files or of their imports changes.
 ///
 /// # Errors
-/// The errors of [`Builder::compile`].
+/// Fails as [`Builder::compile`] does.
 pub fn compile(protos: &[impl AsRef<Path>], includes: &[impl AsRef<Path>]) -> Result<(), Error> {
     Builder::new().compile(protos, includes)
 }
 
-/// Code generation with other options than [`compile`]'s defaults.
+/// Code generation with options that differ from the defaults of [`compile`].
 #[derive(Clone)]
 pub struct Builder {
     rpc_path: String,
@@ -67,7 +67,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// The defaults: generated code uses `::ringway::rpc`, and goes to cargo's `OUT_DIR`.
+    /// Starts with the defaults: generated code uses `::ringway::rpc` and is written to cargo's `OUT_DIR`.
     pub fn new() -> Self {
         Self {
             rpc_path: "::ringway::rpc".to_owned(),
@@ -84,17 +84,17 @@ impl Builder {
         self
     }
 
-    /// Sets the directory to write the files to, `OUT_DIR` by default. The directory is made if it does not exist.
+    /// Sets the directory for the files, `OUT_DIR` by default. It is created if it does not exist.
     ///
-    /// The files find each other wherever they are, so they may be checked in and moved together.
+    /// The files refer to each other by relative paths, so they may be checked in and moved together.
     #[must_use]
     pub fn out_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.out_dir = Some(directory.into());
         self
     }
 
-    /// Writes one more file, of this name, with all packages in modules that are nested as they have to
-    /// be where packages use each other. It is included in place of the others.
+    /// Writes one more file with this name, which has all packages in modules that are nested like the
+    /// packages. Include it instead of the other files if packages use each other.
     ///
     /// ```text
     /// // build.rs
@@ -112,8 +112,8 @@ impl Builder {
         self
     }
 
-    /// Sets what prost-build does with messages: attributes, fields that are boxed, types of other
-    /// crates. Its own directory, file of modules and generator of services are not taken.
+    /// Changes the settings of prost-build for messages, such as attributes, boxed fields and types of other
+    /// crates. Its output directory, include file and service generator have no effect.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), ringway_build::Error> {
@@ -130,16 +130,16 @@ impl Builder {
         self
     }
 
-    /// Generates a file `package.name.rs` for each package, `_.rs` for files without one, and
-    /// `package.name.descriptors.bin` beside it where the package has services: what servers show to
-    /// those who ask what they offer.
+    /// Generates a file `package.name.rs` for each package, `_.rs` for files without a package, and
+    /// `package.name.descriptors.bin` beside it if the package has services. Servers use the latter for
+    /// reflection.
     ///
-    /// It may be called several times, with different packages.
+    /// It may be called several times with different packages.
     ///
     /// # Errors
-    /// A file that cannot be read or is not valid protobuf, with its line; no `OUT_DIR` because
-    /// this is not a build script; a file that cannot be written, or that an earlier call has made of
-    /// other `.proto` files; an [`rpc_path`](Self::rpc_path) that is no path.
+    /// Fails if a file cannot be read or is not valid protobuf (the error has its line), if there is no `OUT_DIR`
+    /// because this is not a build script, if a file cannot be written or was already generated from other
+    /// `.proto` files, and if [`rpc_path`](Self::rpc_path) is not a path.
     pub fn compile(
         &self,
         protos: &[impl AsRef<Path>],
@@ -189,7 +189,7 @@ impl Builder {
     }
 }
 
-/// Identifiers with `::` between and perhaps before them.
+/// Checks that a path consists of identifiers with `::` between and perhaps before them.
 fn check_path(path: &str) -> Result<(), Error> {
     let is_identifier = |part: &str| {
         !part.is_empty()
@@ -200,12 +200,12 @@ fn check_path(path: &str) -> Result<(), Error> {
         true => Ok(()),
         false => {
             let example = "write one like ::ringway::rpc";
-            Err(Error::new(format!("rpc_path is {path:?}, which is no path: {example}")))
+            Err(Error::new(format!("rpc_path {path:?} is not a path: {example}")))
         }
     }
 }
 
-/// Paths of the files of these names, imports included; files built into the compiler have none.
+/// Returns the paths of these files and their imports; files built into the compiler have none.
 fn sources<'a>(
     names: impl Iterator<Item = &'a str>,
     includes: &[impl AsRef<Path>],
@@ -233,7 +233,7 @@ impl fmt::Debug for Builder {
     }
 }
 
-/// Why no code was generated.
+/// The reason why no code was generated.
 pub struct Error {
     what: String,
 }
@@ -244,7 +244,7 @@ impl Error {
     }
 }
 
-/// The same as its display: what a build script that returns it prints.
+/// Prints the message, since a build script that returns an error prints it in this form.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)

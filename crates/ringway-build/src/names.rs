@@ -14,8 +14,8 @@ pub(crate) struct ServiceNames {
     pub(crate) client: String,
 }
 
-/// The names of all services, by package and name in the `.proto` file. In a module no two types have
-/// the same name: messages and enums keep theirs, which their users write, then come the traits.
+/// The names of all services, by package and name in the `.proto` file. Two types of a module cannot have
+/// the same name: messages and enums keep theirs, then the traits choose.
 pub(crate) fn of_services(files: &FileDescriptorSet) -> HashMap<(String, String), ServiceNames> {
     let mut taken: HashMap<Module, HashSet<String>> = HashMap::new();
     for file in &files.file {
@@ -52,7 +52,7 @@ fn type_name(name: &str) -> String {
     }
 }
 
-/// The name, with underscores at its end until nothing else is called so.
+/// Appends underscores to the name until it is free.
 pub(crate) fn unique(mut name: String, taken: &mut HashSet<String>) -> String {
     while !taken.insert(name.clone()) {
         // A keyword with an underscore is none.

@@ -1,4 +1,4 @@
-//! A trait for each service.
+//! Generates a trait for each service.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -68,7 +68,7 @@ impl ServiceGenerator for Services {
     }
 }
 
-/// A message with its place, so that `#[service]` takes none for a type of its own.
+/// A message with its path, so that `#[service]` does not take it for one of its own types.
 fn placed(message: &str) -> String {
     let is_std = message == "()" || STD_TYPES.contains(&message);
     match is_std || message.starts_with("::") || message.starts_with("super::") {
@@ -77,10 +77,10 @@ fn placed(message: &str) -> String {
     }
 }
 
-/// Rust types that prost-build uses for protobuf's wrappers, beside types that are written with their crate.
+/// Rust types that prost-build uses for protobuf's wrappers, besides types that are written with their crate.
 const STD_TYPES: [&str; 7] = ["bool", "u32", "u64", "i32", "i64", "f32", "f64"];
 
-/// The functions of a client that call no method.
+/// The functions of a client that are not methods of the service.
 const OF_EVERY_CLIENT: [&str; 2] = ["new", "with"];
 
 fn write_deprecated(is_deprecated: bool, out: &mut String) -> std::fmt::Result {
@@ -90,7 +90,7 @@ fn write_deprecated(is_deprecated: bool, out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-/// What the file says of calling the method again (`idempotency_level`).
+/// The method's `idempotency_level`.
 fn option_of(method: &Method) -> &'static str {
     match method.options.idempotency_level {
         Some(NO_SIDE_EFFECTS) => ", no_side_effects",

@@ -1,13 +1,13 @@
 //! A tokio runtime beside Ringway's cores, for libraries that need one.
 //!
-//! A core of Ringway is no tokio runtime: what wants tokio's timers or sockets panics there. This crate
-//! starts a tokio runtime of one thread, when it is first needed, and lets tasks of cores use it:
+//! A Ringway core is not a tokio runtime, so code that needs tokio's timers or sockets panics there. This crate
+//! starts a tokio runtime with one thread when it is first needed, and lets tasks of cores use it:
 //!
 //! | | runs | for |
 //! |---|---|---|
-//! | [`run`] | the future on tokio's thread | futures that are `Send`, the rule |
-//! | [`enter`] | the future on the calling core, within tokio's context | futures that are not `Send` |
-//! | [`handle`] | – | all else that tokio has |
+//! | [`run`] | the future on tokio's thread | futures that are `Send`, as most are |
+//! | [`enter`] | the future on the calling core, in tokio's context | futures that are not `Send` |
+//! | [`handle`] | – | everything else that tokio has |
 //!
 //! ```
 //! use std::time::Duration;

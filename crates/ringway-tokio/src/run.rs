@@ -1,4 +1,4 @@
-//! Futures that run on tokio's threads and are awaited on a core.
+//! Runs futures on tokio's threads and awaits them on a core.
 
 use std::error::Error;
 use std::fmt;
@@ -12,12 +12,12 @@ use tokio::task::{JoinError, JoinHandle};
 
 use crate::{limits, side};
 
-/// Runs a future on tokio's threads and waits for it here. Dropping this, as when the caller of a handler
-/// goes away, cancels the future there.
+/// Runs a future on tokio's threads and waits for its result here. Dropping the returned future, as happens
+/// when a handler's caller disconnects, cancels the future on tokio.
 ///
 /// # Errors
-/// When the future panics, when 100,000 run already, and when there is no tokio runtime: it was shut down,
-/// or the system refuses the thread for one.
+/// Fails if the future panics, if 100,000 futures are running already, and if there is no tokio runtime because
+/// it was shut down or the system refuses its thread.
 pub async fn run<F>(future: F) -> Result<F::Output, RunError>
 where
     F: Future<Output: Send + 'static> + Send + 'static,
@@ -25,7 +25,7 @@ where
     let place = Place::take().ok_or(RunError(Why::Full))?;
     let tokio = side::handle().map_err(|error| RunError(Why::NoRuntime(error)))?;
     let work = async move {
-        let _place = place; // until the future has gone, which may be later than its awaiting
+        let _place = place; // until the future is dropped, which may be after nobody awaits it
         future.await
     };
     let mut task = CancelledByDrop(tokio.spawn(work));
@@ -41,7 +41,7 @@ impl<T> Drop for CancelledByDrop<T> {
     }
 }
 
-/// One of the futures that run at once.
+/// A place among the futures that may run at once.
 struct Place;
 
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
@@ -59,7 +59,7 @@ impl Drop for Place {
     }
 }
 
-/// Why a future that was to [`run`] on tokio has no result.
+/// The reason why a future that was to [`run`] on tokio has no result.
 #[derive(Debug)]
 pub struct RunError(Why);
 
@@ -84,7 +84,7 @@ impl RunError {
         matches!(self.0, Why::Panicked(_))
     }
 
-    /// Whether it was not begun, as too many run already.
+    /// Whether the future was not started because too many were running.
     pub fn is_limit(&self) -> bool {
         matches!(self.0, Why::Full)
     }
@@ -93,10 +93,10 @@ impl RunError {
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Why::Panicked(message) => write!(f, "what ran on tokio panicked: {message}"),
-            Why::Full => write!(f, "{} futures run on tokio already", limits::RUNNING_MAX),
+            Why::Panicked(message) => write!(f, "a future on tokio panicked: {message}"),
+            Why::Full => write!(f, "{} futures are running on tokio already", limits::RUNNING_MAX),
             Why::ShutDown => f.write_str("the tokio runtime was shut down"),
-            Why::NoRuntime(error) => write!(f, "no tokio runtime can be started: {error}"),
+            Why::NoRuntime(error) => write!(f, "cannot start a tokio runtime: {error}"),
         }
     }
 }

@@ -10,17 +10,17 @@ use crate::limits;
 
 struct Side {
     handle: Handle,
-    /// Kept alive until the process ends, where it is ours.
+    /// Our own runtime, kept alive until the process ends.
     _runtime: Option<Runtime>,
 }
 
 static SIDE: OnceLock<Side> = OnceLock::new();
 
-/// The tokio runtime that [`run`](crate::run) and [`enter`](crate::enter) use: the one that was
-/// [set](set_handle), or one of a single thread that this starts.
+/// Returns the tokio runtime that [`run`](crate::run) and [`enter`](crate::enter) use: the one that was
+/// [set](set_handle), or one with a single thread, which this starts.
 ///
 /// # Errors
-/// When there is none yet and the system refuses the thread or the descriptors for one.
+/// Fails if there is none yet and the system refuses the thread or the descriptors for one.
 pub fn handle() -> io::Result<&'static Handle> {
     static STARTING: Mutex<()> = Mutex::new(());
     if let Some(side) = SIDE.get() {
@@ -37,18 +37,18 @@ pub fn handle() -> io::Result<&'static Handle> {
     Ok(&SIDE.get().expect("it was set").handle)
 }
 
-/// Makes `run` and `enter` use a runtime of the program's own. Call it before their first use.
+/// Makes `run` and `enter` use the program's own runtime. Call it before their first use.
 ///
 /// ```
 /// #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 /// async fn main() {
 ///     ringway_tokio::set_handle(tokio::runtime::Handle::current()).expect("this comes first");
-///     // start servers of Ringway, and wait for them
+///     // start Ringway servers, and await `ServerHandle::ended`
 /// }
 /// ```
 ///
 /// # Errors
-/// The handle, when there is a runtime already.
+/// Returns the handle if there is a runtime already.
 pub fn set_handle(handle: Handle) -> Result<(), Handle> {
     SIDE.set(Side { handle, _runtime: None }).map_err(|side| side.handle)
 }

@@ -43,7 +43,7 @@ fn a_panic_is_told_and_ends_nothing_else() {
         let panicked = run(async { panic!("as {} may", "futures") });
         let error = panicked.await.map(|(): ()| ()).expect_err("it panicked");
         assert!(error.is_panic() && !error.is_limit());
-        assert_eq!(error.to_string(), "what ran on tokio panicked: as futures may");
+        assert_eq!(error.to_string(), "a future on tokio panicked: as futures may");
         assert_eq!(run(async { 5 }).await.expect("tokio goes on"), 5);
     });
 }
