@@ -185,7 +185,8 @@ fn lost(server: &Server, error: &hyper::Error) -> Error {
 
 fn plain(method: Method, url: &str, body: Body) -> Result<http::Request<Body>> {
     let uri = url.parse::<Uri>();
-    let uri = uri.map_err(|error| Error::bad_request(format!("{url} is no URL: {error}")))?;
+    let uri =
+        uri.map_err(|error| Error::bad_request(format!("{url} is not a valid URL: {error}")))?;
     let mut request = http::Request::new(body);
     (*request.method_mut(), *request.uri_mut()) = (method, uri);
     Ok(request)

@@ -213,7 +213,9 @@ pub fn param<'r>(request: &'r Request, name: &str) -> &'r str {
 fn decoded(params: matchit::Params<'_, '_>) -> Result<Params> {
     let decode = |(name, value): (&str, &str)| match percent_decode_str(value).decode_utf8() {
         Ok(value) => Ok((name.to_owned(), value.into_owned())),
-        Err(_) => Err(Error::bad_request(format!("the parameter {name} of the path is no UTF-8"))),
+        Err(_) => {
+            Err(Error::bad_request(format!("the path's parameter {name} is not valid UTF-8")))
+        }
     };
     params.iter().map(decode).collect::<Result<_>>().map(Params)
 }

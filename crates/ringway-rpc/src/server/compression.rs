@@ -56,7 +56,7 @@ impl Compression {
         let unknown = self.services.iter().flatten().find(|name| !is_service(name));
         match unknown {
             Some(name) => {
-                Err(format!("compression is wanted for {name}, which is no service here"))
+                Err(format!("compression is set for {name}, but the server has no such service"))
             }
             None => Ok(()),
         }

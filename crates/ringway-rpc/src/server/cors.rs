@@ -140,14 +140,14 @@ fn origin(text: &str) -> Result<HeaderValue, String> {
     });
     let value = HeaderValue::try_from(text).ok().filter(|_| is_good);
     value.ok_or_else(|| {
-        format!("{text:?} is no origin of CORS: one is https://host or http://host:port, in small letters")
+        format!("{text:?} is not an origin: write https://host or http://host:port, in lower case")
     })
 }
 
 fn list(own: &[&str], more: &[String]) -> Result<HeaderValue, String> {
     for name in more {
         if HeaderName::try_from(name.as_str()).is_err() {
-            return Err(format!("{name:?} is no name of a header for CORS"));
+            return Err(format!("{name:?} is not a valid header name for CORS"));
         }
     }
     let names: Vec<&str> = own.iter().copied().chain(more.iter().map(String::as_str)).collect();
@@ -165,7 +165,7 @@ mod tests {
             ["a.example", "https://", "https://a/", "https://A", "https://*.a", "null", "*"]
         {
             let error = Cors::of_origins([wrong]).compile().expect_err(wrong);
-            assert!(error.contains("is no origin"), "{error}");
+            assert!(error.contains("is not an origin"), "{error}");
         }
         assert!(Cors::any_origin().allow_credentials().compile().is_err());
         assert!(Cors::any_origin().allow_headers(["a b"]).compile().is_err());

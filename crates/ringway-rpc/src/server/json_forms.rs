@@ -103,7 +103,7 @@ impl JsonForms {
             Form::Untold => return Err(untold()),
         };
         let wrong = |error: &dyn std::fmt::Display| {
-            Status::internal(format!("the reply is no {}: {error}", message.full_name()))
+            Status::internal(format!("the reply is not a valid {}: {error}", message.full_name()))
         };
         let read = DynamicMessage::decode(message.clone(), reply).map_err(|error| wrong(&error))?;
         let mut json = Vec::new();

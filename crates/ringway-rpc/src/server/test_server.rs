@@ -131,7 +131,8 @@ impl TestServer {
         &self.health
     }
 
-    /// Closes all connections without notice, as a killed server does. Clients may connect again.
+    /// Closes all connections without notice, as a killed server does. Clients may connect again. A call
+    /// that a client makes before it has noticed fails as lost, or is repeated if it is idempotent.
     pub fn lose_connections(&self) {
         let lost = self.serving.connections.take();
         lost.iter().for_each(JoinHandle::abort);

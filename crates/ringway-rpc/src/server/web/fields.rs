@@ -71,7 +71,7 @@ fn write_binary(name: &str, value: &[u8], writer: &mut MetaWriter<'_>) -> Result
 fn write_entry(name: &str, value: &[u8], writer: &mut MetaWriter<'_>) -> Result<(), Status> {
     let checked = Metadata::new().append(name, value);
     checked.map_err(|_| {
-        Status::invalid_argument(format!("the header {name} is no metadata of a call"))
+        Status::invalid_argument(format!("the header {name} cannot be metadata of a call"))
     })?;
     writer.entry(name, value);
     Ok(())
