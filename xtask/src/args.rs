@@ -57,29 +57,29 @@ pub(crate) fn help() -> String {
 }
 
 const HELP_HEAD: &str = "\
-The project's own chores.
+Runs the project's checks and tests.
 
 Usage: cargo xtask <COMMAND> [OPTIONS]
 
 Commands:
   test     Run the whole gate: every step below, each with its time
-  ci       The same with the settings of CI: locked versions, no colours, fixed snapshots
-  tidy     Run the project's own checks alone, and name the longest files and functions
+  ci       Like test, with the settings of CI: locked versions, no colours, fixed snapshots
+  tidy     Run only the project's own checks, and print the longest files
 
 Options (test, ci):
   --only <STEP>   Run one step
   -h, --help      Print this help
 
 Options (tidy):
-  --lines         Print the lines of each crate instead: product, tests, comments
+  --lines         Print only the numbers of lines of each crate: product, tests, comments
 ";
 
 const HELP_EXAMPLES: &str = "\
 Examples:
-  cargo xtask test               what CI runs, before a commit is shared
+  cargo xtask test               everything that CI runs, before you share a commit
   cargo xtask test --only loom   the model-checked tests of the core-to-core mailbox
-  cargo xtask tidy               layering, unsafe, sizes, words, links: a second or less
-  cargo xtask tidy --lines       how much code there is
+  cargo xtask tidy               imports, sizes, words and links, in about a second
+  cargo xtask tidy --lines       the amount of code
 ";
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step { name: "tidy", summary: "The project's own checks", work: Work::Tidy, requires: None },
     Step {
         name: "clippy",
-        summary: "No warning of the compiler or of clippy, tests and examples included",
+        summary: "No warnings of the compiler or clippy, also in tests and examples",
         work: Work::Cargo(&[cargo(&[
             "clippy",
             "--workspace",
@@ -79,7 +79,7 @@ pub(crate) const STEPS: &[Step] = &[
     },
     Step {
         name: "test",
-        summary: "Unit, integration and documentation tests of every crate, the peers too",
+        summary: "Unit, integration and documentation tests of all crates and of the peers",
         work: Work::Cargo(&[Cargo {
             needs_tests: true,
             ..cargo(&["test", "--workspace", "--no-fail-fast"])
@@ -104,7 +104,7 @@ pub(crate) const STEPS: &[Step] = &[
     },
     Step {
         name: "interop",
-        summary: "grpc-go, which is fetched and built, calls our servers and is called by our client",
+        summary: "grpc-go (fetched and built first) calls our servers, and our client calls grpc-go",
         work: Work::Cargo(&[Cargo {
             needs_tests: true,
             ..cargo(&["test", "-p", "ringway-interop", "--test", "grpc_go"])
@@ -113,7 +113,7 @@ pub(crate) const STEPS: &[Step] = &[
     },
     Step {
         name: "doc",
-        summary: "The documentation builds and every link in it leads somewhere",
+        summary: "The documentation builds, and its links work",
         work: Work::Cargo(&[
             // The tool and the facade are both called `ringway`; the libraries come last and stay.
             Cargo { environment: DOC, ..cargo(&["doc", "--workspace", "--no-deps", "--bins"]) },

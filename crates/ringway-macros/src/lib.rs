@@ -60,8 +60,7 @@ use proc_macro::TokenStream;
 /// # Methods
 ///
 /// A method is an `async fn` that takes `&self`, then optionally the call's `Context`, then its
-/// request: one message, or several values, which become the members of one JSON object, by their names.
-/// Its arguments and return type decide its kind:
+/// request. Its arguments and return type decide its kind:
 ///
 /// | kind | arguments | returns | the client's method returns |
 /// |---|---|---|---|
@@ -73,8 +72,8 @@ use proc_macro::TokenStream;
 /// A message's type decides how it travels: `Bytes` as they are, types with `prost::Message` as protobuf,
 /// types with serde's `Serialize` and `Deserialize` as JSON. `()` is an empty reply. A method without a
 /// request takes only `&self`, or `&self` and its `Sink`; with a `Context` it takes `()` as well. Several
-/// values, as in `&self, symbol: String, amount: u32`, travel as a JSON array; neither side can add another
-/// one later, so a message that may grow is better a struct.
+/// values, as in `&self, symbol: String, amount: u32`, travel as one JSON object, with a member for each
+/// name.
 ///
 /// If a message of your own is called `Context`, `Sink` or `Streaming`, write it as `self::Context`. A
 /// `#[deprecated]` on a method or on the trait warns users of the client.

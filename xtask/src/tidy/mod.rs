@@ -46,7 +46,7 @@ const CHECKS: &[fn(&Tree) -> Vec<Finding>] = &[
 /// What is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
-    /// What breaks a rule, and the longest files and functions.
+    /// What breaks a rule, and the longest files.
     Findings,
     /// How many lines each crate has.
     Lines,
