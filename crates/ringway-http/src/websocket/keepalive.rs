@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::WebSocketLimits;
+use super::peer_limits::WebSocketLimits;
 
 /// When something came last, and what was done since.
 #[derive(Debug)]

@@ -3,10 +3,12 @@
 mod handshake;
 mod keepalive;
 mod masks;
+mod peer_limits;
 mod sender;
 mod server;
 mod socket;
 
+pub use self::peer_limits::WebSocketLimits;
 pub use self::sender::{MessageSending, WebSocketSender};
 pub use self::server::WebSocketUpgrade;
 pub use self::socket::WebSocket;
@@ -14,30 +16,3 @@ pub use ringway_wire::websocket::{CloseCode, Closing, WebSocketMessage};
 
 pub(crate) use self::handshake::{accept_key, has_token, new_key};
 pub(crate) use self::socket::Side;
-
-use std::time::Duration;
-
-use crate::limits;
-
-/// What the other end of a WebSocket may do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct WebSocketLimits {
-    /// Bytes of a message that is received, all of its fragments; 1 MiB unless it is set. Longer ones cost
-    /// their sender the connection, with the close code 1009.
-    pub message_bytes_max: usize,
-    /// How long the peer may be silent before it is sent a ping; 30 s unless it is set, `None` for ever.
-    pub ping_after: Option<Duration>,
-    /// How long it then has to send something, be it a pong, before it counts as gone; 20 s unless it is set.
-    pub pong_wait: Duration,
-}
-
-impl Default for WebSocketLimits {
-    fn default() -> Self {
-        Self {
-            message_bytes_max: limits::MESSAGE_BYTES_MAX,
-            ping_after: Some(limits::PING_AFTER),
-            pong_wait: limits::PONG_WAIT,
-        }
-    }
-}

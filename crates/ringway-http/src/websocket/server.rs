@@ -7,13 +7,14 @@ use http::header::{
 use http::{HeaderMap, Method, StatusCode, Version};
 
 use super::handshake::{accept_key, has_token, is_key, tokens};
+use super::peer_limits::WebSocketLimits;
 use super::socket::{Side, WebSocket};
-use super::{CloseCode, WebSocketLimits};
 use crate::body::{Body, Request, Response};
 use crate::contained::Contained;
 use crate::error::{Error, Result};
 use crate::reply;
 use crate::upgrade::Upgraded;
+use ringway_wire::websocket::CloseCode;
 
 /// A request that asks to become a WebSocket.
 ///

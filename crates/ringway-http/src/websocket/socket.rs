@@ -15,8 +15,8 @@ use ringway_wire::websocket::{
     Arrival, CloseCode, Closing, FrameFault, MessageReader, WebSocketMessage,
 };
 
-use super::WebSocketLimits;
 use super::keepalive::{Due, Keepalive};
+use super::peer_limits::WebSocketLimits;
 use super::sender::{MessageSending, WebSocketSender};
 use crate::body::Pace;
 use crate::error::{Error, Result};

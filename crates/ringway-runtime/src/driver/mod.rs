@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 use socket2::{SockAddr, SockRef};
 
 use self::files::{Changes, FileDescriptor, FileEnd, FileOp, read_changes};
-use self::sim::Disk;
+use self::sim::disk::Disk;
 use crate::buf::{Segment, View};
 use crate::limits;
 

@@ -14,7 +14,7 @@ mod address;
 mod close;
 mod config;
 mod connect;
-mod disk;
+pub(crate) mod disk;
 mod faults;
 mod files;
 mod handle;
