@@ -68,9 +68,21 @@ pub(crate) struct ServerConnection<M: Machine> {
 impl<M: Machine> ServerConnection<M> {
     pub(crate) fn open(core: Rc<ServerCore>, connection: &Connection, machine: M) -> Rc<Self> {
         let limits = connection.limits();
+        let send_mark = send_mark(limits.send_low_water, limits.send_high_water);
+        let site = Rc::new(Site::of(connection, core.drain_of_calls()));
+        Self::open_at(core, site, send_mark, machine)
+    }
+
+    /// Opens the calls that come from `site`, whoever carries them.
+    pub(crate) fn open_at(
+        core: Rc<ServerCore>,
+        site: Rc<Site>,
+        send_mark: usize,
+        machine: M,
+    ) -> Rc<Self> {
         let opened = Rc::new(Self {
             machine: RefCell::new(machine),
-            site: Rc::new(Site::of(connection, core.drain_of_calls())),
+            site,
             streams: RefCell::default(),
             calls: RefCell::default(),
             deferred: RefCell::default(),
@@ -86,7 +98,7 @@ impl<M: Machine> ServerConnection<M> {
             is_ended: Cell::new(false),
             age: Age::new(core.settings(), core.now()),
             leased: Cell::new(None),
-            send_mark: send_mark(limits.send_low_water, limits.send_high_water),
+            send_mark,
             core,
         });
         let of_core = Rc::clone(&opened) as Rc<dyn CoreConnection>;

@@ -25,6 +25,7 @@ use super::core::ServerCore;
 use super::direct_flow::DirectFlow;
 use super::drain_alarm::DrainAlarm;
 use super::machine::Machine;
+use crate::call::context::Site;
 use crate::call::status::{Code, Status};
 use crate::connection::driver::MESSAGE;
 
@@ -399,6 +400,11 @@ impl DirectCalls {
     /// Whether the core has given the connection up.
     pub(super) fn is_ended(&self) -> bool {
         self.0.is_ended()
+    }
+
+    /// Where they come from.
+    pub(super) fn site(&self) -> &Rc<Site> {
+        self.0.site()
     }
 
     /// Makes a call, which begins when the future is first polled and is cancelled with it.

@@ -1,4 +1,4 @@
-//! HTTP/1.1 on the port of calls: unary calls by POST as the Connect protocol has them, and the side doors
+//! HTTP/1.1 on the port of calls: calls as the Connect protocol has them, JSON-RPC by POST, and the side doors
 //! `/metrics`, `/healthz` and `/readyz`.
 
 use std::rc::Rc;
@@ -9,6 +9,7 @@ use ringway_net::{Connection, Result, View};
 
 use super::core::ServerCore;
 use super::direct::DirectCalls;
+use super::jsonrpc::JsonDoor;
 use super::web;
 use crate::builtin::health::{Health, ServingStatus};
 
@@ -17,9 +18,16 @@ pub(super) async fn serve(core: Rc<ServerCore>, connection: Connection, first: V
     let calls = DirectCalls::open(Rc::clone(&core), &connection);
     let mut limits = HttpLimits::default();
     limits.body_bytes_max = core.settings().native.settings.max_message as usize;
+    let door = JsonDoor::new(Rc::clone(&core), Rc::clone(calls.site()));
     let respond = async |request: Request| {
         let account = request.body().account();
-        let mut response = calls.answer(account, respond(&core, &calls, request)).await;
+        let answer = async {
+            match door.is_for(&request) {
+                true => door.answer(request).await,
+                false => respond(&core, &calls, request).await,
+            }
+        };
+        let mut response = calls.answer(account, answer).await;
         if calls.is_ended() {
             let close = http::HeaderValue::from_static("close");
             response.headers_mut().insert(http::header::CONNECTION, close);

@@ -391,6 +391,13 @@ impl Server {
         self
     }
 
+    /// Answers JSON-RPC over HTTP, and WebSockets that speak it, at these paths instead of `/` and `/rpc`; at
+    /// none if there are none.
+    pub fn json_rpc_paths<P: Into<String>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
+        self.settings.json_paths = paths.into_iter().map(Into::into).collect();
+        self
+    }
+
     /// Serves until SIGINT or SIGTERM, then drains: running calls may end within the drain timeout. A second
     /// signal cuts them off at once.
     ///

@@ -28,6 +28,8 @@ pub(crate) struct Settings {
     pub(crate) drain_timeout: Duration,
     /// The services whose gRPC messages may be compressed.
     pub(crate) compression: Option<Compression>,
+    /// The paths at which JSON-RPC is answered over HTTP.
+    pub(crate) json_paths: Vec<String>,
     /// The age at which a connection stops accepting calls.
     pub(crate) connection_age_max: Option<Duration>,
     /// The time that calls may still take on a connection that has reached its age.
@@ -84,6 +86,7 @@ impl Default for Settings {
             adaptive: false,
             drain_timeout: limits::DRAIN_TIMEOUT,
             compression: None,
+            json_paths: vec!["/".to_owned(), "/rpc".to_owned()],
             connection_age_max: None,
             connection_age_grace: Duration::MAX,
         }

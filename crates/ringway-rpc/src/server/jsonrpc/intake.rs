@@ -83,7 +83,7 @@ impl JsonMachine {
         let taken = match lines.next(input) {
             Ok(Some(line)) => {
                 self.part_at = None;
-                self.take_text(line, &[]);
+                let _answered_or_not = self.take_text(line, &[]);
                 true
             }
             Ok(None) => {
@@ -101,11 +101,16 @@ impl JsonMachine {
     }
 
     /// Takes in one text, with metadata that holds for all of its requests.
-    pub(super) fn take_text(&mut self, text: &[u8], meta: &[u8]) {
+    /// Whether something answers it.
+    pub(super) fn take_text(&mut self, text: &[u8], meta: &[u8]) -> bool {
         let requests = match decode_requests(text, self.config.batch_max) {
             Ok(requests) => requests,
-            Err(refusal) => return self.refuse_text(&refusal),
+            Err(refusal) => {
+                self.refuse_text(&refusal);
+                return true;
+            }
         };
+        let mut is_answered = false;
         let batch = requests.is_batch().then(|| self.batches.begin(requests.len()));
         let has_room = self.begun.len() < self.config.calls_max
             && self.begun_len <= limits::JSONRPC_WAITING_BYTES;
@@ -116,6 +121,7 @@ impl JsonMachine {
                 }
                 request => request,
             };
+            is_answered |= request.as_ref().map_or(true, |request| request.id.is_some());
             match request {
                 Ok(request) if has_room => self.take_request(&request, batch, meta),
                 Ok(request) => self.refuse(&request, batch, Code::ResourceExhausted, FULL),
@@ -125,6 +131,7 @@ impl JsonMachine {
                 }
             }
         }
+        is_answered
     }
 
     fn refuse_text(&mut self, refusal: &Refusal<'_>) {
@@ -196,6 +203,9 @@ impl JsonMachine {
             }
             Kind::ServerStream if request.id.is_none() => {
                 return Err(takes_none("is a subscription, which has an id"));
+            }
+            Kind::ServerStream if !self.has_subscriptions => {
+                return Err(takes_none("is a subscription, which plain HTTP cannot carry"));
             }
             Kind::ServerStream | Kind::Unary => {}
         }

@@ -69,8 +69,7 @@ impl Machine for JsonMachine {
 
     #[inline]
     fn has_events(&self) -> bool {
-        let begins = !self.begun.is_empty() && self.may_run();
-        begins || !self.told.is_empty() || self.failed.is_some()
+        self.has_events_now()
     }
 
     #[inline]

@@ -12,6 +12,7 @@
 mod batches;
 mod calls;
 mod deadlines;
+mod door;
 mod endings;
 mod intake;
 mod machine;
@@ -22,8 +23,10 @@ mod read_request;
 mod replies;
 mod state;
 mod subscriptions;
+mod texts;
 mod told;
 mod violation;
 
+pub(super) use door::JsonDoor;
 pub(super) use methods::JsonMethods;
 pub(super) use state::{JsonConfig, JsonMachine};

@@ -23,7 +23,6 @@ pub(super) struct Output {
 
 impl Output {
     /// Texts that are taken one by one.
-    #[allow(dead_code, reason = "for carriers whose texts are not lines")]
     pub(super) fn of_texts() -> Self {
         Self { texts: Some(VecDeque::new()), ..Self::default() }
     }
@@ -56,7 +55,6 @@ impl Output {
         }
     }
 
-    #[allow(dead_code, reason = "for carriers whose texts are not lines")]
     /// The next text, where they are taken one by one.
     pub(super) fn next_text(&mut self) -> Option<Bytes> {
         let text = self.texts.as_mut()?.pop_front()?;

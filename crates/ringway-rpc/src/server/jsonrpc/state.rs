@@ -41,6 +41,8 @@ pub(crate) struct JsonMachine {
     pub(super) lines: Lines,
     /// When the front of a line came whose end is missing.
     pub(super) part_at: Option<Duration>,
+    /// Whether texts may be sent that answer none.
+    pub(super) has_subscriptions: bool,
     pub(super) calls: JsonCalls,
     pub(super) batches: Batches,
     pub(super) output: Output,
@@ -74,6 +76,7 @@ impl JsonMachine {
             config,
             now,
             part_at: None,
+            has_subscriptions: true,
             calls: JsonCalls::default(),
             batches: Batches::default(),
             output: Output::default(),
@@ -92,6 +95,16 @@ impl JsonMachine {
         }
     }
 
+    /// The same for texts that are taken in and out one by one.
+    pub(crate) fn of_texts(self, has_subscriptions: bool) -> Self {
+        Self { output: Output::of_texts(), has_subscriptions, ..self }
+    }
+
+    /// Whether nothing is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.calls.len() == 0 && self.begun.is_empty() && self.output.len() == 0
+    }
+
     /// Whether nothing is to be done before the next text.
     #[inline]
     pub(super) fn is_quiet(&self) -> bool {
@@ -100,6 +113,13 @@ impl JsonMachine {
             && self.failed.is_none()
             && self.drain.is_none()
             && self.may_run()
+    }
+
+    /// Whether something is to be reported.
+    #[inline]
+    pub(super) fn has_events_now(&self) -> bool {
+        let begins = !self.begun.is_empty() && self.may_run();
+        begins || !self.told.is_empty() || self.failed.is_some()
     }
 
     /// Whether one more call may run.

@@ -19,7 +19,7 @@ impl Told {
             Self::Cancelled(stream) => ServerEvent::Cancelled {
                 stream,
                 code: Code::Cancelled.number(),
-                reason: Piece::Borrowed(b"the client has unsubscribed"),
+                reason: Piece::Borrowed(b"the client has gone, or has unsubscribed"),
             },
             Self::Failed(stream, code) => ServerEvent::Failed { stream, code },
             Self::Writable(stream) => ServerEvent::Writable { stream },

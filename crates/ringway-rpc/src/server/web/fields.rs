@@ -35,7 +35,7 @@ const NOT_METADATA_PREFIXES: [&str; 7] =
 ///
 /// # Errors
 /// INVALID_ARGUMENT when a header cannot be metadata.
-pub(super) fn write_metadata(headers: &HeaderMap, meta: &mut Vec<u8>) -> Result<(), Status> {
+pub(crate) fn write_metadata(headers: &HeaderMap, meta: &mut Vec<u8>) -> Result<(), Status> {
     let mut writer = MetaWriter::new(meta);
     let is_own = |name: &str| {
         NOT_METADATA.contains(&name)

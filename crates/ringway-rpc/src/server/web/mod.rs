@@ -24,6 +24,7 @@ use ringway_http::http::Method as Verb;
 use ringway_http::http::StatusCode;
 use ringway_http::{PeerWatch, Request, Response};
 
+pub(super) use self::fields::write_metadata;
 use self::origin::{Page, allow, is_preflight, preflight, vary};
 use self::protocol::Spoken;
 use self::refusal::Refusal;
@@ -38,6 +39,18 @@ pub(super) async fn call(
     method_index: usize,
     request: Request,
 ) -> Response {
+    from_page(core, request, async |request| {
+        call_by(core, calls, method_index, request).await.unwrap_or_else(Response::from)
+    })
+    .await
+}
+
+/// Answers a request if it does not come from a page that may not call the server.
+pub(super) async fn from_page(
+    core: &Rc<ServerCore>,
+    request: Request,
+    answer: impl AsyncFnOnce(Request) -> Response,
+) -> Response {
     let cors = core.shared().side_doors().cors.as_ref();
     let page = Page::of(request.headers(), cors);
     let mut response = match &page {
@@ -49,9 +62,7 @@ pub(super) async fn call(
             Some(cors) => preflight(request.headers(), origin.clone(), cors),
             None => Refusal::verb("POST").into(),
         },
-        Page::Own | Page::Allowed(_) => {
-            call_by(core, calls, method_index, request).await.unwrap_or_else(Response::from)
-        }
+        Page::Own | Page::Allowed(_) => answer(request).await,
     };
     if let Some(cors) = cors {
         vary(&mut response);

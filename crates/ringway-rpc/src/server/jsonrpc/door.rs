@@ -1,0 +1,176 @@
+//! JSON-RPC over HTTP: the content of a POST is one text, and so is each message of a WebSocket.
+
+use std::cell::OnceCell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+use bytes::Bytes;
+use ringway_http::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue, UPGRADE};
+use ringway_http::http::{Method, StatusCode};
+use ringway_http::{
+    Body, CloseCode, Error, Request, Response, WebSocket, WebSocketLimits, WebSocketMessage,
+    WebSocketUpgrade,
+};
+use ringway_wire::grpc::parse_timeout;
+use ringway_wire::native::MetaWriter;
+
+use super::texts::JsonTexts;
+use crate::call::context::Site;
+use crate::server::core::ServerCore;
+use crate::server::web;
+
+/// The way from an HTTP connection to the calls of JSON-RPC.
+pub(crate) struct JsonDoor {
+    core: Rc<ServerCore>,
+    site: Rc<Site>,
+    /// The calls that come by POST, once there was one.
+    posted: OnceCell<JsonTexts>,
+}
+
+impl JsonDoor {
+    pub(crate) fn new(core: Rc<ServerCore>, site: Rc<Site>) -> Self {
+        Self { core, site, posted: OnceCell::new() }
+    }
+
+    /// Whether JSON-RPC answers this request, and not the program's own routes.
+    pub(crate) fn is_for(&self, request: &Request) -> bool {
+        let settings = self.core.settings();
+        let is_path = settings.json_paths.iter().any(|path| path == request.uri().path());
+        let is_meant = || is_json(request.headers()) || is_web_socket(request.headers());
+        is_path && (self.core.shared().side_doors().routes.is_none() || is_meant())
+    }
+
+    pub(crate) async fn answer(&self, request: Request) -> Response {
+        web::from_page(&self.core, request, async |request| {
+            let answered = match is_web_socket(request.headers()) {
+                true => self.open_web_socket(request),
+                false => self.post(request).await,
+            };
+            answered.unwrap_or_else(Response::from)
+        })
+        .await
+    }
+
+    async fn post(&self, request: Request) -> Result<Response, Error> {
+        let refuse = |status, text: &str| Err(Error::new(status, text.to_owned()));
+        let headers = request.headers();
+        if request.method() != Method::POST {
+            return refuse(StatusCode::METHOD_NOT_ALLOWED, "JSON-RPC is called by POST");
+        }
+        if !is_json(headers) {
+            let text = "JSON-RPC comes as application/json";
+            return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, text);
+        }
+        if self.core.shared().is_full() {
+            return refuse(StatusCode::SERVICE_UNAVAILABLE, "the server has too many calls");
+        }
+        let meta = metadata(headers)?;
+        let text = request.into_body().bytes().await?;
+        let open = || JsonTexts::open(&self.core, Rc::clone(&self.site), false);
+        let answer = self.posted.get_or_init(open).ask(&text, &meta).await;
+        Ok(response(answer))
+    }
+
+    fn open_web_socket(&self, request: Request) -> Result<Response, Error> {
+        let mut limits = WebSocketLimits::default();
+        limits.message_bytes_max = self.core.settings().native.settings.max_message as usize;
+        let meta = metadata(request.headers())?;
+        let (core, site) = (Rc::clone(&self.core), Rc::clone(&self.site));
+        WebSocketUpgrade::new(request).limits(limits).answer(async move |socket: &mut WebSocket| {
+            converse(&JsonTexts::open(&core, site, true), socket, &meta).await
+        })
+    }
+}
+
+fn response(answer: Option<Bytes>) -> Response {
+    let Some(answer) = answer else {
+        let mut response = Response::new(Body::from(Bytes::new()));
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        return response;
+    };
+    let mut response = Response::new(Body::from(answer));
+    let kind = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+/// What the headers say of every call of a text.
+fn metadata(headers: &HeaderMap) -> Result<Vec<u8>, Error> {
+    let mut meta = Vec::new();
+    web::write_metadata(headers, &mut meta)
+        .map_err(|status| Error::bad_request(status.message().to_owned()))?;
+    if let Some(value) = headers.get("ringway-timeout") {
+        let timeout = parse_timeout(value.as_bytes())
+            .ok_or_else(|| Error::bad_request("ringway-timeout is no time, such as 250m"))?;
+        let timeout = u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX);
+        MetaWriter::new(&mut meta).timeout_us(timeout.max(1));
+    }
+    Ok(meta)
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = kind.split_once(';').map_or(kind, |(kind, _)| kind).trim();
+    kind.eq_ignore_ascii_case("application/json")
+}
+
+fn is_web_socket(headers: &HeaderMap) -> bool {
+    headers.get(UPGRADE).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"))
+}
+
+/// Carries texts between a WebSocket and its calls until either is done.
+async fn converse(texts: &JsonTexts, socket: &mut WebSocket, meta: &[u8]) -> Result<(), Error> {
+    let sender = socket.sender();
+    let mut is_open = true;
+    while is_open || !texts.is_idle() {
+        let arrived = {
+            let (mut receive, mut room) = (pin!(socket.recv()), pin!(sender.ready()));
+            let mut has_room = false;
+            poll_fn(|cx| {
+                has_room = has_room || room.as_mut().poll(cx)?.is_ready();
+                if has_room {
+                    match texts.poll_text(cx) {
+                        Poll::Ready(Some(text)) => {
+                            return Poll::Ready(Ok(Some(SocketTurn::Send(text))));
+                        }
+                        Poll::Ready(None) => return Poll::Ready(Ok(None)),
+                        Poll::Pending if !is_open && texts.is_idle() => {
+                            return Poll::Ready(Ok(None));
+                        }
+                        Poll::Pending => {}
+                    }
+                }
+                if !is_open || texts.is_full() {
+                    return Poll::Pending;
+                }
+                receive.as_mut().poll(cx).map_ok(|message| Some(SocketTurn::Received(message)))
+            })
+            .await?
+        };
+        match arrived {
+            Some(SocketTurn::Send(text)) => {
+                let text = String::from_utf8_lossy(&text);
+                let _room_is_waited_for = sender.send_text(&text);
+            }
+            Some(SocketTurn::Received(Some(WebSocketMessage::Text(text)))) => {
+                texts.take(text.as_bytes(), meta);
+            }
+            Some(SocketTurn::Received(Some(WebSocketMessage::Binary(_)))) => {
+                return socket.close(CloseCode::UNSUPPORTED, "JSON-RPC is text").await;
+            }
+            Some(SocketTurn::Received(None)) if socket.closing().is_some() => break,
+            Some(SocketTurn::Received(None)) => is_open = false, // the server drains
+            None => break,
+        }
+    }
+    Ok(())
+}
+
+/// What is next on a WebSocket.
+enum SocketTurn {
+    Send(Bytes),
+    /// `None` is the end.
+    Received(Option<WebSocketMessage>),
+}

@@ -1,0 +1,204 @@
+//! JSON-RPC over HTTP: the content of a POST, and the messages of a WebSocket.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::Ordering;
+
+use ringway_http::{Client, Router, WebSocketMessage, text};
+use ringway_rpc::{Server, ServerHandle};
+use ringway_runtime::block_on;
+use serde_json::Value;
+
+use crate::support::math::{Plain, serve_math};
+use crate::support::{LIMIT, end, eventually, socket_addr};
+
+const JSON: &str = "content-type: application/json\r\n";
+const SUM: &str = r#"{"jsonrpc":"2.0","method":"sum","params":[1,2],"id":1}"#;
+const THREE: &str = r#"{"jsonrpc":"2.0","result":3,"id":1}"#;
+
+fn serve(plain: &Plain, set: impl FnOnce(Server) -> Server) -> ServerHandle {
+    serve_math("tcp://127.0.0.1:0".parse().expect("an address"), plain, set)
+}
+
+/// A connection that is kept.
+struct Http(BufReader<TcpStream>);
+
+impl Http {
+    fn connect(handle: &ServerHandle) -> Self {
+        let socket = TcpStream::connect(socket_addr(handle)).expect("the server listens");
+        socket.set_read_timeout(Some(LIMIT)).expect("a time above zero");
+        Self(BufReader::new(socket))
+    }
+
+    fn send(&mut self, verb: &str, path: &str, fields: &str, content: &str) {
+        let request = format!(
+            "{verb} {path} HTTP/1.1\r\nhost: here\r\n{fields}content-length: {}\r\n\r\n{content}",
+            content.len()
+        );
+        self.0.get_mut().write_all(request.as_bytes()).expect("the server takes it");
+    }
+
+    /// The status and the content of the answer.
+    fn answer(&mut self) -> (u16, String) {
+        let mut line = String::new();
+        self.0.read_line(&mut line).expect("a status line");
+        let status = line.split(' ').nth(1).expect("a status").parse().expect("a number");
+        let mut len = 0;
+        loop {
+            let mut field = String::new();
+            self.0.read_line(&mut field).expect("a field");
+            let field = field.trim_end().to_ascii_lowercase();
+            match field.split_once(':') {
+                Some(("content-length", value)) => len = value.trim().parse().expect("a number"),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        let mut content = vec![0; len];
+        self.0.read_exact(&mut content).expect("the content");
+        (status, String::from_utf8(content).expect("text"))
+    }
+
+    #[track_caller]
+    fn post(&mut self, path: &str, fields: &str, content: &str) -> (u16, String) {
+        self.send("POST", path, fields, content);
+        self.answer()
+    }
+}
+
+#[test]
+fn a_post_is_one_text() {
+    let plain = Plain::default();
+    let handle = serve(&plain, |server| server);
+    let mut http = Http::connect(&handle);
+    for path in ["/", "/rpc"] {
+        assert_eq!(http.post(path, JSON, SUM), (200, THREE.to_owned()));
+    }
+    let batch = format!("[{SUM},{SUM}]");
+    assert_eq!(http.post("/", JSON, &batch), (200, format!("[{THREE},{THREE}]")));
+    for content in
+        [r#"{"jsonrpc":"2.0","method":"update"}"#, r#"[{"jsonrpc":"2.0","method":"update"}]"#]
+    {
+        assert_eq!(http.post("/", JSON, content), (204, String::new()));
+    }
+    assert_eq!(plain.seen.notified.load(Ordering::SeqCst), 2);
+    for (content, code) in [
+        ("{", -32700),
+        ("", -32700),
+        ("[]", -32600),
+        (r#"{"jsonrpc":"2.0","method":"nothing","id":1}"#, -32601),
+        (r#"{"jsonrpc":"2.0","method":"repeat","params":["a",1],"id":1}"#, -32601),
+    ] {
+        let (status, answer) = http.post("/", JSON, content);
+        let answer: Value = serde_json::from_str(&answer).expect("JSON");
+        assert_eq!((status, answer["error"]["code"].as_i64()), (200, Some(code)), "{content}");
+    }
+    let later = r#"{"jsonrpc":"2.0","method":"later","params":[20],"id":"x"}"#;
+    let (_, answer) = http.post("/", "content-type: application/json; charset=utf-8\r\n", later);
+    assert_eq!(answer, r#"{"jsonrpc":"2.0","result":20,"id":"x"}"#);
+    end(handle);
+}
+
+#[test]
+fn headers_are_deadline_and_trace() {
+    let handle = serve(&Plain::default(), |server| server);
+    let mut http = Http::connect(&handle);
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let fields = format!("{JSON}ringway-timeout: 60S\r\ntraceparent: {trace}\r\n");
+    let asked = r#"{"jsonrpc":"2.0","method":"asked","id":1}"#;
+    let (_, answer) = http.post("/", &fields, asked);
+    let answer: Value = serde_json::from_str(&answer).expect("JSON");
+    let left = answer["result"][0].as_u64().expect("a number");
+    assert!((1..=60_000).contains(&left), "{answer}");
+    assert_eq!(answer["result"][1], trace);
+    let never = r#"{"jsonrpc":"2.0","method":"never","id":1}"#;
+    let (status, late) = http.post("/", &format!("{JSON}ringway-timeout: 5m\r\n"), never);
+    assert!(status == 200 && late.contains("-32004"), "{late}");
+    let (status, _) = http.post("/", &format!("{JSON}ringway-timeout: soon\r\n"), never);
+    assert_eq!(status, 400);
+    end(handle);
+}
+
+#[test]
+fn what_is_no_json_rpc_is_refused_by_its_status() {
+    let handle = serve(&Plain::default(), |server| server.message_bytes_max(1_000));
+    let cases = [
+        ("GET", "/rpc", JSON, "", 405),
+        ("POST", "/rpc", "content-type: text/plain\r\n", SUM, 415),
+        ("POST", "/rpc", "", SUM, 415),
+        ("POST", "/rpc", &*format!("{JSON}origin: http://elsewhere\r\n"), SUM, 403),
+        ("POST", "/other", JSON, SUM, 404),
+        ("POST", "/rpc", JSON, &*" ".repeat(1_001), 413),
+    ];
+    for (verb, path, fields, content, status) in cases {
+        let mut http = Http::connect(&handle);
+        http.send(verb, path, fields, content);
+        assert_eq!(http.answer().0, status, "{verb} {path} {fields}");
+    }
+    end(handle);
+}
+
+#[test]
+fn routes_of_the_program_and_calls_of_connect_stay() {
+    let routes =
+        Router::new().get("/", async |_| Ok(text("page"))).post("/", async |_| Ok(text("form")));
+    let handle = serve(&Plain::default(), |server| server.http_routes(routes));
+    let mut http = Http::connect(&handle);
+    assert_eq!(http.post("/", JSON, SUM), (200, THREE.to_owned()));
+    assert_eq!(http.post("/", "", "a=b"), (200, "form".to_owned()));
+    http.send("GET", "/", "", "");
+    assert_eq!(http.answer(), (200, "page".to_owned()));
+    assert_eq!(http.post("/spec.v1.Math/Shout", JSON, "\"a\""), (200, "\"A\"".to_owned()));
+    end(handle);
+    let handle = serve(&Plain::default(), |server| server.json_rpc_paths(["/json"]));
+    let mut http = Http::connect(&handle);
+    assert_eq!(http.post("/json", JSON, SUM), (200, THREE.to_owned()));
+    assert_eq!(http.post("/rpc", JSON, SUM).0, 404);
+    end(handle);
+}
+
+#[test]
+fn a_call_ends_with_its_client() {
+    let plain = Plain::default();
+    let handle = serve(&plain, |server| server);
+    let mut http = Http::connect(&handle);
+    http.send("POST", "/", JSON, r#"{"jsonrpc":"2.0","method":"never","id":1}"#);
+    eventually("it has begun", || plain.seen.begun.load(Ordering::SeqCst) == 1);
+    drop(http);
+    handle.shutdown();
+    handle.abort();
+    eventually("it is dropped", || plain.seen.dropped.load(Ordering::SeqCst) == 1);
+    crate::support::wait(handle);
+}
+
+#[test]
+fn a_message_of_a_websocket_is_one_text() {
+    let plain = Plain::default();
+    let handle = serve(&plain, |server| server);
+    let url = format!("ws://{}/rpc", socket_addr(&handle));
+    let told = block_on(async move {
+        let mut socket = Client::new().websocket(&url).await?;
+        let mut told = Vec::new();
+        let repeat = r#"{"jsonrpc":"2.0","method":"repeat","params":["stay",2],"id":2}"#;
+        for (text, answers) in [(SUM, 1), ("{", 1), (&*format!("[{SUM}]"), 1), (repeat, 3)] {
+            socket.send_text(text).await?;
+            for _ in 0..answers {
+                match socket.recv().await? {
+                    Some(WebSocketMessage::Text(text)) => told.push(text),
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        Ok::<_, ringway_http::Error>(told)
+    });
+    let told = told.expect("it runs").expect("no error");
+    assert_eq!(told[0], THREE);
+    assert!(told[1].contains("-32700"), "{told:?}");
+    assert_eq!(told[2], format!("[{THREE}]"));
+    let id = serde_json::from_str::<Value>(&told[3]).expect("JSON")["result"].as_u64().expect("id");
+    for item in &told[4..] {
+        assert!(item.contains(&format!(r#"{{"subscription":{id},"result":"stay"}}"#)), "{item}");
+    }
+    eventually("its end ends the handler", || plain.seen.dropped.load(Ordering::SeqCst) == 1);
+    end(handle);
+}
