@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -35,9 +35,10 @@ async fn serve(
 ) {
     let id = connection.id();
     let inner = Rc::downgrade(connection.inner());
-    // The async block also contains a handler that panics before it returns its future.
-    let served = pin!(async { handler(connection).await });
-    match (Ending { inner: &inner, served }).await {
+    // The async block also contains a handler that panics before it returns its future. In a box,
+    // since each layer of a task that takes a future by value holds its memory twice.
+    let mut served = Box::pin(async move { handler(connection).await });
+    match (Ending { inner: &inner, served: served.as_mut() }).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => report_error(&context, id, &error),
         Err(panic) => report_panic(&context, id, panic),

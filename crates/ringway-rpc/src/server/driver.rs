@@ -1,11 +1,13 @@
 //! The server's end of a connection, from the first bytes to the last.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 
 use bytes::Bytes;
-use ringway_net::{Connection, Result, View};
+use ringway_net::{Connection, ConnectionId, Result, View};
 use ringway_wire::native::Outgoing;
 
 use super::connection::ServerConnection;
@@ -16,19 +18,27 @@ use crate::connection::driver::{Closed, Driver, Endpoint, Flow};
 use crate::limits;
 
 /// Serves a connection with the machine of its protocol.
-pub(crate) async fn serve<M: Machine>(
+///
+/// The future is the driver and nothing else; an `async` function would hold its arguments, the machine
+/// among them, for as long as the connection lives.
+pub(crate) fn serve<M: Machine>(
     core: Rc<ServerCore>,
     connection: Connection,
     machine: M,
     first: View,
-) -> Result {
+) -> impl Future<Output = Result> {
     connection.receive_while_draining(true);
     let calls = ServerConnection::open(Rc::clone(&core), &connection, machine);
     let id = connection.id();
     let end = ServerEnd { calls, linger_until: None };
     let mut driver = Driver::new(connection, end, core.clock());
     driver.take_in(Some(first), core.now());
-    match driver.await {
+    poll_fn(move |cx| Pin::new(&mut driver).poll(cx).map(|closed| ended::<M>(&core, id, closed)))
+}
+
+/// Counts how a connection has ended.
+fn ended<M: Machine>(core: &ServerCore, id: ConnectionId, closed: Closed<M::Violation>) -> Result {
+    match closed {
         Closed::ByPeer | Closed::Wanted => Ok(()),
         Closed::Lost(error) => Err(error),
         Closed::Violated(violation) | Closed::GivenUp(violation) => {

@@ -11,14 +11,14 @@ use super::log::log;
 use super::shared::ServerShared;
 use super::{driver, http};
 
-/// Serves each connection by the protocol that it speaks. What a protocol needs is in a box, so that a
-/// connection that has said nothing yet does not hold the memory of the largest.
+/// Serves each connection by the protocol that it speaks. Each stage is in a box of its own, so that a
+/// connection holds the memory of the stage that it is in and not that of the largest.
 pub(super) fn serve_with(
     shared: Arc<ServerShared>,
 ) -> impl AsyncFn(Connection) -> Result + Clone + Send + 'static {
     async move |mut connection: Connection| {
         let core = ServerCore::of(&shared, &connection);
-        match first_bytes(&mut connection).await? {
+        match Box::pin(first_bytes(&mut connection)).await? {
             FirstBytes::Speaks(Detected::Native, first) if may_speak(&connection, ALPN_NATIVE) => {
                 let machine = core.native_machine();
                 return Box::pin(driver::serve(core, connection, machine, first)).await;

@@ -24,6 +24,7 @@ mod grpc_bad_servers;
 mod grpc_calls;
 mod grpc_client;
 mod grpc_drain;
+mod grpc_idle;
 mod grpc_tonic;
 mod grpc_tonic_server;
 mod grpc_web;

@@ -199,6 +199,9 @@ impl ServedCalls {
     #[inline]
     pub(super) fn begin(&mut self, stream: StreamHandle) -> &mut ServedCall {
         let slot = stream.slot();
+        if self.slots.is_empty() {
+            self.slots.reserve_exact(1); // alone, as the stream is
+        }
         while self.slots.len() <= slot {
             self.slots.push(ServedCall::free(self.slots.len() as u32, self.message_max));
         }

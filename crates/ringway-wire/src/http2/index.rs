@@ -14,7 +14,7 @@ pub(super) struct Index {
 }
 
 /// Number of buckets of the first table.
-const BUCKETS_MIN: usize = 16;
+const BUCKETS_MIN: usize = 4;
 
 impl Index {
     #[inline]

@@ -29,14 +29,22 @@ impl StreamTable {
 
     #[inline]
     pub(super) fn open(&mut self, id: u32, window: u32, credit: i64) -> StreamHandle {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(OpenStream::default());
-            self.slots.len() as u32 - 1
-        });
+        let slot = self.free.pop().unwrap_or_else(|| self.add_slot());
         self.slots[slot as usize].open(id, window, credit);
         self.index.insert(id, slot);
         self.live += 1;
         StreamHandle { id, slot }
+    }
+
+    /// Adds a slot. The first one is alone: a vector would make room for four, and most connections
+    /// that are idle have had one stream at a time.
+    #[cold]
+    fn add_slot(&mut self) -> u32 {
+        if self.slots.is_empty() {
+            self.slots.reserve_exact(1);
+        }
+        self.slots.push(OpenStream::default());
+        self.slots.len() as u32 - 1
     }
 
     /// The handle of an open stream with this id.
