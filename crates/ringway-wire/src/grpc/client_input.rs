@@ -116,7 +116,9 @@ impl GrpcClient {
         }
         let call = self.calls.get(id)?;
         (call.compression, call.has_head) = (reply.compression, true);
-        let meta = self.meta_of_fields(None);
+        let Some(meta) = self.meta_of_fields(None) else {
+            return Some(self.fail(id, code::RESOURCE_EXHAUSTED, META_TOO_LARGE));
+        };
         match (meta.is_empty(), end) {
             (true, _) if data.is_empty() => return None,
             (true, _) => return self.on_data(id, data, end, input),
@@ -229,7 +231,14 @@ impl GrpcClient {
         if status == code::OK && self.http2.fields().is_cut() {
             return self.fail(id, code::RESOURCE_EXHAUSTED, META_TOO_LARGE);
         }
-        let meta = self.meta_of_fields(reply.pushback_ms);
+        let meta = match self.meta_of_fields(reply.pushback_ms) {
+            Some(meta) => meta,
+            None if status == code::OK => {
+                return self.fail(id, code::RESOURCE_EXHAUSTED, META_TOO_LARGE);
+            }
+            // // Why the call has failed matters more.
+            None => Piece::Owned(Bytes::copy_from_slice(&self.scratch)),
+        };
         self.forget(id);
         ClientEvent::Response { stream: id, status, meta, message: None }
     }
@@ -257,17 +266,18 @@ impl GrpcClient {
         ClientEvent::Response { stream: id, status, meta: Piece::Owned(meta.into()), message: None }
     }
 
-    /// The metadata in the message that the machine reported last.
-    fn meta_of_fields(&mut self, pushback_ms: Option<i64>) -> Piece<'static> {
+    /// The metadata in the message that the machine reported last; `None` if there is too much, and
+    /// then a part of it is in `scratch`.
+    fn meta_of_fields(&mut self, pushback_ms: Option<i64>) -> Option<Piece<'static>> {
         if self.http2.fields().is_empty() && pushback_ms.is_none() {
-            return Piece::EMPTY;
+            return Some(Piece::EMPTY);
         }
         self.scratch.clear();
-        put_meta(self.http2.fields(), &mut self.scratch);
+        let is_whole = put_meta(self.http2.fields(), &mut self.scratch);
         if let Some(ms) = pushback_ms {
             MetaWriter::new(&mut self.scratch).pushback_ms(ms);
         }
-        Piece::Owned(Bytes::copy_from_slice(&self.scratch))
+        is_whole.then(|| Piece::Owned(Bytes::copy_from_slice(&self.scratch)))
     }
 }
 

@@ -1,18 +1,18 @@
 //! Conversion between metadata in the native form and the header fields of gRPC, at a client.
 
 use super::metadata::{
-    binary_values, is_ascii_value, is_binary, is_metadata_name, is_reserved, parse_base64,
-    put_base64,
+    ValueRoom, binary_values, is_ascii_value, is_binary, is_metadata_name, is_reserved,
+    parse_base64, put_base64,
 };
 use super::status::parse_status_message;
 use crate::http2::{Fields, Line};
 use crate::native::{MetaReader, MetaWriter, Tag};
 
 /// Appends the metadata in `fields`, without fields that have a meaning of their own and without
-/// those that no metadata can hold.
-pub(super) fn put_meta(fields: &Fields, out: &mut Vec<u8>) {
+/// those that no metadata can hold. `false` if fields with too many values are missing.
+pub(super) fn put_meta(fields: &Fields, out: &mut Vec<u8>) -> bool {
     let mut meta = MetaWriter::new(out);
-    let mut bytes = Vec::new();
+    let (mut bytes, mut room, mut is_whole) = (Vec::new(), ValueRoom::of(fields), true);
     for (name, value) in fields.iter() {
         match name {
             b"grpc-message" => {
@@ -27,9 +27,11 @@ pub(super) fn put_meta(fields: &Fields, out: &mut Vec<u8>) {
             b"authorization" => {
                 meta.authorization(value);
             }
+            _ if is_binary(name) && !room.has_for(name, value) => is_whole = false,
             _ => put_entry(name, value, &mut meta, &mut bytes),
         }
     }
+    is_whole
 }
 
 fn put_entry(name: &[u8], value: &[u8], meta: &mut MetaWriter<'_>, bytes: &mut Vec<u8>) {

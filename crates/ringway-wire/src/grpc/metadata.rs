@@ -1,5 +1,7 @@
 //! Metadata: names, and the base64 values of `-bin` names (PROTOCOL-HTTP2.md of gRPC).
 
+use crate::http2::{Fields, field_size};
+
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// Whether the values of a name are bytes, which are base64 on the wire.
@@ -94,6 +96,26 @@ fn parse_group(group: &[u8], out: &mut Vec<u8>) -> Option<()> {
 /// The values of a `-bin` field, which may be several, each in base64, joined by commas.
 pub fn binary_values(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii)
+}
+
+/// The rest of the limit on a message's fields, for values that share a field: each becomes an
+/// entry with a copy of the name, so it counts as a field of its own.
+pub(super) struct ValueRoom(usize);
+
+impl ValueRoom {
+    pub(super) fn of(fields: &Fields) -> Self {
+        Self(fields.room_left())
+    }
+
+    /// Whether the values of this field fit, in addition to those before.
+    pub(super) fn has_for(&mut self, name: &[u8], value: &[u8]) -> bool {
+        let more = value.iter().filter(|&&byte| byte == b',').count();
+        match self.0.checked_sub(more * field_size(name.len(), 0)) {
+            Some(left) => self.0 = left,
+            None => return false,
+        }
+        true
+    }
 }
 
 #[cfg(test)]

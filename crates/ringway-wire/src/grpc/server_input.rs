@@ -13,7 +13,7 @@ use super::message::{Message, MessageError};
 use super::names::{Compression, ContentType};
 use super::server::{GrpcServer, code};
 use super::server_calls::HeldRequest;
-use super::server_meta::RequestMeta;
+use super::server_meta::{RequestMeta, TOO_LARGE};
 use crate::http2::{ErrorCode, StreamHandle};
 use crate::limits::GRPC_INFLATED_MAX;
 use crate::native::{Piece, RequestHead, ServerEvent, StreamId};
@@ -38,9 +38,9 @@ impl GrpcServer {
             true => Piece::EMPTY,
             false => match RequestMeta::write(&head, fields) {
                 Ok(meta) => Piece::Owned(meta),
-                Err(text) => {
+                Err((status, text)) => {
                     self.begin(stream, &head);
-                    return self.fail_unknown(stream, code::INTERNAL, text);
+                    return self.fail_unknown(stream, status, text);
                 }
             },
         };
@@ -287,8 +287,7 @@ impl GrpcServer {
         match read {
             Ok(head) => {
                 self.begin(stream, &head);
-                let text = "the request's metadata is longer than the server accepts";
-                self.fail_unknown(stream, code::RESOURCE_EXHAUSTED, text)
+                self.fail_unknown(stream, code::RESOURCE_EXHAUSTED, TOO_LARGE)
             }
             Err(NoCall::WrongTimeout) => {
                 self.calls.begin(stream);

@@ -4,10 +4,14 @@ use bytes::Bytes;
 
 use super::call_names::CallHead;
 use super::compression::accepted_names;
-use super::metadata::{binary_values, is_binary, is_reserved, parse_base64, put_base64};
+use super::metadata::{ValueRoom, binary_values, is_binary, is_reserved, parse_base64, put_base64};
+use super::server::code;
 use super::status::put_status_message;
 use crate::http2::{Fields, Line};
 use crate::native::{MetaReader, MetaWriter, Tag};
+
+/// The answer to a request with more metadata than is accepted.
+pub(super) const TOO_LARGE: &str = "the request's metadata is longer than the server accepts";
 
 /// Makes the metadata of a request.
 pub(super) struct RequestMeta;
@@ -23,15 +27,15 @@ impl RequestMeta {
     ///
     /// # Errors
     ///
-    /// Returns the reason when a field is malformed.
-    pub(super) fn write(head: &CallHead, fields: &Fields) -> Result<Bytes, &'static str> {
+    /// Returns the status and the reason when a field is malformed, or holds too many values.
+    pub(super) fn write(head: &CallHead, fields: &Fields) -> Result<Bytes, (u8, &'static str)> {
         let mut out = Vec::new();
         let mut meta = MetaWriter::new(&mut out);
         if Self::is_needed(head) {
             let timeout = head.timeout.unwrap_or_default().as_micros();
             meta.timeout_us(u64::try_from(timeout).unwrap_or(u64::MAX));
         }
-        let mut bytes = Vec::new();
+        let (mut bytes, mut room) = (Vec::new(), ValueRoom::of(fields));
         for (name, value) in fields.iter() {
             match name {
                 b":path" => {
@@ -47,15 +51,20 @@ impl RequestMeta {
                 b"tracestate" => _ = meta.tracestate(value),
                 _ if name.starts_with(b":") || is_reserved(name) => {}
                 _ => {
-                    let name = str::from_utf8(name).map_err(|_| "a field name is not UTF-8")?;
+                    let malformed = |text| (code::INTERNAL, text);
+                    let name =
+                        str::from_utf8(name).map_err(|_| malformed("a field name is not UTF-8"))?;
                     if !is_binary(name.as_bytes()) {
                         meta.entry(name, value);
                         continue;
                     }
+                    if !room.has_for(name.as_bytes(), value) {
+                        return Err((code::RESOURCE_EXHAUSTED, TOO_LARGE));
+                    }
                     for value in binary_values(value) {
                         bytes.clear();
                         if !parse_base64(value, &mut bytes) {
-                            return Err("binary metadata is not in base64");
+                            return Err(malformed("binary metadata is not in base64"));
                         }
                         meta.entry(name, &bytes);
                     }

@@ -112,6 +112,11 @@ impl Fields {
         self.is_cut
     }
 
+    /// Bytes of fields that the limit leaves beside these.
+    pub(crate) fn room_left(&self) -> usize {
+        self.size_max.saturating_sub(self.size)
+    }
+
     /// The first violation of a field, or of the order of fields.
     #[inline]
     #[must_use]
@@ -200,6 +205,6 @@ impl Fields {
 
 /// Size of a field in bytes, as tables and limits count it.
 #[inline]
-pub(super) fn field_size(name: usize, value: usize) -> usize {
+pub(crate) fn field_size(name: usize, value: usize) -> usize {
     name + value + ENTRY_OVERHEAD
 }

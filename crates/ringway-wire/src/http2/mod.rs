@@ -47,6 +47,7 @@ pub use config::Http2Config;
 pub use connection::Connection;
 pub use error_code::ErrorCode;
 pub use event::Event;
+pub(crate) use fields::field_size;
 pub use fields::{Fields, Head};
 pub(crate) use hpack::ShortBlock;
 pub use hpack::{Decoder, Encoder, Line};

@@ -278,6 +278,30 @@ fn a_call_whose_reply_has_begun_may_have_been_executed_whatever_the_server_says_
     }
 }
 
+/// A block with one long field behind those of a reply's end.
+fn bomb(fields: &[(&str, &str)]) -> Vec<u8> {
+    let (name, commas) = ([b'k'; 2_996], [b','; 3_000]);
+    // // 3,000 as an integer with a prefix of seven bits.
+    let len = [0x7f, 0xb9, 0x16];
+    let long = [&[0], &len[..], &name, b"-bin", &len, &commas].concat();
+    frame(HEADERS, END_HEADERS | END_STREAM, 1, &[block(fields), long].concat())
+}
+
+#[test]
+fn values_that_a_comma_joins_count_as_fields_of_their_own() {
+    for (status, expected) in [("0", "response 0 8 [StatusMessage "), ("5", "response 0 5 []")] {
+        let end = [good_head(), bomb(&[("grpc-status", status)])];
+        let alone = [bomb(&[(":status", "200"), GRPC, ("grpc-status", status)])];
+        for frames in [&end[..], &alone] {
+            let mut client = new_client();
+            client.open(unary()).expect("room");
+            let wire = [frame(SETTINGS, 0, 0, &[]), frames.concat()].concat();
+            let events = hear(&mut client, &wire);
+            assert!(events.len() == 1 && events[0].starts_with(expected), "{events:?}");
+        }
+    }
+}
+
 #[test]
 fn what_a_go_away_does_not_cover_was_not_executed() {
     let frames = [frame(GOAWAY, 0, 0, &[&[0, 0, 0, 1, 0, 0, 0, 0][..], b"bye"].concat())];

@@ -644,3 +644,15 @@ fn what_nobody_reads_is_dropped_and_its_end_is_told() {
     assert_eq!(pair.told, ["request 1: Some(\"1\")", "end"]);
     assert_eq!(pair.server.kept_len(Side::Unread), 0);
 }
+
+#[test]
+fn values_that_a_comma_joins_count_as_fields_of_their_own() {
+    let mut pair = Pair::new(echo);
+    let (name, commas) = (format!("{}-bin", "k".repeat(7_000)), ",".repeat(7_000));
+    let bomb = pair.call(&[(&name, &commas)], &message(b"!"), true);
+    let usual = pair.call(&[("key-bin", "Zg==,Zm8,,Zm9v")], &message(b"!"), true);
+    pair.run();
+    assert!(pair.status(bomb).ends_with("metadata is longer than the server accepts"));
+    assert_eq!(pair.status(usual), "0");
+    assert_eq!(pair.told.len(), 1, "{:?}", pair.told);
+}
