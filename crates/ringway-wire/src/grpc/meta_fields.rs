@@ -24,9 +24,10 @@ pub(super) fn put_meta(fields: &Fields, out: &mut Vec<u8>) -> bool {
                     meta.status_details(&bytes);
                 }
             }
-            b"authorization" => {
+            b"authorization" if is_ascii_value(value) => {
                 meta.authorization(value);
             }
+            b"authorization" => {}
             _ if is_binary(name) && !room.has_for(name, value) => is_whole = false,
             _ => put_entry(name, value, &mut meta, &mut bytes),
         }

@@ -303,6 +303,14 @@ fn values_that_a_comma_joins_count_as_fields_of_their_own() {
 }
 
 #[test]
+fn an_authorization_that_no_metadata_can_hold_does_not_change_the_outcome() {
+    let odd = [&b"\x00\x0dauthorization\x04caf\xe9"[..], &block(&[("grpc-status", "0")])].concat();
+    let end = frame(HEADERS, END_HEADERS | END_STREAM, 1, &odd);
+    let (events, _) = answered(&[unary()], &[good_head(), data(&message(b"hi")), end]);
+    assert_eq!(events, ["message 0 hi", "response 0 0 []"]);
+}
+
+#[test]
 fn what_a_go_away_does_not_cover_was_not_executed() {
     let frames = [frame(GOAWAY, 0, 0, &[&[0, 0, 0, 1, 0, 0, 0, 0][..], b"bye"].concat())];
     let refused =
