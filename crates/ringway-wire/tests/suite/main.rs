@@ -8,6 +8,7 @@ mod grpc_client;
 mod grpc_compression;
 mod grpc_lists;
 mod grpc_server;
+mod grpc_simulation;
 mod http2_bad_input;
 mod http2_calls;
 mod http2_costs;
