@@ -82,7 +82,12 @@ impl SimServer {
 
 /// A connection that speaks the native protocol, as it is.
 fn native(connection: Rc<dyn CoreConnection>) -> Rc<ServerConnection<Server>> {
-    connection.into_any().downcast().expect("it speaks the native protocol")
+    if_native(connection).expect("it speaks the native protocol")
+}
+
+/// A connection as it is, if it speaks the native protocol.
+fn if_native(connection: Rc<dyn CoreConnection>) -> Option<Rc<ServerConnection<Server>>> {
+    connection.into_any().downcast().ok()
 }
 
 /// A listener on a free port.

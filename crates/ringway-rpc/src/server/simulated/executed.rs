@@ -14,7 +14,7 @@ use ringway_runtime::sim::{Faults, SimConfig};
 use ringway_runtime::{Builder, sleep, spawn, timeout, yield_now};
 
 use super::relay::Relay;
-use super::{SimServer, native, number};
+use super::{SimServer, if_native, number};
 use crate::call::codec::Codec;
 use crate::call::context::Context;
 use crate::call::method::{Kind, Method};
@@ -172,8 +172,9 @@ fn simulate(seed: u64) -> Vec<Entry> {
 async fn run() -> Vec<Entry> {
     let hosts: Vec<_> = (0..fastrand::usize(1..4)).map(|_| Relay::start(None)).collect();
     let mut builder = Client::builder().connections_max(fastrand::usize(1..4));
+    let scheme = ["tcp", "grpc"][fastrand::usize(..2)];
     for host in &hosts {
-        builder = builder.address(&*format!("tcp://{}", host.address));
+        builder = builder.address(&*format!("{scheme}://{}", host.address));
     }
     let policies = [Policy::RoundRobin, Policy::default()];
     let client = builder.balance(policies[fastrand::usize(..2)]).build().expect("addresses");
@@ -256,8 +257,8 @@ async fn make_trouble(hosts: Vec<Rc<Relay>>, over: Rc<Cell<bool>>) {
             2..=4 => host.cut(fastrand::usize(..)),
             _ => {
                 let core = servers[at].core();
-                for connection in core.iter().flat_map(|core| core.connections().all()) {
-                    let connection = native(connection);
+                let all = core.iter().flat_map(|core| core.connections().all());
+                for connection in all.filter_map(if_native) {
                     connection.machine().lease([0, 1, 3, 1_000][fastrand::usize(..4)]);
                     connection.wake();
                 }
