@@ -79,6 +79,8 @@ mod documents {
     mod tokio {}
     #[doc = include_str!("../../../docs/http.md")]
     mod http {}
+    #[doc = include_str!("../../../docs/jsonrpc.md")]
+    mod jsonrpc {}
     #[doc = include_str!("../../../docs/grpc.md")]
     mod grpc {}
     #[doc = include_str!("../../../docs/net.md")]
