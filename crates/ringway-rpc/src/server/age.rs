@@ -52,6 +52,12 @@ impl Age {
         self.ends_at.get().is_some()
     }
 
+    /// The time at which the calls that still run are ended.
+    pub(super) fn calls_end_at(&self) -> Option<Duration> {
+        let retires_at = self.retires_at.get();
+        self.ends_at.get().or(retires_at.map(|at| at.saturating_add(self.grace)))
+    }
+
     /// Whether the time for running calls is over. In a server that drains, only `drain_left` counts, not
     /// the age of the connection.
     pub(super) fn is_over(&self, now: Duration, drain_left: Option<Duration>) -> bool {

@@ -286,6 +286,20 @@ impl<M: Machine> ServerConnection<M> {
         is_ending && self.machine.borrow().is_drained()
     }
 
+    /// Whether the connection has reached its age, after which the client is to make another one.
+    pub(super) fn is_retired(&self) -> bool {
+        let _ends_at_the_alarm = self.age.retire(self.core.now());
+        self.age.is_retired()
+    }
+
+    /// The time at which running calls are ended, because of the drain or the connection's age.
+    pub(super) fn calls_end_at(&self) -> Option<Duration> {
+        match self.core.draining() {
+            Some(left) => Some(self.core.now().saturating_add(left)),
+            None => self.age.calls_end_at(),
+        }
+    }
+
     /// Tells the client how many calls are welcome, if that has changed: the connection's share of the
     /// adaptive limit, plus its open streams, which no limit counts.
     pub(super) fn renew_lease(&self) {

@@ -397,9 +397,9 @@ impl DirectCalls {
         .await
     }
 
-    /// Whether the core has given the connection up.
-    pub(super) fn is_ended(&self) -> bool {
-        self.0.is_ended()
+    /// Whether the connection is to be closed: the core has given it up, or it has reached its age.
+    pub(super) fn is_over(&self) -> bool {
+        self.0.is_ended() || self.0.is_retired()
     }
 
     /// Where they come from.

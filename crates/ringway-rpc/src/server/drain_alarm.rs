@@ -1,32 +1,40 @@
-//! The end of calls that outlive the drain of their server.
+//! The end of calls that outlive the drain of their server, or the age of their connection.
 
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Context;
+use std::time::Duration;
 
-use ringway_runtime::{Sleep, sleep};
+use ringway_runtime::Sleep;
 use ringway_wire::native::StreamId;
 
 use super::connection::ServerConnection;
 use super::direct::DirectMachine;
 use crate::call::status::Status;
 
-/// Fails a call at the deadline of the drain, so that its caller is told.
+/// Fails a call when its time is over, so that its caller is told.
 #[derive(Default)]
-pub(super) struct DrainAlarm(Option<Sleep>);
+pub(super) struct DrainAlarm(Option<(Duration, Sleep)>);
 
 impl DrainAlarm {
-    /// Looks whether the server drains. The connection's task is woken when that begins.
+    /// Looks whether the call has to end. The connection's task is woken when the server begins to drain.
     pub(super) fn poll(
         &mut self,
         connection: &Rc<ServerConnection<DirectMachine>>,
         stream: StreamId,
         cx: &mut Context<'_>,
     ) {
-        let Some(left) = connection.core().draining() else { return };
-        if Pin::new(self.0.get_or_insert_with(|| sleep(left))).poll(cx).is_ready() {
-            let text = "the server has shut down before the call was done";
-            connection.machine().fail(stream, &Status::unavailable(text));
+        let core = connection.core();
+        let Some(at) = connection.calls_end_at() else { return };
+        let former = self.0.take().filter(|(set_to, _)| *set_to == at);
+        let (_, sleep) = self.0.insert(former.unwrap_or_else(|| (at, core.sleep_until(at))));
+        if at > core.now() && Pin::new(sleep).poll(cx).is_pending() {
+            return;
         }
+        let text = match core.draining() {
+            Some(_) => "the server has shut down before the call was done",
+            None => "the connection has reached its age before the call was done",
+        };
+        connection.machine().fail(stream, &Status::unavailable(text));
     }
 }

@@ -28,7 +28,7 @@ pub(super) async fn serve(core: Rc<ServerCore>, connection: Connection, first: V
             }
         };
         let mut response = calls.answer(account, answer).await;
-        if calls.is_ended() {
+        if calls.is_over() {
             let close = http::HeaderValue::from_static("close");
             response.headers_mut().insert(http::header::CONNECTION, close);
         }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use ringway_runtime::io::Stream;
-use ringway_runtime::{JoinHandle, sleep, timeout};
+use ringway_runtime::{JoinHandle, sleep, timeout, uptime};
 
 use super::left_over::{Plain, run};
 use super::{SimServer, accept, listen};
@@ -127,6 +127,43 @@ fn a_connection_that_is_given_up_ends_with_its_call() {
         let answer = peer.heard("unavailable").await;
         assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
         peer.until("its handler is dropped", |stats| stats.in_flight == 0).await;
+        peer.closed().await;
+    });
+}
+
+#[test]
+fn a_connection_of_age_is_closed_behind_its_next_answer() {
+    run(async || {
+        let connection_age_max = Some(Duration::from_secs(10));
+        let server = SimServer::new(Settings { connection_age_max, ..Settings::default() }, Plain);
+        let peer = HttpPeer::of(&server).await;
+        for (age, is_told) in [(0, false), (5, false), (12, true)] {
+            sleep(Duration::from_secs(age).saturating_sub(uptime())).await;
+            peer.post("Say", 3, b"hi!");
+            let answer = peer.heard("hi!").await;
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+            assert_eq!(answer.contains("connection: close"), is_told, "at {age} s: {answer}");
+        }
+        peer.closed().await;
+    });
+}
+
+#[test]
+fn a_call_over_http_that_outlives_the_age_of_its_connection_has_its_grace() {
+    run(async || {
+        let settings = Settings {
+            connection_age_max: Some(Duration::from_secs(10)),
+            connection_age_grace: Duration::from_secs(5),
+            ..Settings::default()
+        };
+        let server = SimServer::new(settings, Plain);
+        let peer = HttpPeer::of(&server).await;
+        peer.post("Wait", 1, b"w");
+        sleep(Duration::from_secs(13)).await;
+        assert_eq!(peer.stats().in_flight, 1);
+        let answer = peer.heard("its age").await;
+        assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("unavailable"), "{answer}");
+        assert!(answer.contains("connection: close"), "{answer}");
         peer.closed().await;
     });
 }
