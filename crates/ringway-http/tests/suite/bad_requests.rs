@@ -1,11 +1,11 @@
 //! What a server does against those who do not.
 
-use std::io::Write;
-use std::time::Duration;
+use std::io::{ErrorKind, Read, Write};
+use std::time::{Duration, Instant};
 
 use ringway_http::{HttpLimits, Router, json, text};
 
-use crate::support::{Running, read_to_end};
+use crate::support::{LIMIT, Running, read_to_end};
 
 fn router() -> Router {
     Router::new()
@@ -41,6 +41,23 @@ fn malformed_requests_are_answered_400_and_nothing_behind_them_is_read() {
         "POST /length HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked, gzip\r\n\r\n",
         "POST /length HTTP/1.1\r\nhost: h\r\ntransfer-encoding: xchunked\r\n\r\n",
         "POST /length HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        "POST /length HTTP/1.1\r\nhost: h\r\ncontent-length: 0x1\r\n\r\na",
+        "POST /length HTTP/1.1\r\nhost: h\r\ncontent-length : 1\r\n\r\na",
+        "POST /length HTTP/1.1\r\nhost: h\r\ncontent-length: 1 1\r\n\r\na",
+        "POST /length HTTP/1.1\r\nhost: h\r\ncontent-length: 99999999999999999999\r\n\r\na",
+        "POST /length HTTP/1.1\r\nhost: h\r\ntransfer-encoding: identity\r\n\r\n",
+        "POST /length HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\ntransfer-encoding: identity\r\n\r\n",
+        "POST /length HTTP/1.1\r\nhost: h\r\ntransfer-encoding:\x0bchunked\r\n\r\n",
+        "POST /length HTTP/1.0\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        "POST /length HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n-1\r\n",
+        "POST /length HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n1ffffffffffffffff\r\n",
+        "POST /length HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n1\r\nab\r\n",
+        "POST /length HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n1\na\n0\n\n",
+        "GET / HTTP/1.1\rhost: h\r\r",
+        "GET /\0 HTTP/1.1\r\nhost: h\r\n\r\n",
+        "GET / HTTP/1.1\r\n host: h\r\n\r\n",
+        "GET  / HTTP/1.1\r\nhost: h\r\n\r\n",
+        "GET / HTTP/1.1 \r\nhost: h\r\n\r\n",
     ] {
         assert_refused(&server, &format!("{head}{smuggled}"), "400");
     }
@@ -55,6 +72,67 @@ fn long_heads_are_refused_and_cost_their_connection() {
     assert_refused(&server, &format!("GET / HTTP/1.1\r\nhost: h\r\n{many}\r\n"), "431");
     let path = format!("GET /{} HTTP/1.1\r\nhost: h\r\n\r\n", "x".repeat(9 << 10));
     assert_refused(&server, &path, "414");
+}
+
+/// Whoever sends one line without an end is told so, or cut off. What it sends behind that is thrown away while
+/// the connection closes, so the answer is looked for meanwhile.
+#[test]
+fn what_has_no_end_costs_its_connection() {
+    let chunked = "POST /length HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n";
+    let server = Running::start(router());
+    for (front, again) in [
+        ("".to_owned(), "G"),
+        ("GET /".to_owned(), "x"),
+        ("GET / HTTP/1.1\r\nhost: h\r\n".to_owned(), "n"),
+        ("GET / HTTP/1.1\r\nhost: h\r\nname: ".to_owned(), "x"),
+        ("GET / HTTP/1.1\r\nhost: h\r\n".to_owned(), "name: x\r\n"),
+        (format!("{chunked}1;"), "x"),
+        (chunked.to_owned(), "1;name=value\r\na\r\n"),
+        (format!("{chunked}0\r\n"), "name: x\r\n"),
+        (format!("{chunked}0\r\nname: "), "x"),
+    ] {
+        let mut socket = server.connect();
+        socket.write_all(front.as_bytes()).expect("the front");
+        socket.set_nonblocking(true).expect("an option");
+        let piece = again.repeat(10_000);
+        let begun = Instant::now();
+        loop {
+            let is_cut = match socket.write(piece.as_bytes()) {
+                Err(error) => error.kind() != ErrorKind::WouldBlock,
+                Ok(_) => false,
+            };
+            let mut answer = [0; 12];
+            match socket.read(&mut answer) {
+                Ok(count) if count > 0 => {
+                    let answer = String::from_utf8_lossy(&answer[..count]);
+                    assert!(answer.starts_with("HTTP/1.1 4"), "{front:?} {again:?}: {answer}");
+                    break;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock && !is_cut => {}
+                _ended_or_reset => break,
+            }
+            assert!(begun.elapsed() < LIMIT, "{front:?} and {again:?} for ever are taken");
+        }
+    }
+}
+
+#[test]
+fn a_head_that_comes_byte_by_byte_has_no_more_time_than_others() {
+    let mut limits = HttpLimits::default();
+    limits.head_timeout = Duration::from_millis(100);
+    let server = Running::within(router(), limits);
+    let mut socket = server.connect();
+    socket.write_all(b"GET / HTTP/1.1\r\nhost: h\r\nname: ").expect("the front");
+    socket.set_read_timeout(Some(Duration::from_millis(5))).expect("a timeout");
+    let begun = Instant::now();
+    while begun.elapsed() < LIMIT {
+        let is_cut = socket.write_all(b"x").is_err();
+        match socket.read(&mut [0; 1024]) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock && !is_cut => {}
+            _ended_or_refused => return,
+        }
+    }
+    panic!("the head may go on for ever");
 }
 
 #[test]
