@@ -105,7 +105,7 @@ impl<M: Machine> ServerConnection<M> {
         opened.core.connections().insert(&of_core);
         opened.renew_lease();
         if opened.core.budget().is_over_soft_limit() {
-            opened.machine().set_tight(true);
+            opened.machine().set_memory_pressure(true);
         }
         if let Some(drain) = opened.core.draining() {
             opened.go_away(drain);

@@ -106,7 +106,7 @@ impl<M: Machine> CoreConnection for ServerConnection<M> {
     }
 
     fn set_over_soft_limit(&self, is_over_soft_limit: bool) {
-        self.machine().set_tight(is_over_soft_limit);
+        self.machine().set_memory_pressure(is_over_soft_limit);
     }
 
     #[cfg(test)]

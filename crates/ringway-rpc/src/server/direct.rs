@@ -361,7 +361,7 @@ impl Machine for DirectMachine {
         std::mem::take(&mut self.discarded)
     }
 
-    fn set_tight(&mut self, _: bool) {}
+    fn set_memory_pressure(&mut self, _: bool) {}
 
     fn lease(&mut self, _: u32) {}
 

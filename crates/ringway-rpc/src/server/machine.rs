@@ -41,7 +41,7 @@ macro_rules! common {
                 fn drop_spare(&mut self);
                 fn discard_output(&mut self);
                 fn take_discarded(&mut self) -> Vec<Bytes>;
-                fn set_tight(&mut self, is_tight: bool);
+                fn set_memory_pressure(&mut self, is_under_pressure: bool);
                 fn lease(&mut self, permits: u32);
                 fn go_away(&mut self, code: GoAwayCode, drain: Duration, reason: &str);
                 fn transmit(&mut self, budget: usize, out: &mut dyn FnMut(Outgoing<'_>));

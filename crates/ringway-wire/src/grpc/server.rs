@@ -288,9 +288,9 @@ impl GrpcServer {
     pub fn lease(&mut self, _permits: u32) {}
 
     /// Turns memory pressure on or off, as
-    /// [`Connection::set_tight`](crate::http2::Connection::set_tight) does.
-    pub fn set_tight(&mut self, is_tight: bool) {
-        self.http.set_tight(is_tight);
+    /// [`Connection::set_memory_pressure`](crate::http2::Connection::set_memory_pressure) does.
+    pub fn set_memory_pressure(&mut self, is_under_pressure: bool) {
+        self.http.set_memory_pressure(is_under_pressure);
     }
 }
 

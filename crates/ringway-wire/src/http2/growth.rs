@@ -10,7 +10,7 @@ use crate::native::Window;
 #[derive(Debug, Default)]
 pub(super) struct WindowGrowth {
     /// Memory is short, so windows shrink instead of growing.
-    pub(super) is_tight: bool,
+    pub(super) is_under_pressure: bool,
     pub(super) round: Option<GrowthPing>,
     /// Streams that returned credit while the PING was in flight.
     pub(super) samples: Vec<StreamSample>,
@@ -40,7 +40,7 @@ pub(super) struct StreamSample {
 impl WindowGrowth {
     /// Whether a window may grow: it is below the limit, and its reader keeps up with the sender.
     pub(super) fn suits(&self, window: &Window, size_max: u32) -> bool {
-        !self.is_tight
+        !self.is_under_pressure
             && window.size() < size_max
             && self.grown < HTTP2_GROWN_MAX
             && window.waiting() <= window.size() / 4

@@ -35,9 +35,10 @@ impl<R: Role> Connection<R> {
     ///
     /// A change is announced in SETTINGS, which takes a round trip, so do not switch with every
     /// message.
-    pub fn set_tight(&mut self, is_tight: bool) {
-        self.growth.is_tight = is_tight;
-        self.start.wanted = if is_tight { WINDOW_DEFAULT } else { self.config.initial_window };
+    pub fn set_memory_pressure(&mut self, is_under_pressure: bool) {
+        self.growth.is_under_pressure = is_under_pressure;
+        self.start.wanted =
+            if is_under_pressure { WINDOW_DEFAULT } else { self.config.initial_window };
         self.say_start();
     }
 

@@ -26,10 +26,10 @@ impl<R: Role> Connection<R> {
     #[cold]
     pub(super) fn give_back(&mut self, stream: StreamHandle) {
         let (now, size_max, start) = (self.now, self.config.window_max, self.start.counted);
-        let is_tight = self.growth.is_tight;
+        let is_under_pressure = self.growth.is_under_pressure;
         let Some(s) = self.streams.get(stream) else { return };
         let before = s.window.grown();
-        if is_tight {
+        if is_under_pressure {
             s.window.shrink_to(start);
         }
         let granted = s.window.give_back(now);

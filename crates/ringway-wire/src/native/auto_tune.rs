@@ -20,7 +20,7 @@ pub(super) struct AutoTune {
     /// Largest size, in bytes, to which a window may grow.
     size_max: u32,
     /// Memory is short, so windows shrink instead of growing.
-    is_tight: bool,
+    is_under_pressure: bool,
     /// The shortest round trip measured; it rises slowly while all newer ones are longer.
     trip: Option<Duration>,
     round: Option<Round>,
@@ -52,7 +52,7 @@ impl AutoTune {
     pub(super) fn new(config: &Config) -> Self {
         let size_max = config.window_max.min(NATIVE_CREDIT_MAX);
         let (trip, round, samples, next) = (None, None, Vec::new(), Duration::ZERO);
-        Self { size_max, is_tight: false, trip, round, samples, next }
+        Self { size_max, is_under_pressure: false, trip, round, samples, next }
     }
 
     /// Records a round trip. The shortest one counts, since longer ones waited behind data; the
@@ -66,7 +66,7 @@ impl AutoTune {
 
     /// Whether a window may grow: it is below the limit, and its reader keeps up with the sender.
     fn suits(&self, window: &Window, grown: usize) -> bool {
-        !self.is_tight
+        !self.is_under_pressure
             && window.size() < self.size_max
             && grown < NATIVE_GROWN_MAX
             && window.waiting() <= window.size() / 4
@@ -125,12 +125,12 @@ impl NativeConnection {
 
     #[cold]
     fn give_back(&mut self, index: u32) {
-        let (now, is_tight) = (self.now, self.auto_tune.is_tight);
+        let (now, is_under_pressure) = (self.now, self.auto_tune.is_under_pressure);
         let stream = self.streams.get(index);
         let (id, window) = (stream.id, &stream.receive.window);
         let left = window.granted();
         let granted = self.streams.with_window(index, |window| {
-            if is_tight {
+            if is_under_pressure {
                 window.shrink_to(NATIVE_INITIAL_CREDIT_MIN);
             }
             window.give_back(now)
@@ -216,10 +216,10 @@ impl NativeConnection {
     /// Turns memory pressure on or off. Under pressure windows shrink to the smallest size as their
     /// readers take messages, and new streams start with it. The peer is told now, or when it has
     /// acknowledged the previous SETTINGS.
-    pub(super) fn set_tight(&mut self, is_tight: bool) {
-        self.auto_tune.is_tight = is_tight;
+    pub(super) fn set_memory_pressure(&mut self, is_under_pressure: bool) {
+        self.auto_tune.is_under_pressure = is_under_pressure;
         self.config.settings.initial_credit =
-            if is_tight { NATIVE_INITIAL_CREDIT_MIN } else { self.initial_credit };
+            if is_under_pressure { NATIVE_INITIAL_CREDIT_MIN } else { self.initial_credit };
         self.announce_credit();
     }
 

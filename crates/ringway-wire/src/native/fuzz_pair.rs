@@ -94,7 +94,7 @@ impl Pair {
             (10, ..) if amount == 0xff => {
                 self.server.go_away(GoAwayCode::NoError, Duration::from_secs(5), "fuzz");
             }
-            (10, ..) if amount >= 0xfd => self.server.set_tight(amount == 0xfe),
+            (10, ..) if amount >= 0xfd => self.server.set_memory_pressure(amount == 0xfe),
             (10, ..) if amount == 0xfc => {
                 self.server.end_largest(Side::Unread);
                 self.move_up(0);

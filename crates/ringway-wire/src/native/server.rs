@@ -410,7 +410,7 @@ impl Server {
     /// including streams of calls that were already answered.
     ///
     /// The caller sums this over its connections. If the sum exceeds its memory limit, it can call
-    /// [`set_tight`](Self::set_tight) or [`end_largest`](Self::end_largest).
+    /// [`set_memory_pressure`](Self::set_memory_pressure) or [`end_largest`](Self::end_largest).
     #[inline]
     #[must_use]
     pub fn kept_len(&self, side: Side) -> usize {

@@ -175,8 +175,8 @@ impl Server {
     ///
     /// A change is announced in SETTINGS, which takes a round trip, so do not switch with every
     /// message.
-    pub fn set_tight(&mut self, is_tight: bool) {
-        self.connection.set_tight(is_tight);
+    pub fn set_memory_pressure(&mut self, is_under_pressure: bool) {
+        self.connection.set_memory_pressure(is_under_pressure);
     }
 
     /// Drops the messages of a call that stays open although nobody reads them any more. The client

@@ -656,7 +656,7 @@ fn windows_fall_while_memory_is_tight_and_rise_again() {
     pair.open(&pattern(8 << 20), true);
     let (before, streams) = hoard(&mut pair);
     assert_eq!(before, 1 << 20);
-    pair.server.set_tight(true);
+    pair.server.set_memory_pressure(true);
     assert_eq!(hoard(&mut pair).0, 0, "what was granted is used up");
     // As the reader takes it, the window falls to 64 KiB.
     let mut came = before;
@@ -669,7 +669,7 @@ fn windows_fall_while_memory_is_tight_and_rise_again() {
     pair.open(&pattern(1 << 20), true);
     let (new, _) = hoard(&mut pair);
     assert_eq!(new, 65_535, "and those of new streams begin so");
-    pair.server.set_tight(false);
+    pair.server.set_memory_pressure(false);
     let (more, _) = hoard(&mut pair);
     assert_eq!(more, 2 * ((1 << 20) - 65_535), "for both");
 }
@@ -700,7 +700,7 @@ fn windows_may_fall_and_rise_at_any_time() {
             }
             if random.below(8) == 0 && toggles < 12 {
                 toggles += 1;
-                pair.server.set_tight(toggles % 2 == 1);
+                pair.server.set_memory_pressure(toggles % 2 == 1);
             }
             let down = output(&mut pair.server, random.below(100));
             pair.listen(&down);

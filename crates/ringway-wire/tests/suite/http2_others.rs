@@ -96,7 +96,7 @@ async fn serve(mut server: Http2Server, mut pipe: DuplexStream) {
     drive(&mut server, &mut pipe, |server, event| {
         // Its windows fall and rise meanwhile.
         count += 1;
-        server.set_tight(count / 20 % 2 == 1);
+        server.set_memory_pressure(count / 20 % 2 == 1);
         let (stream, data, end) = match &event {
             Event::Head { stream, data, end } | Event::Data { stream, data, end } => {
                 (*stream, &**data, *end)

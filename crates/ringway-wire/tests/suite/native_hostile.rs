@@ -143,7 +143,7 @@ fn a_machine_that_has_failed_has_nothing_to_tell_but_that() {
     // What its caller still does has no effect.
     server.taken(streams[0], 1);
     server.lease(5);
-    server.set_tight(true);
+    server.set_memory_pressure(true);
     server.go_away(GoAwayCode::NoError, NOW, "");
     assert!(server.send_initial(streams[0], b"\x06\0").is_err());
     assert_eq!(server.respond(streams[0], Reply { status: 0, meta: &[], message: None }), None);
@@ -249,7 +249,7 @@ fn credit_changes(pair: &mut Pair, change: impl FnOnce(&mut Server)) {
 fn a_request_does_not_overtake_the_ack_of_a_lower_credit() {
     let mut pair = Pair::new(Cut::Nowhere);
     pair.settle(&mut idle);
-    credit_changes(&mut pair, |server| server.set_tight(true));
+    credit_changes(&mut pair, |server| server.set_memory_pressure(true));
 }
 
 #[test]

@@ -147,7 +147,7 @@ impl<'r> Served<'r> {
         self.allowance.act();
         match self.random.below(12) {
             0..=3 => answer(&mut self.server, &mut self.running, self.random),
-            4 => self.server.set_tight(self.random.below(2) == 0),
+            4 => self.server.set_memory_pressure(self.random.below(2) == 0),
             5 => self.server.lease(self.random.below(40) as u32),
             6 => drop(self.server.end_largest(Side::Unread)),
             7 => drop(self.server.end_largest(Side::Unsent)),

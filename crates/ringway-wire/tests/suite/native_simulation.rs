@@ -132,8 +132,8 @@ impl Simulation<'_> {
             }
             5 if self.random.below(40) == 0 => self.shed(),
             6 if self.random.below(40) == 0 => {
-                let is_tight = self.random.below(3) == 0;
-                self.server.set_tight(is_tight);
+                let is_under_pressure = self.random.below(3) == 0;
+                self.server.set_memory_pressure(is_under_pressure);
             }
             5 | 6 => self.finish(),
             7 | 8 => self.take(),

@@ -310,7 +310,7 @@ impl Pair {
 fn while_memory_is_tight_windows_are_the_least() {
     let mut pair = settled(Config::default());
     let old = pair.stream();
-    pair.server.set_tight(true);
+    pair.server.set_memory_pressure(true);
     pair.settle(&mut idle);
     let new = pair.stream();
     let filled = pair.fill(new);
@@ -327,7 +327,7 @@ fn while_memory_is_tight_windows_are_the_least() {
     pair.settle(&mut idle);
     let more = pair.server.buffered_len() - kept;
     assert!(more <= 65_536 + 10_000, "{more} bytes came");
-    pair.server.set_tight(false);
+    pair.server.set_memory_pressure(false);
     pair.settle(&mut idle);
     let new = pair.stream();
     assert!(pair.fill(new) > 1_000_000, "as it was");
@@ -337,7 +337,7 @@ fn while_memory_is_tight_windows_are_the_least() {
 fn changes_are_told_one_after_the_other() {
     let mut pair = settled(Config::default());
     for turn in 0..100 {
-        pair.server.set_tight(turn % 2 == 0);
+        pair.server.set_memory_pressure(turn % 2 == 0);
     }
     let output = drain(|out| pair.server.transmit(usize::MAX, out));
     let told = raw::frames(&output);
@@ -349,7 +349,7 @@ fn changes_are_told_one_after_the_other() {
     assert!(pair.fill(stream) > 1_000_000, "the last change counts");
     // Before the greeting nothing is told; it says how things are.
     let mut pair = Pair::with(Cut::Nowhere, Config::default(), Config::default());
-    pair.server.set_tight(true);
+    pair.server.set_memory_pressure(true);
     assert!(!pair.server.has_output());
     pair.settle(&mut idle);
     let stream = pair.stream();
