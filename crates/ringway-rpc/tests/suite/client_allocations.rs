@@ -1,4 +1,4 @@
-//! What a call costs in allocations, both sides together.
+//! Allocations of calls, client and server together.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use ringway_runtime::{spawn, timeout};
 use crate::support::allocations::allocations;
 use crate::support::alone::alone;
 
-/// Calls before counting begins: queues and tables grow to what the load needs.
+/// Calls before counting begins, so that queues and tables grow to what the load needs.
 const WARM_UP: usize = 5_000;
 
 const COUNTED: usize = 10_000;
@@ -36,16 +36,16 @@ impl Service for Echo {
 }
 
 #[test]
-fn a_call_with_small_payloads_allocates_nothing() {
+fn call_with_small_payloads_allocates_nothing() {
     alone(|| count("tcp"));
 }
 
 #[test]
-fn nor_does_one_over_grpc() {
+fn grpc_call_with_small_payloads_allocates_nothing() {
     alone(|| count("grpc"));
 }
 
-/// Counts what calls cost over the protocol of a scheme.
+/// Counts the allocations of calls over the protocol of `scheme`.
 fn count(scheme: &str) {
     let server = Server::bind("tcp://127.0.0.1:0").expect("an address").threads(1);
     let server = server.service(Echo).start().expect("a server");
@@ -54,7 +54,7 @@ fn count(scheme: &str) {
         let client = Client::connect(&*url).expect("an address");
         for in_flight in [1, 100] {
             run(&client, in_flight, WARM_UP).await?;
-            // When more calls than ever happen to meet in one turn, a list grows once more.
+            // A list may still grow when more calls than ever meet in one turn.
             let mut best = usize::MAX;
             for _ in 0..5 {
                 let before = allocations();
@@ -63,9 +63,9 @@ fn count(scheme: &str) {
             }
             let per_call = best as f64 / COUNTED as f64;
             println!("{in_flight} in flight: {per_call:.3} allocations a call");
-            // The tasks of the test are not the calls' own.
+            // The test's own tasks allocate.
             let tasks = 8 * in_flight + 16;
-            // Small payloads share memory, of which there is more now and then.
+            // Small payloads share chunks of memory, which are allocated now and then.
             let shared = COUNTED / 20;
             assert!(best <= shared + tasks, "{in_flight} in flight: {per_call} a call");
         }
@@ -74,7 +74,7 @@ fn count(scheme: &str) {
     measured.expect("a core").expect("no hang").expect("calls succeed");
 }
 
-/// Makes so many calls from `in_flight` tasks.
+/// Makes `calls` calls from `in_flight` tasks.
 async fn run(client: &Client, in_flight: usize, calls: usize) -> Result<(), Status> {
     let left = Rc::new(Cell::new(calls));
     let task = || {

@@ -1,4 +1,4 @@
-//! Servers that do what ours never would: they cost their own calls, and not the core of the client.
+//! Servers that misbehave: they cost their own calls, and not the core of the client.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -17,7 +17,7 @@ fn echo(client: &Client) -> Call<Bytes> {
     client.unary(&ECHO, Codec::raw(), Codec::raw(), Bytes::from_static(b"?"))
 }
 
-/// Frames by hand.
+/// A connection of hand-made frames.
 struct Peer(TcpStream);
 
 impl Peer {
@@ -42,7 +42,7 @@ impl Peer {
         self.write(FrameKind::Settings, Flags::NONE, StreamId::CONNECTION, &body);
     }
 
-    /// The stream of the next request; `None` when the client has gone.
+    /// Returns the stream of the next request; `None` when the client has gone.
     fn request(&mut self) -> Option<StreamId> {
         loop {
             let mut head = [0; 16];
@@ -61,8 +61,8 @@ impl Peer {
     }
 }
 
-/// Answers 256 calls and takes half as many from then on; answers the next one and takes as many as
-/// before; answers one more, and none that come then.
+/// Answers 256 calls, then allows half as many; answers one more call and allows as many as before;
+/// answers one more, and none after that.
 fn takes_less_and_more_again(listener: &TcpListener) {
     let mut peer = Peer::accept(listener);
     peer.settings(256);
@@ -77,7 +77,7 @@ fn takes_less_and_more_again(listener: &TcpListener) {
 }
 
 #[test]
-fn a_server_that_takes_less_and_more_again_does_not_hold_up_the_core() {
+fn server_that_lowers_and_raises_its_limit_does_not_block_the_core() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("tcp://{}", listener.local_addr().expect("it is bound"));
     std::thread::spawn(move || takes_less_and_more_again(&listener));
@@ -105,7 +105,8 @@ fn a_server_that_takes_less_and_more_again_does_not_hold_up_the_core() {
     outcome.expect("a core").expect("success");
 }
 
-/// Sends every client away as soon as it has come, in these ways by turns. Tells how many came.
+/// Turns every client away as soon as it has connected, in several ways by turns. Counts the
+/// clients in `came`.
 fn sends_all_away(listener: &TcpListener, came: &AtomicU32) {
     loop {
         let mut peer = Peer::accept(listener);
@@ -118,7 +119,7 @@ fn sends_all_away(listener: &TcpListener, came: &AtomicU32) {
 }
 
 #[test]
-fn a_server_that_sends_its_clients_away_is_not_connected_to_in_a_loop() {
+fn server_that_turns_clients_away_is_not_reconnected_in_a_loop() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("tcp://{}", listener.local_addr().expect("it is bound"));
     let came = Arc::new(AtomicU32::new(0));
@@ -134,7 +135,7 @@ fn a_server_that_sends_its_clients_away_is_not_connected_to_in_a_loop() {
         Ok::<(), ringway_rpc::Status>(())
     });
     outcome.expect("a core").expect("an address");
-    // The second comes at once; waits of at least 100, 200 and 400 ms lie between those after it.
+    // The second connect comes at once; then there are pauses of at least 100, 200 and 400 ms.
     let came = came.load(Ordering::Relaxed);
     assert!((1..=6).contains(&came), "it came {came} times");
 }

@@ -1,5 +1,5 @@
-//! What threads see of a core that somebody blocks, against all advice. No other test of its process may
-//! use the background core, as it would be held up.
+//! Deadlines on threads although the core of the call is blocked. No other test of its process may
+//! use the background core, because it is blocked.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -24,7 +24,7 @@ fn say(client: &Client) -> Call<Bytes> {
 }
 
 #[test]
-fn a_thread_that_waits_has_its_deadline_though_the_core_of_its_call_is_blocked() {
+fn waiting_thread_has_its_deadline_although_the_core_is_blocked() {
     let server = serve(&Echo::default(), |server| server);
     let address = server.addresses()[0].clone();
     let client = Client::connect(address.clone()).expect("a good address");
@@ -60,7 +60,7 @@ fn a_thread_that_waits_has_its_deadline_though_the_core_of_its_call_is_blocked()
 }
 
 #[test]
-fn a_call_that_its_interceptors_have_begun_on_a_blocked_core_has_its_deadline_elsewhere() {
+fn intercepted_call_of_a_blocked_core_has_its_deadline_on_another_thread() {
     let runtime = Runtime::builder().threads(1).start().expect("a core");
     let stall = async |_: OutgoingCall, _: NextCall| pending().await;
     let client = Client::builder().address("tcp://127.0.0.1:1").intercept(stall).build();

@@ -1,4 +1,4 @@
-//! A second attempt beside a slow one: who gets it, what it costs, who wins.
+//! Hedging: which server gets the second attempt, what it costs, which attempt wins.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -18,7 +18,7 @@ static ORDER: Method = Method::new("test.Test/Order", Kind::Unary);
 /// Calls after which the latency of a method is known.
 const CALLS_SEEN: usize = 100;
 
-/// Two servers, of which the first can be told to hold what it gets.
+/// Two servers; the first can be told to hold its calls.
 struct Two {
     slow: HandServer,
     other: HandServer,
@@ -67,7 +67,7 @@ impl Two {
 }
 
 #[test]
-fn a_slow_server_is_left_for_the_other_one() {
+fn slow_call_is_hedged_on_the_other_server() {
     run(async {
         let two = Two::start()?;
         two.warm_up(&QUOTE).await?;
@@ -89,7 +89,7 @@ fn a_slow_server_is_left_for_the_other_one() {
 }
 
 #[test]
-fn what_is_not_idempotent_is_not_hedged() {
+fn calls_that_are_not_idempotent_are_not_hedged() {
     run(async {
         let two = Two::start()?;
         two.warm_up(&ORDER).await?;
@@ -108,7 +108,7 @@ fn what_is_not_idempotent_is_not_hedged() {
 }
 
 #[test]
-fn a_call_of_another_thread_is_hedged_too() {
+fn call_from_another_thread_is_hedged() {
     run(async {
         let two = Two::start()?;
         let client = two.client.clone();
@@ -127,7 +127,7 @@ fn a_call_of_another_thread_is_hedged_too() {
 }
 
 #[test]
-fn hedges_end_with_the_budget() {
+fn hedges_are_limited_by_the_budget() {
     run(async {
         let two = Two::start()?;
         two.warm_up(&QUOTE).await?;
@@ -163,7 +163,7 @@ fn run(test: impl Future<Output = Result<(), Status>> + 'static) {
 }
 
 #[test]
-fn the_same_server_gets_no_second_attempt_where_there_are_others() {
+fn hedge_goes_to_another_server_if_there_is_one() {
     let ended = Builder::simulate(SimConfig::new(1), async {
         let two = Two::start()?;
         two.warm_up(&QUOTE).await?;
@@ -180,10 +180,10 @@ fn the_same_server_gets_no_second_attempt_where_there_are_others() {
     ended.expect("a simulation").expect("success");
 }
 
-/// What a server holds, to be answered later.
+/// Requests that a server holds, to be answered later.
 type Held = Rc<RefCell<Vec<(Rc<HandConnection>, Request)>>>;
 
-/// A server that takes so many calls at once, and holds them while it is told to.
+/// Makes a server that allows `max_streams` calls and holds them while `holds` is set.
 fn holding(max_streams: u32, holds: &Rc<Cell<bool>>) -> (HandServer, Held) {
     let mut config = Config::default();
     config.settings.max_streams = max_streams;
@@ -199,7 +199,7 @@ fn holding(max_streams: u32, holds: &Rc<Cell<bool>>) -> (HandServer, Held) {
 }
 
 #[test]
-fn a_second_attempt_that_finds_no_room_is_made_when_there_is_some() {
+fn hedge_without_room_is_made_when_there_is_room() {
     let ended = Builder::simulate(SimConfig::new(1), async {
         let holds = Rc::new(Cell::new(false));
         let ((slow, _), (other, held)) = (holding(100, &holds), holding(1, &holds));

@@ -1,5 +1,4 @@
-//! Several servers of one client: how calls are shared out among them, and what happens when the
-//! list of them changes.
+//! Several servers of one client: how calls are distributed, and changes of the list of servers.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -24,7 +23,7 @@ static TALK: Method = Method::new("echo.Echo/Chat", Kind::Bidi);
 
 const RAW: Codec<Bytes> = Codec::raw();
 
-/// A server and what it has seen.
+/// A server and the number of its calls.
 struct Seen {
     echo: Echo,
     handle: ServerHandle,
@@ -45,7 +44,7 @@ impl Seen {
         self.handle.net().stats().open
     }
 
-    /// Calls so far.
+    /// Returns the number of calls so far.
     fn calls(&self) -> usize {
         self.echo.seen.begun.load(Ordering::SeqCst)
     }
@@ -62,7 +61,7 @@ async fn call(client: &Client, times: usize) -> Result<(), Status> {
     Ok(())
 }
 
-/// Calls until all servers have had one, and then some: all are connected and in step.
+/// Calls until every server has had a call, and then some more: all are connected and in step.
 async fn warm_up(client: &Client, servers: &[Seen]) -> Result<(), Status> {
     while servers.iter().any(|server| server.calls() == 0) {
         call(client, 1).await?;
@@ -71,11 +70,11 @@ async fn warm_up(client: &Client, servers: &[Seen]) -> Result<(), Status> {
 }
 
 #[test]
-fn the_first_calls_of_a_key_meet_the_same_server_as_those_after() {
+fn first_calls_of_a_key_go_to_the_same_server_as_later_ones() {
     let servers = [(); 4].map(|()| Seen::start());
     run(async move {
         for key in 0..40 {
-            // A new client, as after a restart, which is connected to none of them.
+            // A new client, as after a restart, is not connected to any server.
             let mut builder = Client::builder().balance(Policy::ConsistentHash);
             for server in &servers {
                 builder = builder.address(&*server.url());
@@ -96,8 +95,8 @@ fn the_first_calls_of_a_key_meet_the_same_server_as_those_after() {
 }
 
 #[test]
-fn nobody_waits_behind_a_key_whose_server_is_being_connected_to() {
-    // It accepts connections and says nothing.
+fn other_calls_do_not_wait_for_a_key_whose_server_is_connecting() {
+    // This server accepts connections and sends nothing.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let silent = format!("tcp://{}", silent.local_addr().expect("it is bound"));
     let server = Seen::start();
@@ -113,7 +112,7 @@ fn nobody_waits_behind_a_key_whose_server_is_being_connected_to() {
         while server.calls() == 0 {
             ringway_runtime::yield_now().await;
         }
-        // Calls without a key, and with one of the server that is there.
+        // Calls without a key, and calls with a key of the working server.
         call(&client, 10).await?;
         let waits = |call: &&ringway_runtime::JoinHandle<_>| !call.is_finished();
         let waiting = waiting.iter().filter(waits).count();
@@ -122,7 +121,7 @@ fn nobody_waits_behind_a_key_whose_server_is_being_connected_to() {
     });
 }
 
-/// How many of so many calls each of three servers gets, by its weight.
+/// Returns how many of `calls` calls each of three servers gets.
 fn shares(weights: [u32; 3], set: fn(ClientBuilder) -> ClientBuilder, calls: usize) -> [usize; 3] {
     let servers = [(); 3].map(|()| Seen::start());
     let mut builder = set(Client::builder());
@@ -142,24 +141,24 @@ fn shares(weights: [u32; 3], set: fn(ClientBuilder) -> ClientBuilder, calls: usi
 }
 
 #[test]
-fn in_turns_each_server_gets_its_weight_exactly() {
+fn round_robin_follows_the_weights_exactly() {
     let in_turns = |builder: ClientBuilder| builder.balance(Policy::RoundRobin);
     assert_eq!(shares([5, 3, 1], in_turns, 900), [500, 300, 100]);
     assert_eq!(shares([1, 1, 1], in_turns, 900), [300, 300, 300]);
 }
 
 #[test]
-fn at_random_each_server_gets_about_its_weight() {
+fn random_choice_follows_the_weights_approximately() {
     let at_random = |builder: ClientBuilder| builder.balance(Policy::Random);
     let [heavy, middle, light] = shares([5, 3, 1], at_random, 4_500);
     for (calls, share) in [(heavy, 2_500), (middle, 1_500), (light, 500)] {
-        // More than five standard deviations.
+        // The tolerance is more than five standard deviations.
         assert!(calls.abs_diff(share) < 180, "{heavy} {middle} {light}");
     }
 }
 
 #[test]
-fn no_call_fails_when_a_server_leaves_and_another_joins() {
+fn no_call_fails_when_a_server_is_removed_and_another_added() {
     let servers = [(); 4].map(|()| Seen::start());
     let servers = run(async move {
         let options = CallOptions::new().timeout(LIMIT);
@@ -172,7 +171,7 @@ fn no_call_fails_when_a_server_leaves_and_another_joins() {
         let load = Load::begin(&client);
         load.calls(2_000).await;
         client.set_hosts(list(&servers[1..])?)?;
-        load.calls(1_000).await; // what was under way at the first one is over
+        load.calls(1_000).await; // the calls at the first one are over
         let before = servers.each_ref().map(Seen::calls);
         load.calls(3_000).await;
         let after = servers.each_ref().map(Seen::calls);
@@ -185,7 +184,7 @@ fn no_call_fails_when_a_server_leaves_and_another_joins() {
         let executed: usize = servers.iter().map(Seen::calls).sum();
         assert_eq!(executed - warmed_up, done, "each is executed once");
         while servers[0].connections() > 0 {
-            ringway_runtime::yield_now().await; // it is closed when the calls there are over
+            ringway_runtime::yield_now().await; // it closes when its calls are over
         }
         Ok(servers)
     });
@@ -193,7 +192,7 @@ fn no_call_fails_when_a_server_leaves_and_another_joins() {
 }
 
 #[test]
-fn calls_and_streams_at_a_server_that_leaves_are_finished() {
+fn calls_and_streams_at_a_removed_server_finish() {
     run(async {
         let (leaves, held) = holding();
         let stays = HandServer::echo();
@@ -223,7 +222,7 @@ fn calls_and_streams_at_a_server_that_leaves_are_finished() {
 }
 
 #[test]
-fn servers_that_stay_keep_connections_turns_and_what_is_known_of_them() {
+fn servers_that_stay_keep_their_connections_and_state() {
     run(async {
         let servers = [(); 4].map(|()| HandServer::echo());
         let hosts = |weights: [u32; 4]| {
@@ -235,7 +234,7 @@ fn servers_that_stay_keep_connections_turns_and_what_is_known_of_them() {
         let requests = || servers.each_ref().map(HandServer::requests);
         let client = Client::builder().address(servers[0].url()).balance(Policy::RoundRobin);
         let client = client.build()?;
-        // From one to three, in a new order with a new one, and with other weights.
+        // One server becomes three, in a new order and with other weights.
         for (weights, shares) in [
             ([1, 1, 1, 0], [30, 30, 30, 0]),
             ([0, 1, 1, 1], [0, 30, 30, 30]),
@@ -262,7 +261,7 @@ fn servers_that_stay_keep_connections_turns_and_what_is_known_of_them() {
 }
 
 #[test]
-fn a_slow_server_that_stays_is_still_known_as_slow() {
+fn latency_of_a_server_that_stays_is_kept() {
     run(async {
         let fast = HandServer::echo();
         let slow = HandServer::slow_echo(Duration::from_millis(50));
@@ -282,20 +281,20 @@ fn a_slow_server_that_stays_is_still_known_as_slow() {
 }
 
 #[test]
-fn a_call_that_waits_goes_to_a_server_that_joins() {
+fn waiting_call_goes_to_an_added_server() {
     run(async {
         let (full, _held) = holding();
         let client = Client::builder().address(full.url()).connections_max(1).build()?;
         assert_eq!(say(&client, "connect").await?, "connect");
         full.connection(0).lease(0);
-        // This one may cross the lease, those behind it cannot.
+        // The first call may cross the lease; those after it cannot.
         _ = say(&client, "cross").timeout(Duration::from_millis(30)).await;
         let waiting: Vec<_> = (0..3).map(|_| spawn(say(&client, "wait"))).collect();
         let (mut sink, mut replies) = client.bidi(&TALK, RAW, RAW);
         let joins = HandServer::start(Config::default(), Rc::new(talk));
         let requests = full.requests();
         for _ in 0..20 {
-            ringway_runtime::yield_now().await; // they come to wait
+            ringway_runtime::yield_now().await; // now they wait
         }
         client.set_hosts([Host::new(joins.url())?])?;
         for call in waiting {
@@ -310,7 +309,7 @@ fn a_call_that_waits_goes_to_a_server_that_joins() {
 }
 
 #[test]
-fn a_list_that_cannot_be_is_refused_and_changes_nothing() {
+fn invalid_list_is_rejected_and_changes_nothing() {
     run(async {
         let server = HandServer::echo();
         let client = Client::connect(server.url())?;
@@ -327,7 +326,7 @@ fn a_list_that_cannot_be_is_refused_and_changes_nothing() {
             assert!(status.is_invalid_argument() && status.message().contains(why), "{status}");
             assert_eq!(say(&client, "the same").await?, "the same");
         }
-        // Twice the same is one.
+        // The same address twice counts once.
         client.set_hosts([Host::new(server.url())?, Host::new(server.url())?])?;
         call(&client, 10).await?;
         assert_eq!(server.connections.borrow().len(), 1);
@@ -336,7 +335,7 @@ fn a_list_that_cannot_be_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn every_core_is_told_whoever_changes_the_list() {
+fn change_of_the_list_reaches_every_core() {
     let [first, second] = [(); 2].map(|()| Seen::start());
     let client = Client::connect(&*first.url()).expect("an address");
     let runtime = Runtime::builder().threads(2).start().expect("two cores");
@@ -351,7 +350,7 @@ fn every_core_is_told_whoever_changes_the_list() {
     say(&client, "").wait().expect("an answer");
     assert_eq!(first.calls(), 3);
     client.set_hosts([Host::new(&*second.url()).expect("an address")]).expect("a list");
-    say(&client, "").wait().expect("an answer"); // behind the news on its core
+    say(&client, "").wait().expect("an answer"); // after the change on its core
     assert_eq!((first.calls(), second.calls()), (3, 1));
     eventually("both cores know", || {
         let before = first.calls();
@@ -368,7 +367,7 @@ fn list(servers: &[Seen]) -> Result<Vec<Host>, Status> {
 
 type Held = Rc<RefCell<Vec<(Rc<HandConnection>, Request)>>>;
 
-/// A server that holds what says so, until it is [told to answer](answer).
+/// Makes a server that holds requests which say so, until [`answer`].
 fn holding() -> (HandServer, Held) {
     let held = Held::default();
     let server = HandServer::start(Config::default(), {
@@ -385,7 +384,7 @@ fn answer(held: &Held) {
     held.borrow_mut().drain(..).for_each(|(connection, request)| connection.echo(request));
 }
 
-/// Sends everything back.
+/// Echoes messages.
 fn talk(connection: &Rc<HandConnection>, request: Request) {
     match (request.head, request.end) {
         (Some(_), true) => connection.echo(request),

@@ -1,4 +1,4 @@
-//! Code around the calls of a client, against a server by hand.
+//! Interceptors of a client, against a hand-made server.
 
 use std::cell::RefCell;
 use std::future::{pending, poll_fn};
@@ -28,12 +28,12 @@ static TALK: Method = Method::new("test.Test/Talk", Kind::Bidi);
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A test waits so long for another thread.
+/// The longest wait for another thread.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 type Answer = Result<IncomingReply, Status>;
 
-/// What interceptors have done, told from any thread.
+/// What interceptors have done, recorded from any thread.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -46,7 +46,7 @@ impl Log {
         std::mem::take(&mut self.0.lock().expect("no panic"))
     }
 
-    /// Waits for what comes next, which is one thing.
+    /// Waits for the next record.
     async fn next(&self) -> String {
         loop {
             match &self.take()[..] {
@@ -58,7 +58,7 @@ impl Log {
     }
 }
 
-/// Counts when it is dropped.
+/// Counts drops.
 struct CountDrop(Arc<AtomicUsize>);
 
 impl Drop for CountDrop {
@@ -68,7 +68,7 @@ impl Drop for CountDrop {
 }
 
 #[test]
-fn they_run_in_order_around_the_call_and_add_metadata() {
+fn interceptors_run_in_order_and_add_metadata() {
     run(async {
         let (server, seen) = recording();
         let log = Log::default();
@@ -102,7 +102,7 @@ fn they_run_in_order_around_the_call_and_add_metadata() {
 }
 
 #[test]
-fn they_answer_early_and_replace_what_comes() {
+fn interceptors_answer_early_and_replace_replies() {
     run(async {
         let (server, _) = recording();
         let client = with_one(&server, async |call: OutgoingCall, next: NextCall| {
@@ -137,7 +137,7 @@ fn they_answer_early_and_replace_what_comes() {
 }
 
 #[test]
-fn all_attempts_of_a_call_are_inside() {
+fn interceptors_run_around_all_attempts() {
     run(async {
         let server = HandServer::start(
             Config::default(),
@@ -163,7 +163,7 @@ fn all_attempts_of_a_call_are_inside() {
 }
 
 #[test]
-fn the_deadline_holds_for_them_too() {
+fn deadline_covers_interceptors() {
     run(async {
         let (server, _) = recording();
         let log = Log::default();
@@ -203,7 +203,7 @@ fn the_deadline_holds_for_them_too() {
 }
 
 #[test]
-fn dropping_the_call_drops_them_where_they_wait() {
+fn dropping_the_call_drops_waiting_interceptors() {
     run(async {
         let (server, _) = recording();
         let dropped = Arc::new(AtomicUsize::new(0));
@@ -232,7 +232,7 @@ fn dropping_the_call_drops_them_where_they_wait() {
         assert_eq!(dropped.load(Ordering::SeqCst), 2);
         server.until(|server| server.connection(0).cancelled.borrow().len() == 1).await;
 
-        // Its place serves others.
+        // Its slot is reused.
         for n in 0..100 {
             let mut dropped = Box::pin(call(&client, &HOLD, "?"));
             assert!(poll_once(dropped.as_mut()).await.is_pending());
@@ -246,7 +246,7 @@ fn dropping_the_call_drops_them_where_they_wait() {
 }
 
 #[test]
-fn a_panic_ends_its_call_and_nothing_else() {
+fn panic_of_an_interceptor_ends_only_its_call() {
     run(async {
         let held = Rc::new(RefCell::new(Vec::new()));
         let server = HandServer::start(Config::default(), {
@@ -279,7 +279,7 @@ fn a_panic_ends_its_call_and_nothing_else() {
 }
 
 #[test]
-fn they_may_make_calls_of_their_own() {
+fn interceptors_may_make_calls() {
     run(async {
         let (server, seen) = recording();
         let tokens = Client::connect(server.url())?;
@@ -298,7 +298,7 @@ fn they_may_make_calls_of_their_own() {
 }
 
 #[test]
-fn streams_are_refused_or_opened_inside_of_them() {
+fn interceptors_refuse_or_open_streams() {
     run(async {
         let (server, seen) = recording();
         let client = with_one(&server, async |mut call: OutgoingCall, next: NextCall| {
@@ -342,7 +342,7 @@ fn streams_are_refused_or_opened_inside_of_them() {
 }
 
 #[test]
-fn they_are_told_how_streams_end_and_change_nothing_then() {
+fn interceptors_see_how_streams_end_and_cannot_change_it() {
     run(async {
         let (server, _) = recording();
         let log = Log::default();
@@ -389,7 +389,7 @@ fn they_are_told_how_streams_end_and_change_nothing_then() {
 }
 
 #[test]
-fn a_stream_that_nobody_wants_any_more_drops_them() {
+fn abandoned_stream_drops_its_interceptors() {
     run(async {
         let (server, _) = recording();
         let begun = Arc::new(AtomicUsize::new(0));
@@ -417,7 +417,7 @@ fn a_stream_that_nobody_wants_any_more_drops_them() {
 }
 
 #[test]
-fn a_stream_that_one_of_them_opens_too_late_is_cancelled() {
+fn stream_opened_too_late_by_an_interceptor_is_cancelled() {
     run(async {
         let server = HandServer::start(Config::default(), Rc::new(|_, _| {}));
         let log = Log::default();
@@ -443,7 +443,7 @@ fn a_stream_that_one_of_them_opens_too_late_is_cancelled() {
 }
 
 #[test]
-fn they_run_for_callers_on_any_thread() {
+fn interceptors_run_for_callers_on_any_thread() {
     let runtime = Runtime::builder().threads(2).start().expect("two cores");
     let (tell, url) = mpsc::channel();
     let server = runtime.cores()[0].spawn(async move || {
@@ -458,10 +458,10 @@ fn they_run_for_callers_on_any_thread() {
         let _told = Tell(tell.clone());
         call.metadata_mut().insert("added", "1")?;
         if call.metadata().get("stall").is_some() {
-            drop(Tell(tell.clone())); // that it waits
+            drop(Tell(tell.clone())); // tells that it waits
             pending::<()>().await;
         }
-        ringway_runtime::yield_now().await; // it is on a core, whoever calls
+        ringway_runtime::yield_now().await; // it runs on a core, whichever thread calls
         next.run(call).await
     };
     let client = Client::builder().address(&*url).intercept(interceptor).build().expect("good");
@@ -481,8 +481,8 @@ fn they_run_for_callers_on_any_thread() {
     assert_eq!(first.as_deref(), Some(&b"0"[..]));
     (0..5).for_each(|_| told());
 
-    // Begun on a core and awaited on none.
-    #[expect(clippy::async_yields_async, reason = "the call goes on elsewhere")]
+    // Begun on a core and awaited on a plain thread.
+    #[expect(clippy::async_yields_async, reason = "the call continues on another thread")]
     let begin = {
         let client = client.clone();
         async move || {
@@ -495,7 +495,7 @@ fn they_run_for_callers_on_any_thread() {
     assert_eq!(tokio.block_on(begun).expect("an echo"), "core to tokio");
     told();
 
-    // Given up far from the core where its interceptor waits.
+    // Dropped on another thread than the core where its interceptor waits.
     let mut stalled = Box::pin(echo(&client, "?").metadata("stall", "1"));
     tokio.block_on(async { assert!(poll_once(stalled.as_mut()).await.is_pending()) });
     told();
@@ -506,7 +506,7 @@ fn they_run_for_callers_on_any_thread() {
     assert_eq!(seen, ["added"; 6]);
 }
 
-/// Tells that it was dropped.
+/// Reports its drop.
 struct Tell(mpsc::Sender<()>);
 
 impl Drop for Tell {
@@ -517,7 +517,7 @@ impl Drop for Tell {
 
 const RAW: Codec<Bytes> = Codec::raw();
 
-/// A server that keeps the metadata keys of every call, and does what the methods' names say.
+/// Makes a server that records the metadata keys of every call and acts by the method's name.
 fn recording() -> (HandServer, Rc<RefCell<Vec<String>>>) {
     let seen = Rc::new(RefCell::new(Vec::new()));
     let server = HandServer::start(Config::default(), {
@@ -560,7 +560,7 @@ fn fail(connection: &HandConnection, request: &Request, code: Code) {
     connection.respond(request.stream, reply);
 }
 
-/// The keys of what a caller said, in order.
+/// Returns the keys of the caller's metadata, in order.
 fn keys(meta: &[u8]) -> String {
     let pieces = MetaReader::new(meta).map(|piece| piece.expect("whole metadata"));
     let entries = pieces.filter(|(tag, _)| *tag == Tag::Entry);
@@ -592,7 +592,7 @@ async fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     poll_fn(|cx| Poll::Ready(future.take().expect("polled once").poll(cx))).await
 }
 
-/// Runs a test on one core, and ends it if it hangs.
+/// Runs a test on one core, with a time limit.
 fn run(test: impl Future<Output = Result<(), Box<dyn std::error::Error>>> + 'static) {
     let ended = ringway_runtime::block_on(timeout(PATIENCE, test));
     ended.expect("a core").expect("no hang").unwrap_or_else(|error| panic!("{error}"));

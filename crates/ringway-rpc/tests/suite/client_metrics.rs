@@ -1,4 +1,4 @@
-//! What a client counts of its calls and streams.
+//! A client's metrics of calls and streams.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -52,7 +52,7 @@ fn calls_are_counted_by_method_and_status() {
 }
 
 #[test]
-fn a_call_that_is_lost_with_its_connection_has_lasted_until_then() {
+fn call_lost_with_its_connection_is_timed_until_then() {
     run(async {
         let server = HandServer::start(Config::default(), Rc::new(|_, _held| {}));
         let client = Client::connect(server.url())?;
@@ -68,7 +68,7 @@ fn a_call_that_is_lost_with_its_connection_has_lasted_until_then() {
 }
 
 #[test]
-fn retries_are_counted_and_those_that_cannot_be_paid_for() {
+fn retries_and_those_without_budget_are_counted() {
     run(async {
         let fails = Rc::new(Cell::new(true));
         let server = HandServer::start(Config::default(), {
@@ -130,11 +130,11 @@ fn streams_are_counted() {
 }
 
 #[test]
-fn streams_that_are_never_open_are_counted() {
+fn streams_that_never_open_are_counted() {
     run(async {
         let listener = std::net::TcpListener::bind("127.77.0.7:0").expect("a free port");
         let address = listener.local_addr().expect("it is bound");
-        // It accepts connections and says nothing.
+        // This server accepts connections and sends nothing.
         let silent = Client::connect(&*format!("tcp://{address}"))?;
         let watch = |client: &Client| {
             client.server_stream(&WATCH, Codec::<Bytes>::raw(), Codec::raw(), Bytes::from("12345"))

@@ -1,4 +1,4 @@
-//! Calls with streams, against a server by hand.
+//! Calls with streams, against a hand-made server.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -54,7 +54,7 @@ fn a_stream_of_requests_gets_one_reply() {
             sink.finish();
             assert_eq!(reply.await?, "done");
         }
-        // Options come with the client, since the stream is open before its reply is awaited.
+        // Options are set on the client, because the stream opens before its reply is awaited.
         let (sink, reply) = client.client_stream::<Bytes, Bytes>(&SUM, RAW, RAW);
         let status = reply.timeout(MS).await.expect_err("too late for options");
         assert!(status.is_failed_precondition(), "{status}");
@@ -64,7 +64,7 @@ fn a_stream_of_requests_gets_one_reply() {
 }
 
 #[test]
-fn both_sides_talk_in_turns() {
+fn both_sides_alternate() {
     run(async {
         let server = HandServer::start(Config::default(), Rc::new(talk));
         let client = connect(&server);
@@ -106,7 +106,7 @@ fn large_messages_flow_in_both_directions() {
 }
 
 #[test]
-fn dropping_either_end_cancels_the_call() {
+fn dropping_either_handle_cancels_the_call() {
     run(async {
         let server = HandServer::start(Config::default(), Rc::new(talk));
         let client = connect(&server);
@@ -136,7 +136,7 @@ fn dropping_either_end_cancels_the_call() {
 }
 
 #[test]
-fn a_lost_connection_ends_its_streams() {
+fn lost_connection_ends_its_streams() {
     run(async {
         let server = HandServer::start(Config::default(), Rc::new(talk));
         let client = connect(&server);
@@ -156,7 +156,7 @@ fn a_lost_connection_ends_its_streams() {
 }
 
 #[test]
-fn a_stream_whose_server_is_not_there_fails() {
+fn stream_to_an_absent_server_fails() {
     run(async {
         let address = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let client = Client::connect(format!("tcp://{address}").as_str())?;
@@ -170,7 +170,7 @@ fn a_stream_whose_server_is_not_there_fails() {
 }
 
 #[test]
-fn a_deadline_ends_a_stream() {
+fn deadline_ends_a_stream() {
     run(async {
         let server = HandServer::start(Config::default(), Rc::new(talk));
         let client = connect(&server);
@@ -247,14 +247,14 @@ fn count(connection: &Rc<HandConnection>, request: Request) {
     connection.respond(request.stream, Reply { meta: &meta, ..END });
 }
 
-/// Answers once the requests have ended.
+/// Answers when the requests have ended.
 fn sum(connection: &Rc<HandConnection>, request: Request) {
     if request.end {
         connection.answer(request.stream, Bytes::from_static(b"done"));
     }
 }
 
-/// Sends each message back.
+/// Echoes each message.
 fn talk(connection: &Rc<HandConnection>, request: Request) {
     if let Some(message) = &request.message {
         connection.send(request.stream, &[], message);
@@ -272,7 +272,7 @@ fn connect(server: &HandServer) -> Client {
     Client::connect(&*server.url()).expect("an address")
 }
 
-/// Runs a test on one core, and ends it if it hangs.
+/// Runs a test on one core, with a time limit.
 fn run(test: impl Future<Output = Result<(), Box<dyn std::error::Error>>> + 'static) {
     let ended = ringway_runtime::block_on(timeout(Duration::from_secs(20), test));
     ended.expect("a core").expect("no hang").unwrap_or_else(|error| panic!("{error}"));

@@ -1,4 +1,4 @@
-//! Calls and streams from threads that are no core: tokio's tasks, plain threads, other cores.
+//! Calls and streams from threads without a core: tokio's tasks, plain threads, other cores.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -21,7 +21,7 @@ static ECHO: Method = Method::new("test.Test/Echo", Kind::Unary);
 static CHAT: Method = Method::new("test.Test/Chat", Kind::Bidi);
 static HOLD: Method = Method::new("test.Test/Hold", Kind::Unary);
 
-/// A test waits so long for another thread.
+/// The longest wait for another thread.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
@@ -60,8 +60,8 @@ fn many_threads_share_a_client() {
 }
 
 #[test]
-fn a_stream_that_is_read_on_by_another_thread_keeps_its_credit() {
-    const MESSAGES: usize = 5_000; // of 1,000 bytes, which is several windows
+fn stream_read_on_another_thread_keeps_its_credit() {
+    const MESSAGES: usize = 5_000; // of 1,000 bytes each: several windows
     let server = Server::bind("tcp://127.0.0.1:0").expect("a free port").threads(1);
     let server = server.service(FloodServer::new(Flooding)).start().expect("it starts");
     let client = Client::connect(server.addresses()[0].clone()).expect("an address");
@@ -69,7 +69,7 @@ fn a_stream_that_is_read_on_by_another_thread_keeps_its_credit() {
     let runtime = Runtime::builder().threads(1).start().expect("a core");
     let begun = runtime.cores()[0].spawn(async move || {
         let mut messages = client.flood(MESSAGES as u64);
-        // The first message is in hand, and what has come behind it.
+        // The first message is in hand, and so are those received after it.
         for _ in 0..2 {
             messages.next().await?.expect("a message");
         }
@@ -125,13 +125,13 @@ thread_local! {
 }
 
 #[test]
-fn destructors_of_a_thread_that_was_a_core_may_make_calls() {
+fn destructors_of_a_former_core_thread_may_make_calls() {
     with_server(|url, _| {
         let client = Client::connect(url)?;
         let (tell, told) = mpsc::channel();
         let ends = thread::spawn(move || {
             let last_word = || Some(LastWord(client.clone(), tell.clone()));
-            // Destroyed after what the library keeps for the thread, and before.
+            // Destroyed before and after the library's own thread-locals.
             EARLY.replace(last_word());
             let first = ringway_runtime::block_on(echo(&client, "first")).expect("a core");
             assert_eq!(first.expect("a reply"), "first");
@@ -147,7 +147,7 @@ fn destructors_of_a_thread_that_was_a_core_may_make_calls() {
 }
 
 #[test]
-fn tasks_of_tokio_await_calls() {
+fn tokio_tasks_await_calls() {
     with_server(|url, _| {
         let client = Client::connect(url)?;
         let tokio = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
@@ -170,7 +170,7 @@ fn a_call_may_move_before_its_first_poll_and_after() {
         let reply = thread::spawn(move || moved.wait()).join().expect("no panic")?;
         assert_eq!(reply, "made here");
 
-        // Begun on one core, awaited on another one, and on no core at all.
+        // Begun on one core and awaited on another one, and on a plain thread.
         let runtime = Runtime::builder().threads(2).start().expect("two cores");
         #[expect(clippy::async_yields_async, reason = "the call goes on elsewhere")]
         let begun = |request: &'static str| {
@@ -189,7 +189,7 @@ fn a_call_may_move_before_its_first_poll_and_after() {
         assert_eq!(tokio.block_on(begun("core to tokio"))?, "core to tokio");
         drop(begun("dropped elsewhere"));
 
-        // One whose core has ended says so.
+        // A call whose core has ended fails.
         let orphan = begun("orphan");
         drop(runtime);
         let status = tokio.block_on(orphan).expect_err("its core has ended");
@@ -206,7 +206,7 @@ fn dropping_a_call_on_another_thread_cancels_it() {
         tokio.block_on(async {
             let mut held = Box::pin(hold(&client));
             assert!(poll_once(held.as_mut()).await.is_pending());
-            // Behind it on the same connection, so the held one has been sent.
+            // A second call on the same connection shows that the held one was sent.
             assert_eq!(echo(&client, "behind").await?, "behind");
             drop(held);
             Ok::<_, Status>(())
@@ -256,13 +256,12 @@ fn echo(client: &Client, request: impl Into<Bytes>) -> Call<Bytes> {
     client.unary(&ECHO, Codec::raw(), Codec::raw(), request.into())
 }
 
-/// A call that the server does not answer.
+/// Makes a call that the server does not answer.
 fn hold(client: &Client) -> Call<Bytes> {
     client.unary(&HOLD, Codec::raw(), Codec::raw(), Bytes::new())
 }
 
-/// Runs `test` on this thread, with a server on a core of its own. The channel tells of cancelled
-/// calls.
+/// Runs `test` on this thread, with a server on its own core. The channel reports cancelled calls.
 fn with_server(test: impl FnOnce(&str, mpsc::Receiver<()>) -> Result<(), Status>) {
     let runtime = Runtime::builder().threads(1).start().expect("a core");
     let (tell_url, url) = mpsc::channel();
@@ -302,9 +301,9 @@ async fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
 static ECHOES: Method = Method::new("test.Test/Echo", Kind::ServerStream);
 
 #[test]
-fn a_stream_of_a_thread_has_its_time_from_its_beginning() {
+fn timeout_of_a_threads_stream_counts_from_its_start() {
     with_server(|url, _| {
-        // The core in the background comes to the stream only when it may.
+        // The background core handles the stream only when the test lets it.
         let gate = Arc::new(Barrier::new(2));
         let blocks = {
             let gate = Arc::clone(&gate);
@@ -335,7 +334,7 @@ fn a_stream_of_a_thread_has_its_time_from_its_beginning() {
 }
 
 #[test]
-fn a_client_that_gets_the_place_of_another_closes_what_is_left_of_it() {
+fn client_that_reuses_a_slot_closes_the_remains_of_the_former_one() {
     with_server(|url, _| {
         let runtime = Runtime::builder().threads(1).start().expect("a core");
         let (url, token) = (url.to_owned(), Arc::new(()));
@@ -347,7 +346,7 @@ fn a_client_that_gets_the_place_of_another_closes_what_is_left_of_it() {
             };
             let first = Client::builder().address(&*url).intercept(left).build()?;
             assert_eq!(echo(&first, "first").await?, "first");
-            // This core comes to close its pool only after the next client has got the place.
+            // This core closes its pool only after the next client has got the slot.
             thread::spawn(move || drop(first)).join().expect("no panic");
             let second = Client::connect(&*url)?;
             assert_eq!(echo(&second, "second").await?, "second");
@@ -365,7 +364,7 @@ fn a_client_that_gets_the_place_of_another_closes_what_is_left_of_it() {
     });
 }
 
-/// Makes a call and opens a stream when its task is dropped, and hands the call on.
+/// Makes a call and opens a stream when its task is dropped, and passes the call on.
 struct LastWish(Client, mpsc::Sender<Call<Bytes>>);
 
 impl Drop for LastWish {
@@ -382,7 +381,7 @@ impl Drop for LastWish {
 }
 
 #[test]
-fn destructors_of_tasks_may_make_calls_when_their_core_ends() {
+fn destructors_of_tasks_may_make_calls_while_their_core_ends() {
     with_server(|url, _| {
         for (is_client_known, tasks) in [(false, 1), (false, 3), (true, 1), (true, 3)] {
             let client = Client::connect(url)?;

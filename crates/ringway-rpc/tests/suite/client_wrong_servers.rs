@@ -1,4 +1,4 @@
-//! Servers that are not what a client takes them for: its calls say so, and what to do.
+//! Servers of another kind than the client expects: its calls fail with what to do.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use crate::support::{end, socket_addr};
 
 static SAY: Method = Method::new("echo.Echo/Say", Kind::Unary);
 
-/// A call of such a client fails in a moment, certainly not executed, with a text that has all this.
+/// Checks that a call fails soon, marked not executed, with a text that contains all `parts`.
 #[track_caller]
 fn fails_saying(client: ClientBuilder, parts: &[&str]) {
     let client = client.build().expect("a good address");
@@ -24,7 +24,7 @@ fn fails_saying(client: ClientBuilder, parts: &[&str]) {
     }
 }
 
-/// A listener that does this with each of its connections; its address.
+/// Starts a listener that calls `serve` with each connection; returns its address.
 fn listen(serve: impl Fn(TcpStream) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it is bound").to_string();
@@ -37,7 +37,7 @@ fn listen(serve: impl Fn(TcpStream) + Send + 'static) -> String {
 }
 
 #[test]
-fn a_server_that_expects_tls() {
+fn server_expects_tls() {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("made");
     let tls = ServerTls::from_pem(made.cert.pem(), made.signing_key.serialize_pem());
     let address = "tls://127.0.0.1:0".parse().expect("an address");
@@ -49,7 +49,7 @@ fn a_server_that_expects_tls() {
 }
 
 #[test]
-fn a_server_that_speaks_no_tls() {
+fn server_does_not_speak_tls() {
     let server = serve(&Echo::default(), |server| server);
     let secured = format!("tls://{}", socket_addr(&server));
     let client = Client::builder().address(&*secured).tls(ClientTls::new());
@@ -58,7 +58,7 @@ fn a_server_that_speaks_no_tls() {
 }
 
 #[test]
-fn a_server_that_closes_at_once() {
+fn server_closes_at_once() {
     let address = format!("tcp://{}", listen(drop));
     let client = Client::builder().address(&*address);
     fails_saying(client, &[&address, "before it sent anything", "tls://"]);
@@ -68,7 +68,7 @@ fn a_server_that_closes_at_once() {
 }
 
 #[test]
-fn a_server_that_speaks_another_protocol() {
+fn server_speaks_another_protocol() {
     let address = listen(|mut socket| {
         let _asked = socket.read(&mut [0; 64]);
         let _gone = socket.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
@@ -78,9 +78,9 @@ fn a_server_that_speaks_another_protocol() {
 }
 
 #[test]
-fn a_server_that_is_not_there() {
+fn server_is_absent() {
     let address = TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr();
     let address = format!("tcp://{}", address.expect("it was bound"));
-    // When it is tried again is of use to whoever has just started the server.
+    // The time of the next attempt helps someone who has just started the server.
     fails_saying(Client::builder().address(&*address), &[&address, "refused", "tried again in"]);
 }

@@ -1,4 +1,4 @@
-//! What handlers learn of the server and of the call, and what runs around those of one service.
+//! The context of handlers, and interceptors of one service.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -17,11 +17,11 @@ use crate::support::{LIMIT, eventually, wait};
 
 #[service(crate = "ringway_rpc")]
 trait Room {
-    /// The number of the core, and its thread.
+    /// Returns the number and the thread of the core.
     async fn place(&self, context: Context, _: ()) -> Result<String, Status>;
-    /// A stream that has no end of its own.
+    /// Opens a stream without an end of its own.
     async fn stay(&self, context: Context, name: String, said: Sink<String>) -> Result<(), Status>;
-    /// The trace that the call belongs to, and that of a call which the handler makes to `address`.
+    /// Returns the trace of the call, and that of a call which the handler makes to `address`.
     async fn trace(&self, context: Context, address: String) -> Result<String, Status>;
     /// Blocks until the server drains.
     #[method(offload)]
@@ -73,13 +73,13 @@ fn server(addresses: &[&str], threads: usize) -> ServerHandle {
     server.service(RoomServer::new(Hall::default())).start().expect("it starts")
 }
 
-/// Runs `test` on a core, for as long as tests may take.
+/// Runs `test` on a core, with a time limit.
 fn run<F: Future<Output = Result<(), Status>> + 'static>(test: F) {
     block_on(timeout(LIMIT, test)).expect("a core").expect("in time").expect("success");
 }
 
 #[test]
-fn a_stream_without_an_end_is_ended_by_its_handler_when_the_server_drains() {
+fn handler_ends_its_endless_stream_when_the_server_drains() {
     let server = server(&["tcp://127.0.0.1:0"], 1);
     let room = RoomClient::connect(server.addresses()).expect("an address");
     let asked = server.clone();
@@ -88,7 +88,7 @@ fn a_stream_without_an_end_is_ended_by_its_handler_when_the_server_drains() {
         let seated = ringway_runtime::spawn(room.sit(()));
         assert_eq!(said.next().await?.as_deref(), Some("Ann is here, draining: false"));
         while asked.metrics().methods.iter().map(|of| of.started).sum::<u64>() < 2 {
-            ringway_runtime::yield_now().await; // until the other one is there as well
+            ringway_runtime::yield_now().await; // until the other stream is open as well
         }
         asked.shutdown();
         assert_eq!(said.next().await?.as_deref(), Some("Ann leaves, draining: true"));
@@ -101,7 +101,7 @@ fn a_stream_without_an_end_is_ended_by_its_handler_when_the_server_drains() {
 }
 
 #[test]
-fn cores_have_numbers_by_which_they_are_reached() {
+fn cores_are_reached_by_their_numbers() {
     let server = server(&["tcp://127.0.0.1:0"], 2);
     let thread = |core: usize| {
         let id = server.cores()[core].spawn(async || std::thread::current().id());
@@ -134,7 +134,7 @@ fn a_server_serves_until_a_future_is_ready() {
 }
 
 #[test]
-fn whoever_drops_what_serves_until_then_ends_the_server() {
+fn dropping_serve_until_ends_the_server() {
     let bound = Server::bind("tcp://127.0.0.1:0").expect("a free port").threads(1);
     let address = bound.addresses();
     run(async move {
@@ -148,7 +148,7 @@ fn whoever_drops_what_serves_until_then_ends_the_server() {
 #[service(crate = "ringway_rpc")]
 trait Yard {
     async fn cross(&self, context: Context, _: ()) -> Result<String, Status>;
-    /// As many replies.
+    /// Sends `count` replies.
     async fn laps(&self, context: Context, count: u32, laps: Sink<u32>) -> Result<(), Status>;
 }
 
@@ -168,19 +168,19 @@ impl Yard for Grass {
     }
 }
 
-/// Notes in the context that the call has passed here; metadata may end it.
+/// Records in the context that the call has passed here; metadata may end it.
 async fn pass(name: &str, context: Context, next: Next) -> Result<Reply, Status> {
     if context.metadata().get("stop") == Some(name) {
         return Err(Status::permission_denied(format!("stopped by {name}")));
     }
     let before = context.extension::<String>().map_or(String::new(), |seen| seen.to_string());
     context.insert(format!("{before}{name} "));
-    ringway_runtime::yield_now().await; // so the call becomes a task
+    ringway_runtime::yield_now().await; // so that the call becomes a task
     next.run(context).await
 }
 
 #[test]
-fn interceptors_of_a_service_run_in_order_inside_those_of_the_server_and_for_no_other_service() {
+fn service_interceptors_run_inside_the_servers_and_only_for_their_service() {
     let yard = YardServer::new(Grass)
         .intercept(async |context: Context, next: Next| pass("gate", context, next).await)
         .intercept(async |context: Context, next: Next| pass("dog", context, next).await);
@@ -224,7 +224,7 @@ thread_local! {
 }
 
 #[test]
-fn a_trace_begins_at_a_client_and_goes_on_through_handlers() {
+fn trace_begins_at_a_client_and_continues_through_handlers() {
     let server = server(&["tcp://127.0.0.1:0"], 1);
     let client = Client::connect(server.addresses()).expect("an address");
     let room = RoomClient::new(client.clone());
@@ -264,7 +264,7 @@ fn a_trace_begins_at_a_client_and_goes_on_through_handlers() {
 }
 
 #[test]
-fn a_simulated_server_drains_and_its_stream_ends_in_order() {
+fn simulated_server_drains_and_its_stream_ends_in_order() {
     let ended = simulate(11, async {
         let server = TestServer::start(RoomServer::new(Hall::default()))?;
         let room = RoomClient::connect(server.address())?;
@@ -281,7 +281,7 @@ fn a_simulated_server_drains_and_its_stream_ends_in_order() {
 }
 
 #[test]
-fn a_simulation_in_which_nothing_happens_any_more_says_so_with_its_seed() {
+fn stalled_simulation_fails_with_its_seed() {
     let stuck = simulate(12, pending::<Result<(), Status>>()).expect_err("it never ends");
     assert!(stuck.message().contains("seed 12"), "{stuck}");
 }

@@ -1,4 +1,4 @@
-//! A stream from a server that is far away: its window grows until the path is full.
+//! A stream from a distant server: its window grows until the path is full.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -15,16 +15,16 @@ use ringway_rpc::{Client, Server, Sink, Status, service};
 use crate::support::{LIMIT, end, socket_addr};
 
 const MESSAGE_BYTES: usize = 60_000;
-/// Each way.
+/// The delay of each direction.
 const DISTANCE: Duration = Duration::from_millis(20);
-/// More than any window at the beginning of a stream.
+/// More than the initial window of a stream.
 const ON_THE_WAY: usize = 4 << 20;
-/// The window has grown long before so much has come; without growing it never gets there.
+/// The window has grown long before this many messages; without growth it never gets there.
 const MESSAGES_MAX: usize = (128 << 20) / MESSAGE_BYTES;
 
 #[service(crate = "ringway_rpc")]
 trait Flood {
-    /// Numbered messages for ever, until the client cancels.
+    /// Sends numbered messages until the client cancels.
     async fn watch(&self, request: Bytes, out: Sink<Bytes>) -> Result<(), Status>;
 }
 
@@ -42,7 +42,7 @@ impl Flood for Numbers {
 }
 
 #[test]
-fn the_window_of_a_distant_stream_grows_until_the_path_is_full() {
+fn window_of_a_distant_stream_grows_until_the_path_is_full() {
     let server = Server::bind("tcp://127.0.0.1:0").expect("a free port").threads(1);
     let server = server.service(FloodServer::new(Numbers)).start().expect("the server starts");
     let most = Arc::new(AtomicUsize::new(0));
@@ -66,8 +66,8 @@ fn the_window_of_a_distant_stream_grows_until_the_path_is_full() {
     end(server);
 }
 
-/// Where one connection to `server` may be made over a distance; what of the server's bytes is on
-/// the way is told in `most`.
+/// Makes an address with a delay in front of `server`, for one connection; `most` gets the largest
+/// number of the server's bytes on the way.
 fn distant(server: SocketAddr, most: Arc<AtomicUsize>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
@@ -81,8 +81,8 @@ fn distant(server: SocketAddr, most: Arc<AtomicUsize>) -> SocketAddr {
     address
 }
 
-/// What comes of one end reaches the other `DISTANCE` later, until one of them is gone. The most that
-/// was on the way at a time is kept in `most`.
+/// Carries bytes from one end to the other with a delay of `DISTANCE`, until an end closes. `most`
+/// gets the largest number of bytes on the way.
 fn carry(mut from: TcpStream, mut to: TcpStream, most: Arc<AtomicUsize>) {
     let (departures, arrivals) = mpsc::channel::<(Instant, Vec<u8>)>();
     let on_the_way = Arc::new(AtomicUsize::new(0));

@@ -1,4 +1,4 @@
-//! Servers that end while clients call them all the time: no call fails, none is executed twice.
+//! Servers that end under constant load: no call fails, and none is executed twice.
 
 use std::sync::atomic::Ordering;
 
@@ -11,10 +11,10 @@ use crate::support::echo::{Echo, serve, serve_at};
 use crate::support::load::Load;
 use crate::support::{LIMIT, end, wait};
 
-/// Not declared idempotent: whoever repeats a call of it must know that it was not executed.
+/// Not declared idempotent: it may be repeated only if it was certainly not executed.
 static LATE: Method = Method::new("echo.Echo/Late", Kind::Unary);
 
-/// Calls before, between and after what a test does to its servers.
+/// Calls before, between and after the changes of a test.
 const CALLS: usize = 2_000;
 
 #[test]
@@ -38,7 +38,7 @@ fn one_of_two_servers_drains() {
 }
 
 #[test]
-fn two_servers_are_replaced_one_after_the_other() {
+fn servers_are_replaced_one_after_the_other() {
     let echo = Echo::default();
     let servers = [(); 2].map(|()| serve(&echo, |server| server));
     let servers = run({
@@ -60,7 +60,7 @@ fn two_servers_are_replaced_one_after_the_other() {
 }
 
 #[test]
-fn the_only_server_is_restarted_and_calls_wait_for_it() {
+fn calls_wait_for_the_restart_of_the_only_server() {
     let echo = Echo::default();
     let server = serve(&echo, |server| server);
     let server = run({
@@ -79,7 +79,7 @@ fn the_only_server_is_restarted_and_calls_wait_for_it() {
 }
 
 #[test]
-fn calls_that_run_when_the_drain_begins_are_answered() {
+fn calls_running_at_the_start_of_a_drain_are_answered() {
     let echo = Echo::default();
     let [first, second] = [(); 2].map(|()| serve(&echo, |server| server));
     run({
@@ -118,7 +118,7 @@ fn connect(servers: &[&ServerHandle]) -> Result<Client, Status> {
     builder.build()
 }
 
-/// Drains a server and starts another one where it was.
+/// Drains a server and starts another one at its address.
 async fn restart(server: ServerHandle, echo: &Echo) -> ServerHandle {
     let echo = echo.clone();
     let restarted = spawn_blocking(move || {

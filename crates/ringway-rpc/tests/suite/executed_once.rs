@@ -1,4 +1,4 @@
-//! What is not idempotent is executed once, and that a call was not executed is said of nothing else.
+//! Calls that are not idempotent are executed once, and only unexecuted calls are marked so.
 
 use std::cell::Cell;
 use std::net::TcpListener;
@@ -57,14 +57,14 @@ impl Shop for Seller {
     }
 }
 
-/// Its calls fail, certainly not executed.
+/// Makes a client whose calls fail without having been executed.
 fn client_of_nobody() -> Client {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("it is bound");
     Client::connect(format!("tcp://{address}").as_str()).expect("an address")
 }
 
-/// A client of both servers, connected to them.
+/// Makes a client that is connected to both servers.
 async fn connected(servers: [&ServerHandle; 2]) -> Result<ShopClient, Status> {
     let [first, second] = servers.map(|server| server.addresses()[0].clone());
     let builder = Client::builder().address(first).address(second).balance(Policy::RoundRobin);
@@ -77,7 +77,7 @@ async fn connected(servers: [&ServerHandle; 2]) -> Result<ShopClient, Status> {
 }
 
 #[test]
-fn a_handler_that_passes_on_the_failure_of_its_own_call_was_executed() {
+fn handler_that_returns_the_status_of_its_own_call_was_executed() {
     let seller = Seller::new();
     let servers = [(); 2].map(|()| seller.serve(|server| server));
     run(async move {
@@ -92,7 +92,7 @@ fn a_handler_that_passes_on_the_failure_of_its_own_call_was_executed() {
 }
 
 #[test]
-fn an_interceptor_that_fails_after_the_handler_does_not_undo_the_call() {
+fn call_that_fails_in_an_interceptor_after_the_handler_was_executed() {
     let seller = Seller::new();
     let audited = |server: Server| {
         server.intercept(async |context: Context, next: Next| -> Result<Reply, Status> {
@@ -117,7 +117,7 @@ fn an_interceptor_that_fails_after_the_handler_does_not_undo_the_call() {
 }
 
 #[test]
-fn an_interceptor_of_the_client_passes_on_failures_of_other_calls() {
+fn client_interceptor_may_return_statuses_of_other_calls() {
     async fn audit(call: OutgoingCall, next: NextCall) -> Result<IncomingReply, Status> {
         let is_before = call.metadata().get("audit") == Some("before");
         let audit = ShopClient::new(client_of_nobody());
@@ -157,7 +157,8 @@ fn refuse(connection: &HandConnection, request: &Request) {
     connection.respond(request.stream, WireReply { status, meta: &meta, message: None });
 }
 
-/// Its first `begun` requests are executed and never answered, all others are refused.
+/// Makes a server that executes its first `begun` requests without answering, and refuses all
+/// others.
 fn executes_and_refuses(begun: usize) -> HandServer {
     let seen = Cell::new(0);
     HandServer::start(
@@ -172,14 +173,14 @@ fn executes_and_refuses(begun: usize) -> HandServer {
 }
 
 #[test]
-fn a_call_whose_connection_is_lost_is_placed_once_more_only_if_that_does_no_harm() {
+fn call_of_a_lost_connection_is_repeated_only_if_idempotent() {
     for (method, executed) in [(&ORDER, 1), (&QUOTE, 1)] {
         run(async move {
             let server = executes_and_refuses(usize::MAX);
             let client = Client::connect(&*server.url())?;
             let order = ringway_runtime::spawn(call(&client, method));
             server.until(|server| server.requests() == 1).await;
-            server.kill(); // and whatever comes next finds nobody
+            server.kill(); // later calls find no server
             let status = order.await.expect("no panic").expect_err("the server is gone");
             assert!(status.is_unavailable(), "{status:?}");
             assert!(!status.is_not_executed(), "its handler had begun: {status:?}");
@@ -190,7 +191,7 @@ fn a_call_whose_connection_is_lost_is_placed_once_more_only_if_that_does_no_harm
 }
 
 #[test]
-fn a_retry_that_is_refused_does_not_undo_the_attempt_before() {
+fn call_with_a_refused_retry_was_executed() {
     run(async {
         let server = HandServer::start(
             Config::default(),
@@ -212,10 +213,10 @@ fn a_retry_that_is_refused_does_not_undo_the_attempt_before() {
 const FAILS: WireReply<'static> = WireReply { status: 14, meta: &[], message: None };
 
 #[test]
-fn a_hedge_that_is_refused_does_not_undo_the_first_attempt() {
+fn call_with_a_refused_hedge_was_executed() {
     run(async {
         let holds = Rc::new(Cell::new(false));
-        // The attempt that has been executed fails first.
+        // The executed attempt fails first.
         let (slow, other) = (hedged(&holds, 50, fail), hedged(&holds, 200, refuse));
         let builder = Client::builder().address(&*slow.url()).address(&*other.url());
         let client = builder.balance(Policy::RoundRobin).build()?;
@@ -240,7 +241,7 @@ fn a_hedge_that_is_refused_does_not_undo_the_first_attempt() {
 /// Calls after which the latency of a method is known.
 const CALLS_SEEN: usize = 100;
 
-/// An echo until `holds`; then it does that after so many milliseconds.
+/// Makes a server that echoes until `holds` is set, and then runs `then` after `ms` milliseconds.
 fn hedged(holds: &Rc<Cell<bool>>, ms: u64, then: fn(&HandConnection, &Request)) -> HandServer {
     let holds = Rc::clone(holds);
     HandServer::start(
@@ -263,7 +264,7 @@ fn fail(connection: &HandConnection, request: &Request) {
 }
 
 #[test]
-fn a_call_that_a_draining_server_or_a_smaller_lease_refuses_is_executed_once_elsewhere() {
+fn refused_call_is_executed_once_on_another_server() {
     for drains in [true, false] {
         run(async move {
             let executed = Rc::new(Cell::new(0));

@@ -1,4 +1,4 @@
-//! Code of users that panics or comes back where it is least expected: it harms its own call, and no other.
+//! User code that panics or re-enters in unusual places: it affects only its own call.
 
 use std::cell::{Cell, RefCell};
 use std::panic::AssertUnwindSafe;
@@ -22,12 +22,12 @@ use crate::support::alone::alone;
 #[service(package = "odd.v1", crate = "ringway_rpc")]
 trait Odd {
     async fn say(&self, text: String) -> Result<String, Status>;
-    /// Waits until somebody says `go`.
+    /// Waits until another call says `go`.
     async fn wait(&self, text: String) -> Result<String, Status>;
     async fn chat(&self, texts: Streaming<Bytes>, echoes: Sink<Bytes>) -> Result<(), Status>;
 }
 
-/// Panics when it is dropped, with a payload that does the same.
+/// Panics when it is dropped, with a payload that panics as well.
 struct Angry;
 
 impl Drop for Angry {
@@ -116,7 +116,7 @@ fn one_connection(server: &ServerHandle) -> Result<OddClient, Status> {
 }
 
 #[test]
-fn values_and_panics_of_a_handler_end_no_other_call() {
+fn panicking_destructors_of_a_handler_affect_no_other_call() {
     let server = serve();
     run(async move {
         let client = one_connection(&server)?;
@@ -132,7 +132,7 @@ fn values_and_panics_of_a_handler_end_no_other_call() {
                 false => assert_eq!(outcome?, text),
             }
         }
-        // Given up while it waits, with such a value in its context.
+        // Dropped while it waits, with such a value in its context.
         let mut given_up = Box::pin(client.wait("angry".into()));
         assert!(poll_once(given_up.as_mut()).await.is_pending());
         client.say("behind it".into()).await?;
@@ -146,7 +146,7 @@ fn values_and_panics_of_a_handler_end_no_other_call() {
 }
 
 #[test]
-fn an_interceptor_that_panics_when_it_is_dropped_ends_its_own_call() {
+fn interceptor_whose_destructor_panics_ends_its_own_call() {
     async fn odd(call: OutgoingCall, next: NextCall) -> Result<IncomingReply, Status> {
         let _angry = call.metadata().get("angry").map(|_| Angry);
         next.run(call).await
@@ -155,7 +155,7 @@ fn an_interceptor_that_panics_when_it_is_dropped_ends_its_own_call() {
     let runtime = ringway_runtime::Runtime::builder().threads(1).start().expect("a core");
     let builder = Client::builder().address(server.addresses()[0].clone()).intercept(odd);
     let client = OddClient::new(builder.build().expect("an address"));
-    // Calls that begin on a core and go on, or are given up, on this thread.
+    // Calls that begin on a core and continue, or are dropped, on this thread.
     let begin = |is_angry: bool| -> Call<String> {
         let client = client.clone();
         #[expect(clippy::async_yields_async, reason = "the call goes on elsewhere")]
@@ -175,7 +175,7 @@ fn an_interceptor_that_panics_when_it_is_dropped_ends_its_own_call() {
     }
 }
 
-/// Panics at the news of a panic.
+/// Panics at the event about a panic.
 struct AngrySubscriber(Arc<AtomicUsize>);
 
 impl tracing::Subscriber for AngrySubscriber {
@@ -204,8 +204,8 @@ impl tracing::Subscriber for AngrySubscriber {
 }
 
 #[test]
-fn a_subscriber_that_panics_when_an_interceptor_does_harms_nobody() {
-    // A callsite that another thread has met first may never be heard of.
+fn panicking_subscriber_affects_no_call() {
+    // A callsite that another thread has registered first may never reach this subscriber.
     alone(|| {
         let server = serve();
         run(async move {
@@ -223,15 +223,14 @@ fn a_subscriber_that_panics_when_an_interceptor_does_harms_nobody() {
     });
 }
 
-/// A waker of an executor that looks at what it runs as soon as it is told to, and again when it has
-/// no use for the waker any more.
+/// A waker of an executor that polls as soon as it is woken, and again when the waker is dropped.
 struct Hasty {
     client: OddClient,
     looks: AtomicUsize,
 }
 
 impl Hasty {
-    /// Whatever it does with streams and calls finds nothing borrowed.
+    /// Uses streams and calls, and must find nothing borrowed.
     fn look(&self) {
         self.looks.fetch_add(1, Ordering::SeqCst);
         let (mut sink, mut echoes) = self.client.chat();
@@ -250,7 +249,7 @@ impl Wake for Hasty {
     }
 }
 
-/// Looks when it is dropped as well.
+/// Polls when it is dropped as well.
 struct HastyAtTheEnd(Arc<Hasty>);
 
 impl Wake for HastyAtTheEnd {
@@ -266,7 +265,7 @@ impl Drop for HastyAtTheEnd {
 }
 
 #[test]
-fn executors_that_come_back_at_once_find_nothing_borrowed() {
+fn executors_that_poll_inside_wake_find_nothing_borrowed() {
     let server = serve();
     run(async move {
         let client = one_connection(&server)?;
@@ -278,7 +277,7 @@ fn executors_that_come_back_at_once_find_nothing_borrowed() {
         let (mut sink, mut echoes) = client.chat();
         let mut replaced = 0;
         for text in 0..4 {
-            // Two wakers, of which the second takes the place of the first.
+            // Two wakers; the second replaces the first.
             for _ in 0..2 {
                 let waker = waker();
                 let mut cx = TaskContext::from_waker(&waker);
@@ -311,7 +310,7 @@ fn executors_that_come_back_at_once_find_nothing_borrowed() {
 static CHAT: Method = Method::new("odd.v1.Odd/Chat", Kind::Bidi);
 
 #[test]
-fn messages_whose_decoding_panics_return_their_credit() {
+fn messages_whose_decoder_panics_return_their_credit() {
     let outcome = simulate(3, async {
         let server = TestServer::start(OddServer::per_core(|| Rc::new(OddOnes::default())))?;
         let client = Client::connect(server.address())?;
@@ -346,7 +345,7 @@ fn messages_whose_decoding_panics_return_their_credit() {
     outcome.expect("success");
 }
 
-/// Polls another call as soon as its own can go on.
+/// Polls another call when it is woken.
 struct Relay(Arc<Mutex<Option<Call<String>>>>);
 
 impl Wake for Relay {
@@ -358,7 +357,7 @@ impl Wake for Relay {
 }
 
 #[test]
-fn a_call_that_a_waker_makes_is_sent_at_once() {
+fn call_made_by_a_waker_is_sent_at_once() {
     let outcome = simulate(3, async {
         let server = TestServer::start(OddServer::per_core(|| Rc::new(OddOnes::default())))?;
         let client = Client::builder().address(server.address().clone()).connections_max(1);
@@ -369,7 +368,7 @@ fn a_call_that_a_waker_makes_is_sent_at_once() {
         let relay = Waker::from(Arc::new(Relay(Arc::clone(&second))));
         let mut cx = TaskContext::from_waker(&relay);
         assert!(Pin::new(&mut first).poll(&mut cx).is_pending());
-        // The clock moves when nobody has anything to do, so what is sent is answered long before.
+        // The clock advances when all tasks wait, so a sent call is answered long before this.
         sleep(Duration::from_secs(1)).await;
         assert_eq!(first.await?, "first");
         let mut second = second.lock().expect("no panic under it").take().expect("it was polled");

@@ -1,5 +1,5 @@
-//! Memory of messages whose destructor is a user's: it may come back to the connection that gives the memory
-//! up, or panic, and harms nobody.
+//! Message memory with a user's destructor: it may re-enter the connection that frees the memory,
+//! or panic, and affects no other call.
 
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,9 +20,9 @@ use crate::support::alone::alone;
 #[service(package = "memory.v1", crate = "ringway_rpc")]
 trait Memory {
     async fn echo(&self, message: Bytes) -> Result<Bytes, Status>;
-    /// Answers with memory of the test's.
+    /// Replies with memory of the test.
     async fn get(&self, len: u32) -> Result<Bytes, Status>;
-    /// Sends that until it has to wait, for ever.
+    /// Sends such messages until it has to wait, for ever.
     async fn flood(&self, len: u32, messages: Sink<Bytes>) -> Result<(), Status>;
     /// Reads nothing, for ever.
     async fn hold(&self, messages: Streaming<Bytes>, replies: Sink<Bytes>) -> Result<(), Status>;
@@ -38,7 +38,7 @@ enum AtEnd {
     Panics,
 }
 
-/// Makes memory of messages, and counts how much of it has ended as it should.
+/// Makes memory for messages, and counts how much was dropped as it should.
 #[derive(Clone)]
 struct Memories(Arc<Shared>);
 
@@ -46,7 +46,7 @@ struct Shared {
     at_end: AtEnd,
     made: AtomicUsize,
     ended: AtomicUsize,
-    /// What is come back to.
+    /// The client that the destructor calls.
     client: Mutex<Option<MemoryClient>>,
     sink: Mutex<Option<Sink<Bytes>>>,
 }
@@ -65,7 +65,7 @@ impl AsRef<[u8]> for Owner {
 impl Drop for Owner {
     fn drop(&mut self) {
         if self.of.0.at_end == AtEnd::ComesBack {
-            self.of.come_back(); // whatever is borrowed panics here
+            self.of.come_back(); // panics if anything is borrowed
         }
         self.of.0.ended.fetch_add(1, Ordering::SeqCst);
         if self.of.0.at_end == AtEnd::Panics {
@@ -98,7 +98,7 @@ impl Memories {
         let mut cx = Context::from_waker(Waker::noop());
         let client = self.0.client.lock().expect("no panic under it").clone();
         if let Some(client) = client {
-            // Begun, and given up.
+            // Begun and dropped.
             let mut call = client.echo(Bytes::from_static(b"back"));
             let _pending = Pin::new(&mut call).poll(&mut cx);
             let (mut sink, mut replies) = client.chat();
@@ -112,7 +112,7 @@ impl Memories {
         }
     }
 
-    /// Waits until all that was made has ended.
+    /// Waits until all memory was dropped.
     async fn all_end(&self) {
         let ends = async {
             while self.0.ended.load(Ordering::SeqCst) < self.made() {
@@ -186,7 +186,7 @@ impl Memory for Memories {
 const LIMIT: Duration = Duration::from_secs(20);
 const MS: Duration = Duration::from_millis(1);
 
-/// A server and a client of it with one connection, which has answered.
+/// Starts a server and a client with one connection that has answered.
 async fn connected(memories: &Memories) -> Result<(TestServer, Client), Status> {
     let service = memories.clone();
     let server = TestServer::start(MemoryServer::per_core(move || service.clone()))?;
@@ -196,8 +196,8 @@ async fn connected(memories: &Memories) -> Result<(TestServer, Client), Status> 
     Ok((server, client))
 }
 
-/// Runs `test` with each kind of memory. Each test has a process of its own, which two destructors that
-/// panic at once would end.
+/// Runs `test` with each kind of memory. Each test runs in its own process, because two destructors
+/// that panic at once would end it.
 fn with_each<F: Future<Output = Result<(), Status>> + 'static>(test: impl Fn(Memories) -> F) {
     for at_end in [AtEnd::ComesBack, AtEnd::Panics] {
         let outcome = simulate(7, test(Memories::new(at_end)));
@@ -205,7 +205,7 @@ fn with_each<F: Future<Output = Result<(), Status>> + 'static>(test: impl Fn(Mem
     }
 }
 
-/// How requests that wait in a client's connection come to be given up.
+/// How requests waiting in a client's connection are discarded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ending {
     Cancelled,
@@ -257,31 +257,31 @@ async fn requests_end(memories: Memories, ending: Ending) -> Result<(), Status> 
 }
 
 #[test]
-fn requests_that_are_cancelled() {
+fn memory_of_cancelled_requests_is_dropped() {
     alone(|| with_each(|memories| requests_end(memories, Ending::Cancelled)));
 }
 
 #[test]
-fn requests_whose_sink_is_dropped() {
+fn memory_of_requests_with_a_dropped_sink_is_dropped() {
     alone(|| with_each(|memories| requests_end(memories, Ending::Dropped)));
 }
 
 #[test]
-fn requests_that_are_late() {
+fn memory_of_late_requests_is_dropped() {
     alone(|| with_each(|memories| requests_end(memories, Ending::Late)));
 }
 
 #[test]
-fn requests_that_are_refused() {
+fn memory_of_refused_requests_is_dropped() {
     alone(|| with_each(|memories| requests_end(memories, Ending::Refused)));
 }
 
 #[test]
-fn requests_whose_connection_is_lost() {
+fn memory_of_requests_of_a_lost_connection_is_dropped() {
     alone(|| with_each(|memories| requests_end(memories, Ending::Lost)));
 }
 
-/// How replies that wait in a server's connection come to be given up.
+/// How replies waiting in a server's connection are discarded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Leave {
     Cancels,
@@ -291,7 +291,7 @@ enum Leave {
 async fn replies_end(memories: Memories, leave: Leave) -> Result<(), Status> {
     let (server, client) = connected(&memories).await?;
     let client = MemoryClient::new(client);
-    // Its sink at the server is what the memory comes back to.
+    // The destructor calls back into the server's sink.
     let (_sink, mut replies) = client.hold();
     assert!(timeout(MS, replies.next()).await.is_err(), "nothing comes, and it is held");
     assert!(memories.0.sink.lock().expect("no panic under it").is_some());
@@ -316,12 +316,12 @@ async fn replies_end(memories: Memories, leave: Leave) -> Result<(), Status> {
 }
 
 #[test]
-fn replies_whose_client_cancels() {
+fn memory_of_cancelled_replies_is_dropped() {
     alone(|| with_each(|memories| replies_end(memories, Leave::Cancels)));
 }
 
 #[test]
-fn replies_whose_connection_is_lost() {
+fn memory_of_replies_of_a_lost_connection_is_dropped() {
     alone(|| with_each(|memories| replies_end(memories, Leave::Goes)));
 }
 
@@ -329,7 +329,7 @@ async fn pass(memories: Memories, client: MemoryClient) -> Result<(), Status> {
     memories.0.client.lock().expect("no panic under it").replace(client.clone());
     for len in [1, 5_000, 100_000] {
         if memories.0.at_end == AtEnd::ComesBack {
-            // It ends with the call, where a panic is its caller's.
+            // The memory is dropped with the call, where a panic belongs to the caller.
             assert_eq!(client.echo(memories.message(len)).await?.len(), len);
         }
         assert_eq!(client.get(len as u32).await?.len(), len);
@@ -349,7 +349,7 @@ async fn pass(memories: Memories, client: MemoryClient) -> Result<(), Status> {
 }
 
 #[test]
-fn messages_that_arrive() {
+fn memory_of_delivered_messages_is_dropped() {
     async fn passed(memories: Memories) -> Result<(), Status> {
         let (_server, client) = connected(&memories).await?;
         pass(memories, MemoryClient::new(client)).await
@@ -357,9 +357,9 @@ fn messages_that_arrive() {
     alone(|| with_each(passed));
 }
 
-/// TLS copies what it sends, and is done with it at once.
+/// TLS copies the bytes and drops the memory at once.
 #[test]
-fn messages_that_are_encrypted() {
+fn memory_of_encrypted_messages_is_dropped() {
     alone(|| {
         for at_end in [AtEnd::ComesBack, AtEnd::Panics] {
             let memories = Memories::new(at_end);

@@ -1,5 +1,6 @@
-//! What clients may not do to a server of gRPC: it costs them their call or their connection, is counted, and
-//! harms nobody else. The machine's own tests have the codes; here are sockets and counters.
+//! Attacks of clients on a gRPC server: they cost the client its call or its connection, are
+//! counted, and affect nobody else. The machine's own tests check the codes; these check sockets
+//! and counters.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,7 +17,7 @@ use crate::support::frames::*;
 use crate::support::grpc_caller::{GrpcCaller, framed};
 use crate::support::{LIMIT, end, eventually, socket_addr};
 
-/// Runs `misbehave` beside a connection with a call that waits, which must stay unharmed.
+/// Runs `misbehave` beside a connection with a waiting call, which must not be affected.
 #[track_caller]
 fn check(set: impl FnOnce(Server) -> Server, misbehave: impl FnOnce(&ServerHandle, SocketAddr)) {
     let handle = serve(&Echo::default(), set);
@@ -57,7 +58,7 @@ const GOOD: [(&str, &str); 4] = [
     ("content-type", "application/grpc"),
 ];
 
-/// A call of `Hang` whose message is still to come.
+/// Makes the head of a call of `Hang` without its message.
 fn request(stream: u32) -> Vec<u8> {
     frame(HEADERS, END_HEADERS, stream, &head(&GOOD))
 }
@@ -66,7 +67,7 @@ fn reset(stream: u32) -> Vec<u8> {
     frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes())
 }
 
-/// The calls of streams 1, 3, 5, … as `call` makes them.
+/// Makes the calls of streams 1, 3, 5, … with `call`.
 fn calls(count: u32, call: impl Fn(u32) -> Vec<u8>) -> Vec<u8> {
     (0..count).flat_map(|at| call(2 * at + 1)).collect()
 }
@@ -100,7 +101,7 @@ fn floods_end_their_connection() {
 }
 
 #[test]
-fn heads_without_end_and_bombs_of_them_end_their_connection_or_call() {
+fn endless_and_huge_header_lists_end_their_connection_or_call() {
     let endless = [
         frame(HEADERS, 0, 1, &head(&GOOD)),
         frame(CONTINUATION, 0, 1, &[0]).repeat(100), // CVE-2024-27316
@@ -114,7 +115,7 @@ fn heads_without_end_and_bombs_of_them_end_their_connection_or_call() {
                 closed_after(address, &[greeting(), wire.concat()].concat());
                 eventually("it is counted", || handle.stats().violations == count as u64 + 1);
             }
-            // More fields than are taken, in a block that is not too long.
+            // More fields than allowed, in a block of allowed length.
             let mut caller = GrpcCaller::connect(address);
             let value = "v".repeat(20_000);
             let stream = caller.open_with("echo.Echo/Say", &[("a", &value)], &framed(b"!"), true);
@@ -128,7 +129,7 @@ fn heads_without_end_and_bombs_of_them_end_their_connection_or_call() {
 }
 
 #[test]
-fn streams_that_make_no_sense_end_their_connection() {
+fn invalid_stream_ids_end_their_connection() {
     let cases = [
         ("an even id", request(2)),
         ("an id that goes back", [request(5), request(3)].concat()),
@@ -155,7 +156,7 @@ fn streams_that_make_no_sense_end_their_connection() {
 type Fields<'a> = &'a [(&'a str, &'a str)];
 
 #[test]
-fn requests_that_are_malformed_end_alone() {
+fn malformed_requests_end_only_their_call() {
     check(
         |server| server.message_bytes_max(100_000),
         |handle, address| {
@@ -218,7 +219,7 @@ fn streams_beyond_the_limit_are_refused_and_counted() {
 }
 
 #[test]
-fn who_says_nothing_or_half_of_it_is_closed() {
+fn silent_or_stalled_clients_are_closed() {
     let set =
         |server: Server| server.keep_alive(Duration::from_millis(30), Duration::from_millis(30));
     let handle = serve(&Echo::default(), set);
@@ -243,7 +244,7 @@ fn who_says_nothing_or_half_of_it_is_closed() {
 }
 
 #[test]
-fn tls_where_there_is_none_and_garbage_where_there_is() {
+fn tls_on_a_plain_port_and_garbage_on_a_tls_port() {
     const HELLO: &[u8] = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
     check(
         |server| server,
@@ -280,11 +281,11 @@ fn tls_where_there_is_none_and_garbage_where_there_is() {
 }
 
 #[test]
-fn bombs_of_gzip_and_zstd_take_no_more_memory_than_a_message_may() {
+fn gzip_and_zstd_bombs_take_at_most_the_memory_of_a_message() {
     alone(|| bombs(100_000));
 }
 
-/// Of messages that are longer than may be.
+/// Sends compressed messages that are longer than `message_max`.
 fn bombs(message_max: usize) {
     const BOMBS: usize = 20;
     let zeros = vec![0; 16 << 20];
@@ -308,13 +309,14 @@ fn bombs(message_max: usize) {
                 let (code, text) = came.status();
                 assert!(code == 8 && text.contains("exceeds the message limit"), "{code} {text}");
             };
-            explode(); // tables are made once
+            explode(); // allocates the tables once
             let before = ALLOCATOR.stats();
             (0..BOMBS).for_each(|_| explode());
             let after = ALLOCATOR.stats();
             let bytes = after.bytes_allocated - before.bytes_allocated;
             println!("{name}: {} bytes a bomb of 16 MiB", bytes / BOMBS);
-            // A result that grows was allocated a few times, and the test's own copies are in it.
+            // A growing result was allocated several times, and the count includes the test's own
+            // copies.
             assert!(bytes < BOMBS * 10 * message_max, "{name}: {bytes}");
         }
         assert_eq!(handle.stats().malformed, 2 * (BOMBS as u64 + 1));

@@ -1,4 +1,4 @@
-//! Servers that are none of gRPC, or bad ones: calls over gRPC fail with what happened.
+//! Servers that do not speak gRPC, or misbehave: calls over gRPC fail with what happened.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -19,7 +19,7 @@ static SAY: Method = Method::new("echo.Echo/Say", Kind::Unary);
 
 const RAW: Codec<Bytes> = Codec::raw();
 
-/// A listener that does this with each of its connections; its address.
+/// Starts a listener that calls `serve` with each connection; returns its address.
 fn listen(serve: impl Fn(Peer) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = format!("grpc://{}", listener.local_addr().expect("it is bound"));
@@ -31,7 +31,7 @@ fn listen(serve: impl Fn(Peer) + Send + 'static) -> String {
     address
 }
 
-/// Frames by hand.
+/// A connection of hand-made frames.
 struct Peer(TcpStream);
 
 impl Peer {
@@ -39,7 +39,7 @@ impl Peer {
         let _gone = self.0.write_all(bytes);
     }
 
-    /// Type, stream and content of the next frame; `None` when the client has gone.
+    /// Returns type, stream and payload of the next frame; `None` when the client has gone.
     fn frame(&mut self) -> Option<(u8, u32, Vec<u8>)> {
         let mut head = [0; 9];
         self.0.read_exact(&mut head).ok()?;
@@ -52,7 +52,7 @@ impl Peer {
         Some((head[3], u32::from_be_bytes([head[5], head[6], head[7], head[8]]), body))
     }
 
-    /// The stream of the next request; `None` when the client has gone.
+    /// Returns the stream of the next request; `None` when the client has gone.
     fn request(&mut self) -> Option<u32> {
         loop {
             if let (HEADERS, stream, _) = self.frame()? {
@@ -61,7 +61,7 @@ impl Peer {
         }
     }
 
-    /// The error of the client's GOAWAY; `None` when it has gone without one.
+    /// Returns the error code of the client's GOAWAY; `None` if it left without one.
     fn go_away(&mut self) -> Option<u32> {
         loop {
             if let (GOAWAY, 0, body) = self.frame()? {
@@ -90,7 +90,7 @@ impl Peer {
         self.write(&frame(HEADERS, 0x5, stream, &head(&[("grpc-status", "0")])));
     }
 
-    /// Answers a request without a message, with such a status.
+    /// Answers a request with a status and no message.
     fn answer(&mut self, stream: u32, status: &str) {
         let fields = head(&[(":status", "200"), ("grpc-status", status)]);
         self.write(&frame(HEADERS, 0x5, stream, &fields));
@@ -102,7 +102,7 @@ impl Peer {
     }
 }
 
-/// The failure of a call to such a server.
+/// Returns the failure of a call to such a server.
 #[track_caller]
 fn failure(client: ClientBuilder) -> Status {
     let client = client.build().expect("a good address");
@@ -119,7 +119,7 @@ fn fails_saying(address: &str, parts: &[&str]) {
 }
 
 #[test]
-fn servers_that_speak_something_else_are_named() {
+fn other_protocols_are_recognized_and_named() {
     let http1 = listen(|mut peer| {
         let _asked = peer.0.read(&mut [0; 64]);
         peer.write(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
@@ -138,7 +138,7 @@ fn servers_that_speak_something_else_are_named() {
 }
 
 #[test]
-fn a_tls_server_that_does_not_take_h2_is_none_of_grpc() {
+fn tls_server_without_h2_does_not_serve_grpc() {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("made");
     let tls = ServerTls::from_pem(made.cert.pem(), made.signing_key.serialize_pem());
     let tls = tls.expect("they belong together").alpn(["http/1.1"]);
@@ -153,7 +153,7 @@ fn a_tls_server_that_does_not_take_h2_is_none_of_grpc() {
 }
 
 #[test]
-fn a_head_without_end_is_given_up() {
+fn endless_header_list_ends_the_connection() {
     let address = listen(|mut peer| {
         peer.settings(100);
         let Some(stream) = peer.request() else { return };
@@ -165,8 +165,8 @@ fn a_head_without_end_is_given_up() {
     fails_saying(&address, &["broke the protocol", "field block"]);
 }
 
-/// Sends every client away as soon as it has come, or has called, in these ways by turns. Tells how many
-/// came.
+/// Turns every client away as soon as it has connected or called, in several ways by turns. Counts
+/// the clients in `came`.
 fn sends_all_away(listener: &TcpListener, came: &AtomicUsize) {
     while let Ok((socket, _)) = listener.accept() {
         let mut peer = Peer(socket);
@@ -184,7 +184,7 @@ fn sends_all_away(listener: &TcpListener, came: &AtomicUsize) {
 }
 
 #[test]
-fn a_server_that_sends_its_clients_away_is_not_connected_to_in_a_loop() {
+fn server_that_turns_clients_away_is_not_reconnected_in_a_loop() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = format!("grpc://{}", listener.local_addr().expect("it is bound"));
     let came = Arc::new(AtomicUsize::new(0));
@@ -197,13 +197,13 @@ fn a_server_that_sends_its_clients_away_is_not_connected_to_in_a_loop() {
         let status = call.wait_for_ready(true).wait().expect_err("nobody answers");
         assert!(status.is_deadline_exceeded() || status.is_unavailable(), "{status:?}");
     }
-    // The second comes at once; waits of at least 100, 200 and 400 ms lie between those after it.
+    // The second connect comes at once; then there are pauses of at least 100, 200 and 400 ms.
     let came = came.load(Ordering::SeqCst);
     assert!((1..=6).contains(&came), "it came {came} times");
 }
 
 #[test]
-fn what_nobody_has_asked_for_ends_the_connection_with_go_away() {
+fn unsolicited_frames_end_the_connection_with_go_away() {
     let head = || head(&[(":status", "200"), ("grpc-status", "5")]);
     let reply = || frame(HEADERS, 0x5, 1, &head());
     for (unasked, code) in [
@@ -231,7 +231,7 @@ fn what_nobody_has_asked_for_ends_the_connection_with_go_away() {
 }
 
 #[test]
-fn frames_that_mean_nothing_are_borne() {
+fn meaningless_frames_are_tolerated() {
     let address = listen(move |mut peer| {
         peer.settings(100);
         while let Some(stream) = peer.request() {
@@ -245,7 +245,7 @@ fn frames_that_mean_nothing_are_borne() {
 }
 
 #[test]
-fn a_plain_http_answer_has_the_status_of_the_tables() {
+fn plain_http_response_maps_to_its_grpc_status() {
     for (http, code) in [
         ("400", "INTERNAL"),
         ("401", "UNAUTHENTICATED"),
@@ -269,7 +269,7 @@ fn a_plain_http_answer_has_the_status_of_the_tables() {
 }
 
 #[test]
-fn a_call_that_is_refused_everywhere_was_not_executed() {
+fn call_refused_by_every_server_was_not_executed() {
     let address = listen(|mut peer| {
         peer.settings(100);
         while let Some(stream) = peer.request() {
@@ -281,7 +281,7 @@ fn a_call_that_is_refused_everywhere_was_not_executed() {
 }
 
 #[test]
-fn a_call_behind_the_last_stream_of_go_away_is_placed_on_another_connection() {
+fn call_after_the_last_stream_of_go_away_uses_another_connection() {
     let came = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&came);
     let address = listen(move |mut peer| {
@@ -300,10 +300,10 @@ fn a_call_behind_the_last_stream_of_go_away_is_placed_on_another_connection() {
 }
 
 #[test]
-fn a_call_whose_stream_is_refused_is_placed_on_another_connection() {
+fn call_whose_stream_is_refused_uses_another_connection() {
     let came = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&came);
-    // One stream each, so that the first two calls make two connections.
+    // One stream per connection, so that the first two calls make two connections.
     let address = listen(move |mut peer| {
         let came = Arc::clone(&counted);
         std::thread::spawn(move || {
@@ -338,7 +338,7 @@ fn a_call_whose_stream_is_refused_is_placed_on_another_connection() {
 }
 
 #[test]
-fn a_server_that_is_silent_is_asked_and_given_up() {
+fn silent_server_is_pinged_and_closed() {
     let (told, is_told) = mpsc::channel();
     let address = listen(move |mut peer| {
         peer.settings(100);
@@ -359,7 +359,7 @@ fn a_server_that_is_silent_is_asked_and_given_up() {
 }
 
 #[test]
-fn a_client_that_ends_says_so() {
+fn ending_client_sends_go_away() {
     let (told, is_told) = mpsc::channel();
     let address = listen(move |mut peer| {
         peer.settings(100);
@@ -382,17 +382,17 @@ fn a_client_that_ends_says_so() {
     block_on(timeout(LIMIT, test)).expect("a core").expect("no hang");
 }
 
-/// Takes two streams at a time. It answers those of its connection when all are there that there may be.
+/// Allows two streams. It answers when all connections have as many as they may.
 struct TakesTwo {
-    /// Requests of all connections that wait.
+    /// The waiting requests of all connections.
     held: AtomicUsize,
-    /// The most that ever waited on one connection.
+    /// The most requests that waited on one connection.
     most: AtomicUsize,
     connections: AtomicUsize,
 }
 
 impl TakesTwo {
-    /// Serves a connection, of which there will be so many.
+    /// Serves one of `connections` connections.
     fn serve(&self, socket: TcpStream, connections: usize) {
         self.connections.fetch_add(1, Ordering::SeqCst);
         let mut answering = Peer(socket.try_clone().expect("a descriptor"));
@@ -403,7 +403,7 @@ impl TakesTwo {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for stream in has_come {
-                    // All connections are full once; from then on everybody is answered at once.
+                    // All connections are full once; then every request is answered at once.
                     while self.held.load(Ordering::SeqCst) < 2 * connections {
                         std::thread::yield_now();
                     }
@@ -423,7 +423,7 @@ impl TakesTwo {
 }
 
 #[test]
-fn a_server_that_takes_few_streams_gets_more_connections_and_no_more_streams() {
+fn server_with_few_streams_gets_more_connections() {
     const CONNECTIONS: usize = 3;
     let zero = || AtomicUsize::new(0);
     let server = Arc::new(TakesTwo { held: zero(), most: zero(), connections: zero() });

@@ -1,4 +1,4 @@
-//! Calls of gRPC over real sockets, to a server that speaks the native protocol on the same port.
+//! gRPC calls over real sockets, to a server that speaks the native protocol on the same port.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -40,7 +40,7 @@ fn both_protocols_are_served_on_one_port() {
 }
 
 #[test]
-fn handlers_that_wait_are_answered_in_the_order_in_which_they_are_done() {
+fn waiting_handlers_are_answered_in_the_order_of_completion() {
     let (handle, mut caller) = connected();
     let slow = caller.open("echo.Echo/Late", b"50");
     let fast = caller.open("echo.Echo/Late", b"1");
@@ -52,7 +52,7 @@ fn handlers_that_wait_are_answered_in_the_order_in_which_they_are_done() {
 }
 
 #[test]
-fn messages_of_any_size_up_to_the_limit_go_both_ways() {
+fn messages_of_any_size_up_to_the_limit_are_echoed() {
     let (handle, mut caller) = connected();
     for len in [0, 1, 16_379, 16_384, 100_000, 1 << 20, 4 << 20] {
         let message: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
@@ -68,7 +68,7 @@ fn messages_of_any_size_up_to_the_limit_go_both_ways() {
 }
 
 #[test]
-fn a_stream_of_requests_has_one_reply() {
+fn client_stream_has_one_reply() {
     let (handle, mut caller) = connected();
     let stream = caller.open_with("echo.Echo/Collect", &[], &[], false);
     for message in [&b"one "[..], b"", b"two "] {
@@ -85,7 +85,7 @@ fn a_stream_of_requests_has_one_reply() {
 }
 
 #[test]
-fn one_request_has_a_stream_of_replies() {
+fn server_stream_has_many_replies() {
     let (handle, mut caller) = connected();
     for count in [0_u8, 1, 200] {
         let came = caller.call("echo.Echo/Repeat", &[count, 7]);
@@ -120,7 +120,7 @@ fn streams_go_both_ways_at_once() {
 }
 
 #[test]
-fn failures_say_why() {
+fn failures_have_a_status_message() {
     let (handle, mut caller) = connected();
     let failed = caller.call("echo.Echo/Fail", "nö %".as_bytes());
     assert_eq!(failed.status(), (5, "n%C3%B6 %25"));
@@ -136,7 +136,7 @@ fn failures_say_why() {
 }
 
 #[test]
-fn a_call_of_one_message_gets_neither_two_nor_none() {
+fn unary_call_needs_exactly_one_message() {
     let (handle, mut caller) = connected();
     let two = [framed(b"a"), framed(b"b")].concat();
     let two = caller.open_with("echo.Echo/Say", &[], &two, true);
@@ -153,7 +153,7 @@ fn a_call_of_one_message_gets_neither_two_nor_none() {
 }
 
 #[test]
-fn content_types_that_do_not_suit_are_told() {
+fn unsupported_content_types_are_rejected() {
     let (handle, mut caller) = connected();
     let of = |caller: &mut GrpcCaller, content_type| {
         let fields = [("content-type", content_type)];
@@ -171,7 +171,7 @@ fn content_types_that_do_not_suit_are_told() {
 }
 
 #[test]
-fn the_deadline_of_a_client_ends_its_call() {
+fn deadline_of_a_client_ends_its_call() {
     let (handle, mut caller) = connected();
     let fields = [("grpc-timeout", "20m")];
     let hangs = caller.open_with("echo.Echo/Hang", &fields, &framed(b""), true);
@@ -185,7 +185,7 @@ fn the_deadline_of_a_client_ends_its_call() {
 }
 
 #[test]
-fn a_call_that_is_given_up_drops_its_handler() {
+fn cancelled_call_drops_its_handler() {
     let echo = Echo::default();
     let handle = serve(&echo, |server| server);
     let mut caller = GrpcCaller::connect(socket_addr(&handle));
@@ -205,7 +205,7 @@ fn a_call_that_is_given_up_drops_its_handler() {
 }
 
 #[test]
-fn who_does_not_read_one_stream_hinders_no_other() {
+fn unread_stream_blocks_no_other() {
     let (handle, mut caller) = connected();
     caller.reads = false;
     let unread = caller.open("echo.Echo/Repeat", &[200; 60_000]);
@@ -214,7 +214,7 @@ fn who_does_not_read_one_stream_hinders_no_other() {
         came.get(&unread.id()).is_some_and(|it| it.messages().len() * 60_000 + 60_000 >= window)
     });
     caller.reads = true;
-    // Those of others are read, and there are more than what the connection began with.
+    // Other streams are read; together they have more than the connection's initial window.
     for _ in 0..50 {
         let came = caller.call("echo.Echo/Say", &[1; 100_000]);
         assert_eq!(came.status(), (0, ""));
@@ -226,7 +226,7 @@ fn who_does_not_read_one_stream_hinders_no_other() {
 }
 
 #[test]
-fn limits_are_those_of_every_protocol() {
+fn limits_apply_to_every_protocol() {
     let echo = Echo::default();
     let handle = serve(&echo, |server| server.queue_room(0));
     let mut caller = GrpcCaller::connect(socket_addr(&handle));
@@ -247,7 +247,7 @@ fn limits_are_those_of_every_protocol() {
 }
 
 #[test]
-fn a_drain_answers_every_call_that_is_not_refused() {
+fn drain_answers_every_call_that_is_not_refused() {
     let echo = Echo::default();
     let handle = serve(&echo, |server| server);
     let address = socket_addr(&handle);
@@ -265,7 +265,7 @@ fn a_drain_answers_every_call_that_is_not_refused() {
     wait(handle);
 }
 
-/// Keeps many calls under way until the server leaves; how many were answered.
+/// Keeps many calls under way until the server leaves; returns how many were answered.
 fn call_until_told_to_leave(mut caller: GrpcCaller) -> usize {
     let mut streams = Vec::new();
     while caller.machine.capacity() > 0 {
@@ -306,7 +306,7 @@ fn calls_that_outlive_the_drain_are_unavailable() {
 }
 
 #[test]
-fn a_client_that_breaks_the_protocol_is_told_and_closed() {
+fn protocol_violation_gets_go_away_and_a_close() {
     let (handle, mut caller) = connected();
     assert_eq!(caller.call("echo.Echo/Say", b"x").status(), (0, ""));
     let mut socket = std::net::TcpStream::connect(socket_addr(&handle)).expect("it listens");
@@ -324,7 +324,7 @@ fn a_client_that_breaks_the_protocol_is_told_and_closed() {
 }
 
 #[test]
-fn health_is_told_and_watched() {
+fn health_is_reported_and_watched() {
     let (handle, mut caller) = connected();
     let check = |service: &str| [&[0x0a, service.len() as u8][..], service.as_bytes()].concat();
     let came = caller.call("grpc.health.v1.Health/Check", &check("echo.Echo"));
@@ -348,7 +348,7 @@ fn health_is_told_and_watched() {
 }
 
 #[test]
-fn reflection_is_that_of_grpcs_tools() {
+fn reflection_works_for_grpc_tools() {
     let (handle, mut caller) = connected();
     for version in ["v1", "v1alpha"] {
         let method = format!("grpc.reflection.{version}.ServerReflection/ServerReflectionInfo");
@@ -360,7 +360,7 @@ fn reflection_is_that_of_grpcs_tools() {
                 came.get(&stream.id()).is_some_and(|it| it.messages().len() == asked)
             });
             let answer = caller.seen(stream).messages().pop().expect("an answer");
-            // The request comes back with it.
+            // The response contains the request.
             assert!(has(&answer, text));
             answer
         };
@@ -391,7 +391,7 @@ fn tls_clients_agree_on_a_protocol() {
 }
 
 #[test]
-fn tls_clients_agree_on_a_protocol_if_tls_is_a_setting_of_the_sockets() {
+fn tls_clients_agree_on_a_protocol_if_tls_is_set_on_the_sockets() {
     check_tls(|server, tls| server.net(|net| net.tls(tls)));
 }
 
@@ -427,7 +427,7 @@ fn check_tls(secure: impl FnOnce(Server, ServerTls) -> Server) {
     end(handle);
 }
 
-/// What comes back for a call of `Say`, until it has its trailers; `None` if the connection ends.
+/// Returns the reply to a call of `Say` up to its trailers; `None` if the connection ends.
 async fn echoed(connection: &mut Connection) -> Option<Vec<u8>> {
     let mut machine = machine();
     let path = Line::Once { name: b":path", value: b"/echo.Echo/Say" };

@@ -33,7 +33,7 @@ fn run(echo: &Echo, test: impl AsyncFnOnce(Client) -> Result<(), Status> + 'stat
 }
 
 #[test]
-fn requests_of_all_lengths_get_their_replies() {
+fn requests_of_all_lengths_are_answered() {
     let echo = Echo::default();
     run(&echo, async |client| {
         for len in [0, 1, 47, 4_096, 16_384, 65_536, 3_000_000] {
@@ -47,7 +47,7 @@ fn requests_of_all_lengths_get_their_replies() {
 }
 
 #[test]
-fn statuses_come_with_their_texts_and_trailers() {
+fn statuses_have_their_texts_and_trailers() {
     run(&Echo::default(), async |client| {
         let text = Bytes::from("no such thing: ü %");
         let status = client.unary(&FAIL, RAW, RAW, text).await.expect_err("it fails");
@@ -61,7 +61,7 @@ fn statuses_come_with_their_texts_and_trailers() {
 }
 
 #[test]
-fn deadlines_end_calls_here_and_there() {
+fn deadlines_end_calls_at_client_and_server() {
     let echo = Echo::default();
     let seen = std::sync::Arc::clone(&echo.seen);
     run(&echo, async move |client| {
@@ -77,7 +77,7 @@ fn deadlines_end_calls_here_and_there() {
         while seen.dropped.load(Ordering::SeqCst) == 0 {
             ringway_runtime::sleep(Duration::from_millis(1)).await;
         }
-        // The connection is as good as before.
+        // The connection still works.
         assert_eq!(client.unary(&SAY, RAW, RAW, Bytes::from_static(b"!")).await?, "!");
         Ok(())
     });
@@ -119,7 +119,7 @@ fn streams_of_all_kinds() {
 }
 
 #[test]
-fn calls_come_from_tasks_of_tokio_and_from_plain_threads() {
+fn calls_work_from_tokio_tasks_and_plain_threads() {
     let server = serve(&Echo::default(), |server| server);
     let url = format!("grpc://{}", socket_addr(&server));
     let client = Client::connect(&*url).expect("an address");
@@ -138,7 +138,7 @@ fn calls_come_from_tasks_of_tokio_and_from_plain_threads() {
 }
 
 #[test]
-fn over_tls_the_server_is_verified_and_takes_h2() {
+fn tls_server_is_verified_and_agrees_on_h2() {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("made");
     let tls = ServerTls::from_pem(made.cert.pem(), made.signing_key.serialize_pem());
     let tls = tls.expect("they belong together");

@@ -1,7 +1,8 @@
-//! Servers that end while tonic's client calls them all the time: whatever they have executed is answered.
+//! Servers that end under the constant load of tonic's client: everything they have executed is
+//! answered.
 //!
-//! That client ends calls itself which it has queued for a connection that goes away, and those for which it
-//! cannot connect. Neither has reached a server, so the callers repeat them.
+//! Tonic's client itself fails calls that are queued for a connection which goes away, and calls
+//! for which it cannot connect. Neither has reached a server, so the callers repeat them.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -18,12 +19,12 @@ use crate::grpc_tonic::say;
 use crate::support::echo::{Echo, serve, serve_at};
 use crate::support::{LIMIT, end, socket_addr};
 
-/// Calls before, between and after what a test does to its servers.
+/// Calls before, between and after the changes of a test.
 const CALLS: usize = 2_000;
 
 const CALLERS: usize = 40;
 
-/// Callers that call all the time, each one call after the other.
+/// Callers that call all the time, each one call after another.
 struct Load {
     state: Rc<State>,
     callers: Vec<JoinHandle<Result<(), Status>>>,
@@ -60,7 +61,7 @@ impl Load {
         Self { callers: callers.collect(), state }
     }
 
-    /// Waits until so many more have been answered, or one has failed.
+    /// Waits until `more` further calls were answered, or one has failed.
     async fn calls(&self, more: usize) {
         let enough = self.state.done.get() + more;
         while self.state.done.get() < enough && !self.callers.iter().any(JoinHandle::is_finished) {
@@ -68,7 +69,7 @@ impl Load {
         }
     }
 
-    /// Lets the callers finish; how many calls were answered.
+    /// Lets the callers finish; returns how many calls were answered.
     async fn end(self) -> Result<usize, Status> {
         self.state.stops.set(true);
         for caller in self.callers {
@@ -78,10 +79,10 @@ impl Load {
     }
 }
 
-/// Whether the client has ended the call before any of it was on the network.
+/// Whether the client failed the call before any of it was sent.
 fn was_not_sent(status: &Status) -> bool {
     let known = [
-        (Code::Cancelled, "operation was canceled"), // hyper's word for what it takes back out of its queue
+        (Code::Cancelled, "operation was canceled"), // hyper's error for requests that it takes back from its queue
         (Code::Unavailable, "tcp connect error"),
     ];
     known.contains(&(status.code(), status.message()))
@@ -99,7 +100,7 @@ async fn ended(server: ServerHandle) {
     spawn_blocking(|| end(server)).await.expect("no panic");
 }
 
-/// Drains a server and starts another one where it was.
+/// Drains a server and starts another one at its address.
 async fn restart(server: ServerHandle, echo: &Echo) -> ServerHandle {
     let address: Address = server.addresses()[0].clone();
     ended(server).await;
@@ -123,7 +124,7 @@ fn one_of_two_servers_drains() {
 }
 
 #[test]
-fn two_servers_are_replaced_one_after_the_other() {
+fn servers_are_replaced_one_after_the_other() {
     run(async || {
         let echo = Echo::default();
         let servers = [(); 2].map(|()| serve(&echo, |server| server));

@@ -1,4 +1,4 @@
-//! Tonic's client, which most Rust services have, calls our server.
+//! Tonic's client, which most Rust services use, calls our server.
 
 use std::sync::atomic::Ordering;
 
@@ -14,7 +14,7 @@ use tonic::{Code, Request, Status, Streaming};
 use crate::support::echo::{Echo, serve};
 use crate::support::{LIMIT, end, eventually, socket_addr};
 
-/// Messages as they are.
+/// A codec of raw messages.
 #[derive(Default)]
 pub(crate) struct Raw;
 
@@ -125,7 +125,7 @@ fn calls_of_all_kinds_are_answered() {
 }
 
 #[test]
-fn messages_are_compressed_both_ways_where_both_want_it() {
+fn messages_are_compressed_if_both_sides_want_it() {
     let services = [Compression::of_all_services(), Compression::of_services(["echo.Echo"])];
     for compression in services {
         let on = |server: Server| server.compression(compression);
@@ -155,7 +155,7 @@ fn messages_are_compressed_both_ways_where_both_want_it() {
 }
 
 #[test]
-fn compressed_messages_are_refused_where_nobody_wants_them() {
+fn compressed_messages_are_refused_unless_enabled() {
     run(&Echo::default(), async |grpc, _| {
         let mut grpc = grpc.send_compressed(CompressionEncoding::Gzip);
         let refused = say(&mut grpc, "/echo.Echo/Say", &[7; 5_000]).await.expect_err("refused");
@@ -169,7 +169,7 @@ fn compressed_messages_are_refused_where_nobody_wants_them() {
 }
 
 #[test]
-fn failures_arrive_as_they_were_meant() {
+fn statuses_arrive_unchanged() {
     run(&Echo::default(), async |mut grpc, _| {
         let failed = say(&mut grpc, "/echo.Echo/Fail", "größer".as_bytes()).await;
         let failed = failed.expect_err("as it wants");
@@ -188,7 +188,7 @@ fn failures_arrive_as_they_were_meant() {
 }
 
 #[test]
-fn a_call_that_is_dropped_drops_its_handler() {
+fn dropped_call_drops_its_handler() {
     let echo = Echo::default();
     run(&echo, async |mut grpc, handle| {
         let hangs = say(&mut grpc, "/echo.Echo/Hang", b"");
@@ -201,7 +201,7 @@ fn a_call_that_is_dropped_drops_its_handler() {
             ended = hangs => panic!("{ended:?}"),
             () = begun => {}
         }
-        // What is dropped is told when its connection is driven again.
+        // A drop is sent when its connection is driven again.
         assert_eq!(say(&mut grpc, "/echo.Echo/Say", b"on").await.expect("echoed"), "on");
         eventually("it is dropped", || echo.seen.dropped.load(Ordering::SeqCst) == 1);
         eventually("it is counted", || handle.stats().cancelled == 1);

@@ -1,4 +1,4 @@
-//! Our client calls tonic's server, which most Rust services have.
+//! Our client calls tonic's server, which most Rust services use.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ static CHAT: Method = Method::new("echo.Echo/Chat", Kind::Bidi);
 
 const RAW: Codec<Bytes> = Codec::raw();
 
-/// Tonic's side. Clones count the same calls of `Hang`.
+/// The service on tonic's side. Clones share the counters of `Hang`.
 #[derive(Clone, Default)]
 struct Echo {
     begun: Arc<AtomicUsize>,
@@ -80,7 +80,7 @@ impl Echo {
     }
 }
 
-/// A function as tonic takes handlers.
+/// A function as tonic's service trait.
 struct Handler<F>(F);
 
 impl<F, Q, P, Fut> Service<Request<Q>> for Handler<F>
@@ -101,7 +101,7 @@ where
     }
 }
 
-/// Answers with the request, and with some of its metadata.
+/// Replies with the request and some of its metadata.
 async fn say(request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
     let (metadata, _, message) = request.into_parts();
     let mut response = Response::new(message);
@@ -160,7 +160,7 @@ impl Drop for CountDrop {
     }
 }
 
-/// Runs a test as a task of tokio, beside the server.
+/// Runs a test as a tokio task, beside the server.
 fn run(test: impl AsyncFnOnce(Client, Echo)) {
     run_with(|client| client, test);
 }
@@ -225,7 +225,7 @@ fn calls_of_all_kinds_are_answered() {
 }
 
 #[test]
-fn failures_arrive_as_they_were_meant() {
+fn statuses_arrive_unchanged() {
     run(async |client, _| {
         let status = client.unary(&FAIL, RAW, RAW, Bytes::new()).await.expect_err("it fails");
         assert!(status.is_not_found(), "{status:?}");
@@ -260,7 +260,7 @@ fn metadata_goes_both_ways() {
 }
 
 #[test]
-fn messages_are_compressed_both_ways_where_both_want_it() {
+fn messages_are_compressed_if_both_sides_want_it() {
     let replies = ClientCompression::of_replies;
     for (compression, by) in [
         (None, None),
@@ -290,9 +290,9 @@ fn messages_are_compressed_both_ways_where_both_want_it() {
 }
 
 #[test]
-fn a_call_that_is_over_here_is_over_there() {
+fn ended_call_ends_at_the_server() {
     run(async |client, echo| {
-        // On a busy machine a deadline may pass before its call has reached the handler.
+        // On a busy machine the deadline may pass before the call has reached the handler.
         while echo.begun.load(Ordering::SeqCst) == 0 {
             let call = client.unary(&HANG, RAW, RAW, Bytes::new());
             let status = call.timeout(Duration::from_millis(30)).await.expect_err("too late");

@@ -1,4 +1,4 @@
-//! Handlers that hand their streams to one another.
+//! Handlers that exchange their streams.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use ringway_runtime::sync::Notify;
 
 #[service(package = "swap.v1", crate = "ringway_rpc")]
 trait Swap {
-    /// Gives its sink to the next one that is called, which answers both in the same poll.
+    /// Passes its sink to the next call's handler, which answers both in the same poll.
     async fn meet(
         &self,
         context: Context,
@@ -51,7 +51,7 @@ impl Swap for Meeting {
 }
 
 #[test]
-fn each_stream_has_the_metadata_of_its_own_handler() {
+fn each_stream_has_its_own_handlers_metadata() {
     let server = Server::bind("tcp://127.0.0.1:0").expect("a free port").threads(1);
     let server = server.service(SwapServer::per_core(Meeting::default));
     let server = server.start().expect("the server starts");
@@ -59,7 +59,8 @@ fn each_stream_has_the_metadata_of_its_own_handler() {
     let test = async move {
         let client = SwapClient::new(Client::builder().address(address).build()?);
         for _ in 0..20 {
-            // Both in one turn, so that the server gets them at once and starts them in place.
+            // Both calls in one turn, so that the server gets them together and starts them in
+            // place.
             let calls = ["first", "second"].map(|name| {
                 let (mut names, mut out) = client.meet();
                 ringway_runtime::spawn(async move {

@@ -1,4 +1,4 @@
-//! Calls and side doors over HTTP/1.1, on the port of all other protocols.
+//! Calls and other routes over HTTP/1.1, on the port of all protocols.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -94,7 +94,7 @@ fn post(method: &str, fields: &str, body: &str) -> String {
 }
 
 const JSON: &str = "content-type: application/json\r\n";
-/// One call was served.
+/// The metric of one served call.
 const COUNTED: &str =
     "ringway_server_latency_seconds_count{service=\"greet.v1.Greeter\",method=\"Greet\"} 1\n";
 const ADA: &str = r#"{"name":"Ada"}"#;
@@ -126,7 +126,7 @@ fn assert_told(handle: &ServerHandle, request: &str, status: u16, says: &str) {
 }
 
 #[test]
-fn a_unary_method_is_called_by_post() {
+fn unary_method_is_called_with_post() {
     let handle = start(English::default(), |server| server);
     assert_told(&handle, &post("Greet", JSON, ADA), 200, "\r\n\r\n\"Hello, Ada!\"");
     assert_told(&handle, &post("Greet", JSON, ADA), 200, "content-type: application/json\r\n");
@@ -182,7 +182,7 @@ fn failures_are_json_with_the_status_of_their_code() {
 }
 
 #[test]
-fn what_is_no_call_is_refused_before_a_handler_runs() {
+fn invalid_calls_are_rejected_before_a_handler_runs() {
     let handle = start(English::default(), |server| server.message_bytes_max(1_000));
     assert_told(&handle, &post("Nothing", JSON, ADA), 404, "no method of this server");
     assert_told(
@@ -208,7 +208,7 @@ fn what_is_no_call_is_refused_before_a_handler_runs() {
 }
 
 #[test]
-fn side_doors_tell_metrics_life_and_readiness() {
+fn metrics_liveness_and_readiness_are_served() {
     let routes = Router::new().get("/hello", async |_| Ok(text("own route")));
     let handle = start(English::default(), |server| server.http_routes(routes));
     let get = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: here\r\n\r\n");
@@ -259,7 +259,7 @@ fn a_call_is_cancelled_when_its_client_has_gone() {
 }
 
 #[test]
-fn a_call_that_runs_when_the_drain_begins_is_answered() {
+fn call_running_at_the_start_of_a_drain_is_answered() {
     let (begun, has_begun) = mpsc::channel();
     let (go_on, may_go_on) = mpsc::channel();
     let go_on_cell = Arc::new(Mutex::new(Some(may_go_on)));
@@ -275,7 +275,7 @@ fn a_call_that_runs_when_the_drain_begins_is_answered() {
 }
 
 #[test]
-fn one_of_two_calls_is_queued_by_the_limit_of_the_method_and_both_are_answered() {
+fn call_queued_by_the_methods_limit_is_answered() {
     let handle = start(English::default(), |server| server.in_flight_per_connection_max(1));
     let answers = tell(&handle, &[post("Greet", JSON, ADA), post("Greet", JSON, ADA)].concat());
     assert_eq!(answers.matches("Hello, Ada!").count(), 2, "{answers}");

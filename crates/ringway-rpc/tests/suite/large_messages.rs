@@ -1,4 +1,4 @@
-//! Large messages, which are kept in the buffers that they were received into.
+//! Large messages that stay in their receive buffers.
 
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -9,7 +9,7 @@ use ringway_rpc::{Client, Server, Status};
 
 #[service(crate = "ringway_rpc")]
 trait Keeper {
-    /// Keeps a message, and sends it back.
+    /// Keeps a message and echoes it.
     async fn keep(&self, message: Bytes) -> Result<Bytes, Status>;
 }
 
@@ -33,10 +33,10 @@ fn assert_whole(kept: &[Bytes], len: usize) {
     }
 }
 
-/// More of them than a core has receive buffers, at both ends: nobody writes over one that is read,
-/// and nobody runs out.
+/// More messages than a core has receive buffers, at both ends: kept buffers are not overwritten
+/// and do not run out.
 #[test]
-fn messages_may_be_kept_for_as_long_as_they_are_needed() {
+fn kept_messages_stay_valid_and_buffers_do_not_run_out() {
     for (len, count) in [(16 << 10, 600), (64 << 10, 600), ((64 << 10) + 1, 100), (300_000, 60)] {
         let kept = Kept::default();
         let server = Server::bind("tcp://127.0.0.1:0").expect("an address");
@@ -48,7 +48,7 @@ fn messages_may_be_kept_for_as_long_as_they_are_needed() {
             .collect();
         let requests = std::mem::take(&mut *kept.0.lock().expect("no panic"));
         assert_eq!(requests.len(), count);
-        let checked = thread::spawn(move || assert_whole(&requests, len)); // and ended there
+        let checked = thread::spawn(move || assert_whole(&requests, len)); // and dropped there
         assert_whole(&replies, len);
         checked.join().expect("all whole");
         drop(replies);
@@ -58,7 +58,7 @@ fn messages_may_be_kept_for_as_long_as_they_are_needed() {
 }
 
 #[test]
-fn too_long_a_message_is_told_with_its_length_and_the_setting() {
+fn error_of_a_too_long_message_has_its_length_and_the_setting() {
     let server = Server::bind("tcp://127.0.0.1:0").expect("an address");
     let server = server.message_bytes_max(200_000).service(KeeperServer::new(Kept::default()));
     let handle = server.start().expect("a server");

@@ -1,4 +1,4 @@
-//! The integration tests of this crate, as one program.
+//! The integration tests of this crate, in one program.
 
 mod client_allocations;
 mod client_bad_servers;

@@ -1,4 +1,4 @@
-//! A server with more work than it can do: what is done is of use, and nothing else stands still.
+//! An overloaded server: its work is useful, and nothing else is blocked.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -15,13 +15,13 @@ use crate::support::{LIMIT, end, eventually, socket_addr};
 
 #[service(package = "busy.v1", crate = "ringway_rpc")]
 trait Busy {
-    /// Blocks its core until the test lets it go on, and some milliseconds more.
+    /// Blocks its core until the test lets it continue, and then some milliseconds more.
     async fn compute(&self, request: Bytes) -> Result<Bytes, Status>;
-    /// The same, with a stream of requests that it does not look at.
+    /// Like `compute`, with a stream of requests that it does not read.
     async fn compute_all(&self, parts: Streaming<Bytes>) -> Result<Bytes, Status>;
-    /// Computes for so many milliseconds.
+    /// Computes for as many milliseconds as the request says.
     async fn spin(&self, request: Bytes) -> Result<Bytes, Status>;
-    /// The same, as the first message says.
+    /// Like `spin`, for the time in the first message.
     async fn spin_all(&self, parts: Streaming<Bytes>) -> Result<Bytes, Status>;
     async fn say(&self, request: Bytes) -> Result<Bytes, Status>;
     #[method(concurrency = 1)]
@@ -41,13 +41,13 @@ struct Worker {
     go_on: Mutex<mpsc::Receiver<()>>,
 }
 
-/// What the test looks at.
+/// State that the test inspects.
 #[derive(Default)]
 struct Seen {
     begun: AtomicUsize,
-    /// Of `one`, what each request said.
+    /// The requests of `one`, in order.
     order: Mutex<Vec<Bytes>>,
-    /// Of `block`: now, and the most at once.
+    /// Running calls of `block`, and their maximum.
     running: AtomicUsize,
     most: AtomicUsize,
 }
@@ -129,7 +129,7 @@ fn spin(ms: u8) {
     }
 }
 
-/// A server of one core, what it has seen, and the way to let a handler go on.
+/// Starts a server with one core; returns its state and the way to let a handler continue.
 fn serve(set: impl FnOnce(Server) -> Server) -> (ServerHandle, Arc<Seen>, mpsc::Sender<()>) {
     let seen = Arc::<Seen>::default();
     let (let_go, go_on) = mpsc::channel();
@@ -157,7 +157,7 @@ fn unary<'a>(name: &'a str, message: &'a [u8]) -> Open<'a> {
 }
 
 #[test]
-fn calls_that_compute_do_not_hold_up_the_rest_of_their_core() {
+fn computing_calls_do_not_block_their_core() {
     check_others_have_turns("busy.v1.Busy/Compute");
     check_others_have_turns("busy.v1.Busy/ComputeAll");
 }
@@ -199,13 +199,13 @@ fn check_others_have_turns(method: &str) {
 }
 
 #[test]
-fn calls_behind_others_that_compute_are_in_flight() {
+fn calls_waiting_behind_computing_calls_are_in_flight() {
     const CALLS: usize = 300;
     let (handle, seen, let_go) = serve(|server| server.in_flight_max(50));
     let mut caller = Caller::connect(socket_addr(&handle));
     caller.call("busy.v1.Busy/Say", b"connected").ok();
     let calls = burst(&mut caller, CALLS, &unary("busy.v1.Busy/Compute", b"?"));
-    // Two have used up their turn, and one of those that wait has one in the next.
+    // Two calls have used up their turn; one of the waiting calls has its turn next.
     (0..2).for_each(|_| let_go.send(()).expect("the server runs"));
     eventually("the third one computes", || seen.begun.load(Ordering::SeqCst) == 3);
     let stats = handle.stats();
@@ -222,7 +222,7 @@ fn calls_behind_others_that_compute_are_in_flight() {
 }
 
 #[test]
-fn a_call_whose_deadline_passes_behind_others_that_compute_is_not_run() {
+fn call_whose_deadline_passes_while_it_waits_is_not_run() {
     for (method, adaptive) in [("Spin", false), ("SpinAll", false), ("Spin", true)] {
         let method = format!("busy.v1.Busy/{method}");
         let (handle, seen, _) =
@@ -238,11 +238,11 @@ fn a_call_whose_deadline_passes_behind_others_that_compute_is_not_run() {
             match answer.code {
                 Code::Ok => done += 1,
                 Code::DeadlineExceeded => left += 1,
-                // A limit that finds itself sheds what has waited for too long.
+                // An adaptive limit sheds calls that have waited too long.
                 _ => left += usize::from(answer.refused && adaptive),
             }
         }
-        // Twelve in the time that they have, and as many for each time that bytes have come.
+        // Twelve calls in their time, and as many for each time that bytes arrived.
         let begun = seen.begun.load(Ordering::SeqCst);
         assert!(begun <= 60, "{begun} were run, {left} were not");
         assert!(done > 0 && done + left == 100, "{done} done, {left} not");
@@ -252,7 +252,7 @@ fn a_call_whose_deadline_passes_behind_others_that_compute_is_not_run() {
 }
 
 #[test]
-fn less_urgent_calls_run_last_and_are_shed_first() {
+fn calls_of_low_priority_run_last_and_are_shed_first() {
     let (handle, seen, _) = serve(|server| server.queue_room(20));
     let mut caller = Caller::connect(socket_addr(&handle));
     caller.call("busy.v1.Busy/Say", b"connected").ok();
@@ -281,7 +281,7 @@ fn less_urgent_calls_run_last_and_are_shed_first() {
 }
 
 #[test]
-fn a_stream_of_requests_gathers_while_its_call_waits_for_room() {
+fn request_stream_is_buffered_while_its_call_is_queued() {
     let (handle, _, _) = serve(|server| server);
     for name in ["busy.v1.Busy/Collect", "busy.v1.Busy/Chat"] {
         let mut caller = Caller::connect(socket_addr(&handle));
@@ -318,12 +318,12 @@ fn a_stream_of_requests_gathers_while_its_call_waits_for_room() {
 }
 
 #[test]
-fn a_thread_keeps_the_place_of_its_call_until_it_is_done() {
+fn offloaded_call_counts_until_its_thread_is_done() {
     let (handle, seen, let_go) = serve(|server| server);
     let client = Client::connect(handle.addresses()[0].clone()).expect("an address");
     let client = BusyClient::new(client);
     let give_up_two = || {
-        // Given up by their callers, and not by their threads.
+        // Cancelled by their callers, but still on their threads.
         let timeout = Duration::from_millis(5);
         let given_up: Vec<_> = (0..2)
             .map(|_| {
@@ -337,11 +337,11 @@ fn a_thread_keeps_the_place_of_its_call_until_it_is_done() {
         }
     };
     eventually("two have begun", || {
-        give_up_two(); // on a busy machine their time may pass before they begin
+        give_up_two(); // on a busy machine the deadline may pass before they begin
         seen.begun.load(Ordering::SeqCst) == 2
     });
     give_up_two();
-    // Those that were given up before they began leave without having run.
+    // Calls cancelled before they began leave without having run.
     let waits = client.block(Bytes::from_static(b"waits"));
     let waits = std::thread::spawn(move || waits.timeout(LIMIT).wait());
     let begun = seen.begun.load(Ordering::SeqCst);
@@ -353,7 +353,7 @@ fn a_thread_keeps_the_place_of_its_call_until_it_is_done() {
 }
 
 #[test]
-fn an_offloaded_call_that_an_interceptor_answers_counts_as_no_other() {
+fn offloaded_call_answered_by_an_interceptor_is_counted_once() {
     let (handle, _seen, _let_go) = serve(|server| {
         let early = async |_: Context, _dropped: Next| Err(Status::permission_denied("not you"));
         server.adaptive_concurrency().intercept(early)

@@ -1,5 +1,5 @@
-//! Overload and recovery, over and over, over real sockets: the server finds its limits by itself, some
-//! handlers wait for what they share, some compute, some are limited. Every call ends, on cores and on
+//! Repeated overload and recovery over real sockets: the server has adaptive limits; some handlers
+//! wait for a shared resource, some compute, some are limited. Every call ends, on cores and on
 //! threads, and afterwards the server answers as before.
 
 use std::rc::Rc;
@@ -19,9 +19,9 @@ const ROUNDS: u32 = 5;
 
 #[service(package = "storm.v1", crate = "ringway_rpc")]
 trait Storm {
-    /// Takes one of a few for so many milliseconds.
+    /// Holds one of a few shared permits for `ms` milliseconds.
     async fn share(&self, ms: u64) -> Result<u64, Status>;
-    /// Computes for so many microseconds.
+    /// Computes for `micros` microseconds.
     async fn compute(&self, micros: u64) -> Result<u64, Status>;
     #[method(concurrency = 4)]
     async fn limited(&self, ms: u64) -> Result<u64, Status>;
@@ -57,7 +57,7 @@ impl Storm for Harbour {
     }
 }
 
-/// A call as `rng` has it.
+/// Makes a random call.
 async fn call(client: StormClient, mut rng: Rng) -> Result<u64, Status> {
     let amount = rng.u64(..8);
     let call = match rng.u8(..4) {
@@ -70,7 +70,7 @@ async fn call(client: StormClient, mut rng: Rng) -> Result<u64, Status> {
     call.priority(rng.u8(..3)).await
 }
 
-/// Many callers at once, each of whom calls a few times, and some give up before that.
+/// Runs many callers at once; each makes a few calls, and some cancel.
 async fn overload(client: &StormClient, rng: &mut Rng) {
     let callers = (0..rng.usize(100..400)).map(|_| {
         let (client, mut rng) = (client.clone(), rng.fork());
@@ -89,7 +89,7 @@ async fn overload(client: &StormClient, rng: &mut Rng) {
     }
 }
 
-/// Every method answers one who calls alone.
+/// Checks that every method answers a single caller.
 async fn calm(client: &StormClient) -> Result<(), Status> {
     for amount in 0..5 {
         let time = LIMIT / 2;
@@ -110,7 +110,7 @@ async fn rounds(client: StormClient, seed: u64) -> Result<(), Status> {
     Ok(())
 }
 
-/// A storm from a core, and one from a thread by the core in the background, on one server.
+/// Overloads one server from a core, and from a thread through the background core.
 fn storm(address: &Address, seed: u64) {
     let (ended, has_ended) = mpsc::channel();
     for from_a_core in [true, false] {

@@ -1,4 +1,4 @@
-//! What a server and our client do together: metadata, traces, threads, addresses, counters.
+//! A server with our client: metadata, traces, threads, addresses, counters.
 
 use std::sync::Mutex;
 use std::sync::mpsc;
@@ -27,11 +27,11 @@ trait Probe {
 
 #[derive(Default)]
 struct Prober {
-    /// Where `relay` calls.
+    /// The client that `relay` calls.
     next: Option<Client>,
-    /// What lets an offloaded handler go on.
+    /// Lets an offloaded handler continue.
     gate: Option<Mutex<mpsc::Receiver<()>>>,
-    /// Where tasks that handlers left behind tell how their calls ended.
+    /// Receives the ends of calls from tasks that handlers spawned.
     ends: Option<Mutex<mpsc::Sender<Option<Status>>>>,
 }
 
@@ -86,7 +86,7 @@ impl Probe for Prober {
         let ends = self.ends.as_ref().expect("it is given one");
         let ends = ends.lock().expect("no panic").clone();
         if request == "hold" {
-            // Asks only when it is over.
+            // Asks only after the call is over.
             spawn(async move { ends.send(context.done().await) });
             return Ok(request);
         }
@@ -172,7 +172,7 @@ fn metadata_comes_before_and_after_a_stream() {
 }
 
 #[test]
-fn a_trace_is_passed_on_by_calls_made_inside() {
+fn nested_calls_have_the_callers_trace() {
     const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let last = serve(Prober::default());
     let next = Client::builder().address(last.addresses()[0].clone()).build();
@@ -196,7 +196,7 @@ fn a_trace_is_passed_on_by_calls_made_inside() {
 }
 
 #[test]
-fn an_offloaded_handler_blocks_a_thread_and_no_core() {
+fn offloaded_handler_blocks_a_thread_and_no_core() {
     let (open, gate) = mpsc::channel();
     let server = serve(Prober { gate: Some(Mutex::new(gate)), ..Prober::default() });
     let client = connect(&server);
@@ -215,7 +215,7 @@ fn an_offloaded_handler_blocks_a_thread_and_no_core() {
 }
 
 #[test]
-fn what_a_handler_leaves_behind_learns_why_it_was_given_up() {
+fn spawned_task_learns_why_its_call_was_cancelled() {
     let (sender, ends) = mpsc::channel();
     let server = serve(Prober { ends: Some(Mutex::new(sender)), ..Prober::default() });
     let heard = || ends.recv_timeout(LIMIT).expect("it is told").expect("why");
@@ -237,7 +237,7 @@ fn what_a_handler_leaves_behind_learns_why_it_was_given_up() {
 }
 
 #[test]
-fn what_a_handler_leaves_behind_learns_that_its_call_was_answered() {
+fn spawned_task_learns_that_its_call_was_answered() {
     let (sender, ends) = mpsc::channel();
     let server = serve(Prober { ends: Some(Mutex::new(sender)), ..Prober::default() });
     let mut caller = Caller::connect(socket_addr(&server));
@@ -257,7 +257,7 @@ fn what_a_handler_leaves_behind_learns_that_its_call_was_answered() {
 }
 
 #[test]
-fn calls_go_over_a_unix_socket() {
+fn calls_work_over_a_unix_socket() {
     let path = std::env::temp_dir().join(format!("ringway-rpc-{}.sock", std::process::id()));
     let address = format!("unix://{}", path.display());
     let server = serve_at(&address, Prober::default(), |server| server.threads(1));
@@ -270,7 +270,7 @@ fn calls_go_over_a_unix_socket() {
 }
 
 #[test]
-fn calls_go_over_tls() {
+fn calls_work_over_tls() {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("made");
     let tls = ServerTls::from_pem(made.cert.pem(), made.signing_key.serialize_pem());
     let tls = tls.expect("they belong together");
@@ -300,7 +300,7 @@ fn two_cores_serve_and_are_counted_together() {
     let mut cores = std::collections::HashSet::new();
     let mut callers = Vec::new();
     let mut calls = 0;
-    // The kernel spreads connections by their ports, so it takes a few to meet both.
+    // The kernel distributes connections by their ports, so it takes a few to reach both cores.
     while cores.len() < 2 && callers.len() < 100 {
         let mut caller = Caller::connect(address);
         cores.insert(caller.call("probe.v1.Probe/Core", b"").ok());

@@ -1,4 +1,4 @@
-//! Peers that break the rules, over real sockets. Others are not harmed.
+//! Peers that violate the protocol, over real sockets. Other connections are not affected.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -11,7 +11,7 @@ use crate::support::caller::Caller;
 use crate::support::echo::{Echo, serve};
 use crate::support::{LIMIT, end, eventually, socket_addr};
 
-/// Sends bytes and waits until the server has closed the connection; what it said.
+/// Sends bytes until the server has closed the connection; returns what it sent.
 fn closed_after(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut socket = TcpStream::connect(address).expect("the server listens");
     socket.set_read_timeout(Some(LIMIT)).expect("a time above zero");
@@ -41,7 +41,7 @@ fn greeting() -> Vec<u8> {
     bytes
 }
 
-/// Runs `misbehave` beside a connection with a call that waits, which must stay unharmed.
+/// Runs `misbehave` beside a connection with a waiting call, which must not be affected.
 #[track_caller]
 fn check(misbehave: impl FnOnce(&ServerHandle, SocketAddr)) {
     let handle = serve(&Echo::default(), |server| server.message_bytes_max(100_000));
@@ -74,7 +74,7 @@ fn other_protocols_are_closed_and_counted() {
 }
 
 #[test]
-fn silence_is_closed_after_a_while() {
+fn silent_connection_is_closed() {
     check(|handle, address| {
         let began = Instant::now();
         let silent = std::thread::spawn(move || closed_after(address, b""));
@@ -86,7 +86,7 @@ fn silence_is_closed_after_a_while() {
 }
 
 #[test]
-fn a_preface_in_pieces_is_served() {
+fn preface_in_pieces_is_accepted() {
     check(|_, address| {
         let mut socket = TcpStream::connect(address).expect("the server listens");
         socket.set_nodelay(true).expect("an option of TCP");
@@ -125,7 +125,7 @@ fn broken_frames_end_their_connection_with_a_reason() {
 }
 
 #[test]
-fn a_client_that_takes_no_metadata_gets_its_failures_without() {
+fn client_without_metadata_gets_failures_without_it() {
     check(|_, address| {
         for max_meta in [0, 1, 16, 54] {
             let mut bytes = PREFACE.to_vec();
@@ -138,10 +138,10 @@ fn a_client_that_takes_no_metadata_gets_its_failures_without() {
 }
 
 #[test]
-fn a_violation_while_replies_wait_ends_its_connection_only() {
+fn violation_while_replies_wait_ends_only_its_connection() {
     check(|handle, address| {
         for method in ["echo.Echo/Repeat", "echo.Echo/Say"] {
-            // Many or long replies for as much credit as there can be, of which none is read.
+            // Many or long replies with the largest possible credit, none of which is read.
             let mut bytes = greeting();
             bytes.extend(named_request(method, &[255; 65_536]));
             bytes.extend(frame(0, 0, 0, 0, &[]));
@@ -151,7 +151,7 @@ fn a_violation_while_replies_wait_ends_its_connection_only() {
     });
 }
 
-/// A call of a method, whole.
+/// Makes a whole call of a method.
 fn named_request(name: &str, message: &[u8]) -> Vec<u8> {
     let mut body = 0_u32.to_le_bytes().to_vec();
     body.extend_from_slice(&[0; 8]);
@@ -180,7 +180,7 @@ fn floods_end_their_connection() {
     });
 }
 
-/// So many calls that wait, each cancelled at once.
+/// Makes calls that wait, each cancelled at once.
 fn resets(count: u32) -> Vec<u8> {
     let mut head = 1_u32.to_le_bytes().to_vec();
     head.extend_from_slice(&[0; 8]);
@@ -201,7 +201,7 @@ fn resets(count: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_message_beyond_the_limit_ends_its_call_only() {
+fn message_beyond_the_limit_ends_only_its_call() {
     check(|_, address| {
         let mut caller = Caller::connect(address);
         let large = caller.open("echo.Echo/Say", &vec![0; 100_001]);
@@ -211,7 +211,7 @@ fn a_message_beyond_the_limit_ends_its_call_only() {
 }
 
 #[test]
-fn metadata_that_makes_no_sense_ends_its_call_only() {
+fn invalid_metadata_ends_only_its_call() {
     check(|_, address| {
         let mut caller = Caller::connect(address);
         for meta in [&b"\x70\x01x"[..], b"\x00\x03\x02K "] {
@@ -223,7 +223,7 @@ fn metadata_that_makes_no_sense_ends_its_call_only() {
     });
 }
 
-/// Whether what a server said ends with a GOAWAY.
+/// Whether a server's output ends with a GOAWAY.
 fn has_go_away(said: &[u8]) -> bool {
     let mut rest = said.get(PREFACE.len()..).unwrap_or(&[]);
     let mut last = None;
@@ -237,14 +237,15 @@ fn has_go_away(said: &[u8]) -> bool {
 }
 
 #[test]
-fn a_compression_that_nobody_announced_fails_its_call_alone() {
+fn unannounced_compression_fails_only_its_call() {
     check(|_, address| {
         let mut socket = TcpStream::connect(address).expect("the server listens");
         socket.set_read_timeout(Some(LIMIT)).expect("a time above zero");
         socket.write_all(&greeting()).expect("the server reads");
         let mut preface = [0; 8];
         socket.read_exact(&mut preface).expect("the server greets");
-        // How the message is compressed, and, above that, what is accepted in replies.
+        // The low half is the compression of the message, the high half what is accepted in
+        // replies.
         for (slot, compression, code) in [(0, 1, 12), (1, 15, 12), (2, 0x21, 12), (3, 0xF0, 0)] {
             let head = RequestHead { compression, ..RequestHead::default() };
             let name = b"\x01\x0decho.Echo/Say";
@@ -261,7 +262,7 @@ fn a_compression_that_nobody_announced_fails_its_call_alone() {
     });
 }
 
-/// Stream and status of the next response.
+/// Returns stream and status of the next response.
 fn response(socket: &mut TcpStream) -> (u32, u32) {
     loop {
         let mut header = [0; 16];

@@ -1,4 +1,4 @@
-//! What handlers that compute are told of their deadlines.
+//! Deadlines as seen by handlers that compute.
 
 use std::sync::mpsc::{self, Sender};
 use std::time::{Duration, Instant};
@@ -7,17 +7,17 @@ use ringway_rpc::{Client, Code, Context, Server, Status};
 
 use crate::support::{LIMIT, end};
 
-/// What a handler has seen when its call was over for it.
+/// What a handler saw when its call was over.
 struct Seen {
     remaining: Option<Duration>,
     reason: Option<Code>,
-    /// Whether `done` was told as well.
+    /// The result of `done`.
     done: Option<Code>,
 }
 
 #[ringway_rpc::service(crate = "ringway_rpc")]
 trait Cruncher {
-    /// Keeps its core until its call is over.
+    /// Blocks its core until its call is over.
     async fn crunch(&self, context: Context, of: u64) -> Result<u64, Status>;
 }
 
@@ -42,7 +42,7 @@ impl Cruncher for Counting {
 }
 
 #[test]
-fn a_handler_that_keeps_its_core_sees_its_deadline_pass() {
+fn handler_that_blocks_its_core_sees_its_deadline_pass() {
     let (tell, told) = mpsc::channel();
     let server = Server::bind("tcp://127.0.0.1:0").expect("a free port").threads(1);
     let service = CruncherServer::per_core(move || Counting(tell.clone()));

@@ -1,4 +1,4 @@
-//! The end of a server, seen by those who call it.
+//! The end of a server, from its clients' view.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,14 +12,14 @@ use crate::support::echo::{Echo, serve};
 use crate::support::{eventually, socket_addr, wait};
 
 #[test]
-fn calls_that_run_finish_and_late_ones_are_not_executed() {
+fn running_calls_finish_and_late_ones_are_not_executed() {
     let echo = Echo::default();
     let handle = serve(&echo, |server| server);
     let mut caller = Caller::connect(socket_addr(&handle));
     let running: Vec<_> = (0..20).map(|_| caller.open("echo.Echo/Late", b"150")).collect();
     eventually("they run", || handle.stats().in_flight == 20);
     handle.shutdown();
-    // Sent before the GOAWAY was heard of: the machine refuses, or the client knows already.
+    // Sent before the GOAWAY was received: the machine refuses it, or the client knows already.
     let mut late = Vec::new();
     let deadline = Instant::now() + Duration::from_millis(100);
     while Instant::now() < deadline && late.len() < 60 {
@@ -52,7 +52,7 @@ fn the_drain_is_announced() {
 }
 
 #[test]
-fn what_has_not_ended_at_the_deadline_is_unavailable() {
+fn calls_left_at_the_drain_timeout_are_unavailable() {
     let echo = Echo::default();
     let handle = serve(&echo, |server| server.drain_timeout(Duration::from_millis(150)));
     let mut caller = Caller::connect(socket_addr(&handle));
@@ -70,11 +70,11 @@ fn what_has_not_ended_at_the_deadline_is_unavailable() {
 }
 
 #[test]
-fn a_call_that_breaks_a_limit_during_the_drain_is_not_cut_off_by_it() {
+fn call_that_exceeds_a_limit_during_a_drain_is_answered() {
     let echo = Echo::default();
     let handle = serve(&echo, |server| server);
     let mut caller = Caller::connect(socket_addr(&handle));
-    // It is echoed, and the answer is more than this client takes.
+    // It is echoed, and the reply is longer than this client takes.
     let settings = Settings { max_message: 10, ..Settings::default() };
     caller.machine = Client::new(Config { settings, ..Config::default() }, Duration::ZERO);
     let stream = caller.open_with("echo.Echo/Chat", Some(b"short"), false, |_| {});
@@ -91,7 +91,7 @@ fn a_call_that_breaks_a_limit_during_the_drain_is_not_cut_off_by_it() {
 }
 
 #[test]
-fn health_tells_before_the_server_stops() {
+fn health_changes_before_the_server_stops() {
     let handle = serve(&Echo::default(), |server| {
         server.drain_delay(Duration::from_millis(200)).drain_timeout(Duration::from_secs(5))
     });

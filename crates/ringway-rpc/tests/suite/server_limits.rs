@@ -1,4 +1,4 @@
-//! What is refused, what waits, and what is shed.
+//! Refused, queued and shed calls.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ fn check_refused(handle: &ServerHandle, answer: &Answer) {
 }
 
 #[test]
-fn a_method_runs_as_many_calls_as_it_declares_and_queues_the_rest() {
+fn method_runs_its_declared_number_of_calls_and_queues_the_rest() {
     let echo = Echo::default();
     let handle = serve(&echo, |server| server);
     let mut caller = Caller::connect(socket_addr(&handle));
@@ -33,7 +33,7 @@ fn a_method_runs_as_many_calls_as_it_declares_and_queues_the_rest() {
 }
 
 #[test]
-fn what_finds_no_room_in_the_queue_pushes_the_oldest_out() {
+fn full_queue_drops_its_oldest_call() {
     let handle = serve(&Echo::default(), |server| server.queue_room(1));
     let mut caller = Caller::connect(socket_addr(&handle));
     let running: Vec<_> = (0..2).map(|_| caller.open("echo.Echo/Limited", b"60")).collect();
@@ -49,7 +49,7 @@ fn what_finds_no_room_in_the_queue_pushes_the_oldest_out() {
 }
 
 #[test]
-fn what_waits_for_too_long_is_shed() {
+fn calls_that_wait_too_long_are_shed() {
     let handle = serve(&Echo::default(), |server| server);
     let mut caller = Caller::connect(socket_addr(&handle));
     let running: Vec<_> = (0..2).map(|_| caller.open("echo.Echo/Limited", b"700")).collect();
@@ -65,7 +65,7 @@ fn what_waits_for_too_long_is_shed() {
 }
 
 #[test]
-fn a_call_whose_deadline_passes_in_the_queue_is_not_run() {
+fn call_whose_deadline_passes_in_the_queue_is_not_run() {
     let echo = Echo::default();
     let handle = serve(&echo, |server| server);
     let mut caller = Caller::connect(socket_addr(&handle));
@@ -82,7 +82,7 @@ fn a_call_whose_deadline_passes_in_the_queue_is_not_run() {
 }
 
 #[test]
-fn the_server_as_a_whole_has_a_limit() {
+fn server_has_a_limit_over_all_methods() {
     let echo = Echo::default();
     let handle = serve(&echo, |server| server.in_flight_max(3));
     let mut callers = [(); 2].map(|()| Caller::connect(socket_addr(&handle)));
@@ -97,7 +97,7 @@ fn the_server_as_a_whole_has_a_limit() {
 }
 
 #[test]
-fn a_client_keeps_to_the_calls_that_a_connection_may_have() {
+fn client_respects_the_limit_of_a_connection() {
     let handle = serve(&Echo::default(), |server| server.in_flight_per_connection_max(2));
     let mut caller = Caller::connect(socket_addr(&handle));
     caller.call("echo.Echo/Say", b"the settings have come").ok();
@@ -149,13 +149,13 @@ fn interceptors_run_around_calls_in_order() {
 }
 
 #[test]
-fn a_method_without_a_limit_finds_one() {
+fn method_without_a_limit_gets_an_adaptive_one() {
     let handle = serve(&Echo::default(), |server| server.adaptive_concurrency());
     let mut caller = Caller::connect(socket_addr(&handle));
     for _ in 0..3_000 {
         caller.call("echo.Echo/Say", b"x").ok();
     }
-    // More at once than any limit starts with: what is too much waits, or is refused in so many words.
+    // More calls at once than the initial limit: the rest waits or is refused.
     let calls: Vec<_> = (0..120).map(|_| caller.open("echo.Echo/Late", b"5")).collect();
     for stream in calls {
         let answer = caller.answer(stream);
@@ -165,7 +165,7 @@ fn a_method_without_a_limit_finds_one() {
 }
 
 #[test]
-fn clients_are_told_how_many_calls_are_welcome_while_there_are_too_many() {
+fn overloaded_server_sends_leases() {
     let echo = Echo::default();
     let handle = serve(&echo, |server| server.adaptive_concurrency().queue_room(2_000));
     let mut caller = Caller::connect(socket_addr(&handle));
@@ -176,7 +176,7 @@ fn clients_are_told_how_many_calls_are_welcome_while_there_are_too_many() {
         caller.flush();
         opened
     };
-    // As many as the client may have, all the time, until it may not have so many.
+    // As many calls as the client may make, until it may make fewer.
     let mut running = VecDeque::new();
     let deadline = Instant::now() + LIMIT;
     let leased = loop {
@@ -184,7 +184,7 @@ fn clients_are_told_how_many_calls_are_welcome_while_there_are_too_many() {
         match open(&mut caller) {
             Ok(stream) => running.push_back(stream),
             Err(OpenError::Leased) => break running.len(),
-            Err(OpenError::Full) => {} // for as long as the server's settings are not known
+            Err(OpenError::Full) => {} // until the server's settings are known
             Err(error) => panic!("{error:?}"),
         }
         if running.len() >= 300 || caller.machine.capacity() == 0 {
@@ -195,7 +195,7 @@ fn clients_are_told_how_many_calls_are_welcome_while_there_are_too_many() {
     for stream in running {
         check_done(&caller.answer(stream));
     }
-    // One after the other, they are not too many.
+    // One call after another is not too much.
     while caller.machine.capacity() < 500 {
         assert!(Instant::now() < deadline, "the server still says {}", caller.machine.capacity());
         caller.call("echo.Echo/Late", b"1").ok();
@@ -203,7 +203,7 @@ fn clients_are_told_how_many_calls_are_welcome_while_there_are_too_many() {
     end(handle);
 }
 
-/// What crosses the news of a lower limit is not executed.
+/// Calls that cross a lower lease are not executed.
 fn check_done(answer: &Answer) {
     assert!(answer.code == Code::Ok || answer.refused, "{answer:?}");
 }

@@ -1,4 +1,4 @@
-//! What a server keeps for handlers that do not read.
+//! The memory that a server keeps for handlers that do not read.
 
 use bytes::Bytes;
 use ringway_rpc::{Code, Server, ServerHandle, Status, Streaming, service};
@@ -10,11 +10,11 @@ use crate::support::{end, eventually, socket_addr};
 #[service(package = "memory", crate = "ringway_rpc")]
 trait Depot {
     async fn say(&self, word: Bytes) -> Result<Bytes, Status>;
-    /// Bytes that came.
+    /// Counts received bytes.
     async fn count(&self, goods: Streaming<Bytes>) -> Result<u64, Status>;
     /// Never reads.
     async fn stall(&self, goods: Streaming<Bytes>) -> Result<u64, Status>;
-    /// Will never read, and goes on.
+    /// Drops its stream and continues.
     async fn refuse(&self, goods: Streaming<Bytes>) -> Result<u64, Status>;
 }
 
@@ -46,7 +46,7 @@ impl Depot for Everywhere {
 
 const MIB: usize = 1 << 20;
 
-/// Bytes that one receive of a server may bring before it looks at what it keeps.
+/// Bytes that one receive of a server may bring before the budget is checked.
 const AT_ONCE: u64 = 256 << 10;
 
 fn serve(unread_bytes_max: usize) -> ServerHandle {
@@ -73,7 +73,7 @@ fn end_now(handle: ServerHandle, caller: Caller) {
 }
 
 #[test]
-fn a_thousand_streams_that_stand_still_stay_within_the_bound_and_hurt_nobody() {
+fn thousand_stalled_streams_stay_within_the_bound_and_affect_no_other() {
     let max = 4 * MIB;
     let handle = serve(max);
     let mut caller = Caller::connect(socket_addr(&handle));
@@ -95,7 +95,7 @@ fn a_thousand_streams_that_stand_still_stay_within_the_bound_and_hurt_nobody() {
     let least = (20_000_000 - max as u64 - AT_ONCE) / 20_000;
     assert!((least..1_000).contains(&exhausted), "{exhausted} streams were ended");
     assert!(handle.stats().unread_bytes <= max as u64);
-    // Nobody was ended who need not be, and those that are left go on.
+    // No more streams were ended than needed, and the remaining ones continue.
     let mut ended = stalled.clone();
     ended.retain(|&stream| caller.machine.send(stream, Body::Copy(b""), true).is_err());
     assert_eq!(ended.len() as u64, exhausted);
@@ -107,14 +107,14 @@ fn a_thousand_streams_that_stand_still_stay_within_the_bound_and_hurt_nobody() {
 }
 
 #[test]
-fn calls_that_are_not_whole_count_with_what_they_take_up_themselves() {
+fn incomplete_calls_count_with_their_own_memory() {
     let max = 2 * MIB;
     let handle = serve(max);
     let mut callers: Vec<_> = (0..6).map(|_| Caller::connect(socket_addr(&handle))).collect();
     for caller in &mut callers {
         caller.call("memory.Depot/Say", b"the settings have come").ok();
         for _ in 0..1_000 {
-            // A byte each, and no end.
+            // One byte each, without an end.
             caller.open_with("memory.Depot/Say", Some(b"x"), false, |_| {});
         }
         caller.call("memory.Depot/Say", b"all have come").ok();
@@ -129,7 +129,7 @@ fn calls_that_are_not_whole_count_with_what_they_take_up_themselves() {
 }
 
 #[test]
-fn above_a_half_clients_are_asked_for_less_and_later_no_more() {
+fn above_half_of_the_bound_clients_get_smaller_windows() {
     let handle = serve(4 * MIB);
     let mut caller = Caller::connect(socket_addr(&handle));
     caller.call("memory.Depot/Say", b"the settings have come").ok();
@@ -158,7 +158,7 @@ fn above_a_half_clients_are_asked_for_less_and_later_no_more() {
 }
 
 #[test]
-fn what_nobody_will_read_is_not_kept() {
+fn messages_without_a_reader_are_not_kept() {
     let handle = serve(4 * MIB);
     let mut caller = Caller::connect(socket_addr(&handle));
     caller.call("memory.Depot/Say", b"the settings have come").ok();
@@ -173,8 +173,8 @@ fn what_nobody_will_read_is_not_kept() {
 }
 
 #[test]
-fn answers_that_a_client_does_not_take_stay_within_their_bound() {
-    // Four times as much may be kept of answers.
+fn unread_replies_stay_within_their_bound() {
+    // Four times as much may be kept of replies.
     let handle = serve(4 * MIB);
     let mut caller = Caller::connect(socket_addr(&handle));
     caller.call("memory.Depot/Say", b"the settings have come").ok();

@@ -1,4 +1,4 @@
-//! What every server tells about itself.
+//! Services that every server offers: health and reflection.
 
 use prost::Message;
 use ringway_rpc::reflection::{
@@ -63,7 +63,7 @@ fn services_and_methods_are_listed() {
     end(handle);
 }
 
-/// A service of which one method is left out.
+/// A service that does not register one of its methods.
 struct Half;
 
 static HALF: [Method; 2] =
@@ -84,7 +84,7 @@ impl Service for Half {
 }
 
 #[test]
-fn a_method_that_is_not_served_is_not_described() {
+fn methods_that_are_not_served_are_not_described() {
     let handle = serve(&Echo::default(), |server| server.service(Half));
     let mut caller = Caller::connect(socket_addr(&handle));
     let request = DescribeRequest { service: "half.Half".to_owned() };
@@ -95,7 +95,7 @@ fn a_method_that_is_not_served_is_not_described() {
     end(handle);
 }
 
-/// The messages of `grpc.health.v1`, as any client has them.
+/// The messages of `grpc.health.v1`, as any client declares them.
 #[derive(Clone, PartialEq, Message)]
 struct CheckRequest {
     #[prost(string, tag = "1")]
@@ -119,7 +119,7 @@ const NOT_SERVING: i32 = 2;
 const SERVICE_UNKNOWN: i32 = 3;
 
 #[test]
-fn health_is_told_and_watched() {
+fn health_is_reported_and_watched() {
     let (handle, mut caller) = connected();
     let of = |service: &str| CheckRequest { service: service.to_owned() };
     let check = |caller: &mut Caller, service: &str| {

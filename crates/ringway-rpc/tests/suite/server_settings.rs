@@ -1,4 +1,4 @@
-//! What a server may be told to be like, and what it refuses to be.
+//! Settings of a server, and those that it rejects.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -13,14 +13,14 @@ fn bind() -> Server {
     Server::bind("tcp://127.0.0.1:0").expect("a free port").threads(1)
 }
 
-/// The text of the error with which a server does not start.
+/// Returns the error of a server that does not start.
 #[track_caller]
 fn refused(server: Server) -> String {
     server.start().expect_err("it does not start").to_string()
 }
 
 #[test]
-fn what_the_protocol_does_not_allow_is_refused_at_the_start() {
+fn settings_that_the_protocol_forbids_are_rejected_at_the_start() {
     let streams = "in_flight_per_connection_max";
     for (server, setting, value) in [
         (bind().in_flight_per_connection_max(0), streams, "0"),
@@ -39,7 +39,7 @@ fn what_the_protocol_does_not_allow_is_refused_at_the_start() {
 }
 
 #[test]
-fn a_client_is_not_made_with_what_the_protocol_does_not_allow() {
+fn client_settings_that_the_protocol_forbids_are_rejected() {
     let builder = || Client::builder().address("tcp://127.0.0.1:9");
     for (builder, setting) in [
         (builder().message_bytes_max(1 << 31), "message_bytes_max is 2147483648"),
@@ -72,7 +72,7 @@ impl Service for Named {
 }
 
 #[test]
-fn two_services_of_one_name_are_refused_at_the_start() {
+fn two_services_of_one_name_are_rejected_at_the_start() {
     let error = refused(bind().service(Echo::default()).service(Echo::default()));
     assert!(error.contains("echo.Echo"), "{error}");
     let error = refused(bind().service(Named(&HEALTH)));
@@ -80,7 +80,7 @@ fn two_services_of_one_name_are_refused_at_the_start() {
 }
 
 #[test]
-fn a_program_that_is_told_of_the_shutdown_keeps_its_health_service() {
+fn health_service_works_with_a_shutdown_hook() {
     let (tell, told) = mpsc::channel();
     let handle = serve(&Echo::default(), |server| {
         let health = server.health();
@@ -97,7 +97,7 @@ fn a_program_that_is_told_of_the_shutdown_keeps_its_health_service() {
 }
 
 #[test]
-fn the_last_deadline_of_the_drain_counts_whichever_way_it_was_set() {
+fn last_drain_timeout_counts_whichever_way_it_was_set() {
     let (short, long) = (Duration::from_millis(10), LIMIT * 10);
     for set in [
         |server: Server, short, _| server.net(|net| net.drain_timeout(short)),
@@ -123,7 +123,7 @@ fn the_last_deadline_of_the_drain_counts_whichever_way_it_was_set() {
 fn calls_that_the_connection_refuses_are_counted() {
     let handle = serve(&Echo::default(), |server| server.in_flight_per_connection_max(2));
     let mut caller = Caller::connect(socket_addr(&handle));
-    // All before the server's settings have come.
+    // All before the server's settings have arrived.
     let calls: Vec<_> = (0..7).map(|_| caller.open("echo.Echo/Hang", b"")).collect();
     for call in &calls[2..] {
         let answer = caller.answer(*call);

@@ -15,7 +15,7 @@ fn connected() -> (ServerHandle, Caller) {
 }
 
 #[test]
-fn a_stream_of_requests_has_one_reply() {
+fn client_stream_has_one_reply() {
     let (handle, mut caller) = connected();
     let stream = caller.open_with("echo.Echo/Collect", Some(b"one "), false, |_| {});
     for message in [&b"two "[..], b"", b"three"] {
@@ -31,7 +31,7 @@ fn a_stream_of_requests_has_one_reply() {
 }
 
 #[test]
-fn one_request_has_a_stream_of_replies() {
+fn server_stream_has_many_replies() {
     let (handle, mut caller) = connected();
     for count in [0_u8, 1, 200] {
         let stream = caller.open("echo.Echo/Repeat", &[count, 7]);
@@ -67,7 +67,7 @@ fn streams_go_both_ways_at_once() {
 }
 
 #[test]
-fn a_handler_ends_its_stream_early_with_a_status() {
+fn handler_ends_its_stream_early_with_a_status() {
     let (handle, mut caller) = connected();
     let failed = caller.open_with("echo.Echo/Chat", None, false, |_| {});
     caller.send(failed, b"fail", false);
@@ -83,10 +83,10 @@ fn a_handler_ends_its_stream_early_with_a_status() {
 }
 
 #[test]
-fn a_reader_that_stops_stalls_its_own_stream_only() {
+fn slow_reader_stalls_only_its_own_stream() {
     let (handle, mut caller) = connected();
     let body = vec![200; 60_000];
-    // Twelve megabytes that nobody takes.
+    // Twelve megabytes that are not read.
     let stalled = caller.open("echo.Echo/Repeat", &body);
     let other = caller.open("echo.Echo/Repeat", &[3, 1]);
     for _ in 0..3 {
@@ -119,7 +119,7 @@ fn messages_beyond_the_window_arrive() {
 }
 
 #[test]
-fn a_cancelled_stream_and_one_past_its_deadline_end() {
+fn cancelled_and_late_streams_end() {
     let (handle, mut caller) = connected();
     let cancelled = caller.open_with("echo.Echo/Collect", Some(b"x"), false, |_| {});
     eventually("it runs", || handle.stats().in_flight == 1);

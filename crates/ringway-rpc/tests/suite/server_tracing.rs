@@ -1,4 +1,4 @@
-//! What a listener of `tracing` hears of calls: their spans, and who stalls a core.
+//! `tracing` output of calls: their spans, and warnings about a blocked core.
 
 use std::fmt::{Debug, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use crate::support::alone::alone;
 use crate::support::caller::Caller;
 use crate::support::{LIMIT, end, socket_addr};
 
-/// Passes on what is said of spans and events, as text.
+/// Records spans and events as text.
 struct Listener {
     heard: mpsc::Sender<String>,
     spans: AtomicU64,
@@ -74,7 +74,7 @@ trait Careless {
     async fn stall(&self, context: Context, request: Bytes) -> Result<Bytes, Status>;
 }
 
-/// Holds up its core until somebody has noticed.
+/// Blocks its core until the watchdog has reported it.
 struct Careful(Mutex<mpsc::Receiver<String>>);
 
 impl Careful {
@@ -102,7 +102,7 @@ impl Careless for std::sync::Arc<Careful> {
 }
 
 #[test]
-fn calls_have_spans_and_a_stalled_core_names_the_method() {
+fn calls_have_spans_and_the_watchdog_names_the_method() {
     alone(|| {
         const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let (heard, hears) = mpsc::channel();

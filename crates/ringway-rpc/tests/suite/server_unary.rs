@@ -42,7 +42,7 @@ fn large_messages_go_both_ways() {
 }
 
 #[test]
-fn replies_come_in_the_order_in_which_calls_are_done() {
+fn replies_come_in_the_order_of_completion() {
     let (_, handle, mut caller) = connected();
     let slow = caller.open("echo.Echo/Late", b"500");
     let faster = caller.open("echo.Echo/Late", b"200");
@@ -59,7 +59,7 @@ fn replies_come_in_the_order_in_which_calls_are_done() {
 }
 
 #[test]
-fn panics_are_internal_and_harm_nobody() {
+fn panics_are_internal_and_affect_no_other_call() {
     let (_, handle, mut caller) = connected();
     let waiting = caller.open("echo.Echo/Late", b"60");
     for method in ["echo.Echo/Panic", "echo.Echo/PanicLate"] {
@@ -74,7 +74,7 @@ fn panics_are_internal_and_harm_nobody() {
 }
 
 #[test]
-fn failures_bring_their_text_and_trailers() {
+fn failures_have_their_text_and_trailers() {
     let (_, handle, mut caller) = connected();
     let answer = caller.call("echo.Echo/Fail", b"no such user");
     assert_eq!((answer.code, &*answer.text), (Code::NotFound, "no such user"));
@@ -83,7 +83,7 @@ fn failures_bring_their_text_and_trailers() {
 }
 
 #[test]
-fn what_cannot_be_called_is_unimplemented() {
+fn unknown_methods_are_unimplemented() {
     let (_, handle, mut caller) = connected();
     let answer = caller.call("echo.Echo/Nothing", b"");
     assert_eq!(answer.code, Code::Unimplemented);
@@ -102,7 +102,7 @@ fn what_cannot_be_called_is_unimplemented() {
 }
 
 #[test]
-fn a_unary_call_has_exactly_one_message() {
+fn unary_call_has_exactly_one_message() {
     let (_, handle, mut caller) = connected();
     let none = caller.open_with("echo.Echo/Say", None, true, |_| {});
     assert_eq!(caller.answer(none).code, Code::Unimplemented);
@@ -126,13 +126,13 @@ fn deadlines_end_calls() {
     });
     assert_eq!(caller.answer(stream).code, Code::DeadlineExceeded);
     eventually("the handler is dropped", || echo.seen.dropped.load(Ordering::SeqCst) == 1);
-    // What a method declares holds for callers who say nothing, and this one says that it has time.
+    // The declared timeout applies to callers that set none; this caller sets one.
     assert_eq!(caller.call("echo.Echo/Soon", b"60").ok(), "60");
     end(handle);
 }
 
 #[test]
-fn a_cancelled_call_drops_its_handler() {
+fn cancelled_call_drops_its_handler() {
     let (echo, handle, mut caller) = connected();
     let stream = caller.open("echo.Echo/Hang", b"");
     eventually("it runs", || echo.seen.begun.load(Ordering::SeqCst) == 1);
@@ -144,7 +144,7 @@ fn a_cancelled_call_drops_its_handler() {
 }
 
 #[test]
-fn the_loss_of_a_connection_cancels_its_calls() {
+fn lost_connection_cancels_its_calls() {
     let (echo, handle, mut caller) = connected();
     for _ in 0..3 {
         caller.open("echo.Echo/Hang", b"");
@@ -157,7 +157,7 @@ fn the_loss_of_a_connection_cancels_its_calls() {
 }
 
 #[test]
-fn handlers_that_wait_hold_up_no_other_call() {
+fn waiting_handlers_block_no_other_call() {
     let (echo, handle, mut caller) = connected();
     let waiting: Vec<_> = (0..50).map(|_| caller.open("echo.Echo/Hang", b"")).collect();
     for _ in 0..200 {
@@ -187,7 +187,7 @@ fn calls_are_counted_by_method() {
 }
 
 #[test]
-fn a_failure_keeps_its_code_however_long_its_text() {
+fn failure_with_a_long_text_keeps_its_code() {
     let (_, handle, mut caller) = connected();
     for len in [10, 16_000, 16_384, 20_000, 1 << 20] {
         let text = vec![b'x'; len];
@@ -200,7 +200,7 @@ fn a_failure_keeps_its_code_however_long_its_text() {
 }
 
 #[test]
-fn a_time_in_the_metadata_counts_before_that_of_the_head() {
+fn timeout_in_the_metadata_precedes_that_in_the_header() {
     let (_, handle, mut caller) = connected();
     let (short, long) = (Duration::from_millis(10), Duration::from_secs(3_600));
     for (head, meta, ends_in_time) in [(long, short, false), (short, long, true)] {

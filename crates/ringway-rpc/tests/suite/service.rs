@@ -1,4 +1,4 @@
-//! A service made by `#[service]`, called through the client made by it, over real sockets.
+//! A service and a client made by `#[service]`, over real sockets.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -24,16 +24,16 @@ struct Summary {
 
 #[service(package = "market.v1", crate = "ringway_rpc")]
 trait Market {
-    /// The symbol, backwards.
+    /// Returns the symbol reversed.
     async fn quote(&self, symbol: Bytes) -> Result<Bytes, Status>;
-    /// What the caller said beside the request, with its deadline's presence.
+    /// Returns the caller's metadata and whether it has a deadline.
     async fn tenant(&self, context: Context, request: ()) -> Result<String, Status>;
     #[method(offload)]
     async fn thread(&self, context: Context, request: String) -> Result<String, Status>;
     #[method(timeout_ms = 20)]
     async fn never(&self, request: ()) -> Result<(), Status>;
     async fn upload(&self, ticks: Streaming<Tick>) -> Result<Summary, Status>;
-    /// Methods may take nothing.
+    /// Takes no arguments.
     #[method(idempotent)]
     async fn markets(&self) -> Result<Vec<String>, Status>;
     #[method(offload)]
@@ -46,7 +46,7 @@ trait Market {
     async fn double(&self, ticks: Streaming<Tick>, doubled: Sink<Tick>) -> Result<(), Status>;
 }
 
-/// Not `Sync`, as an implementation of one core may be.
+/// An implementation that is not `Sync`, as one per core may be.
 #[derive(Default)]
 struct Exchange {
     quotes: Cell<u32>,
@@ -140,7 +140,7 @@ fn serve(service: impl Service) -> (ServerHandle, MarketClient) {
     (server, MarketClient::new(client))
 }
 
-/// Runs a test on a core of its own, for a minute at most.
+/// Runs a test on its own core, for at most a minute.
 fn run<F>(test: impl FnOnce(MarketClient) -> F + 'static)
 where
     F: Future<Output = Result<(), Status>> + 'static,
@@ -154,7 +154,7 @@ where
 }
 
 #[test]
-fn methods_that_take_nothing() {
+fn methods_without_arguments() {
     run(async |market: MarketClient| {
         assert_eq!(market.markets().await?, ["Vienna", "Turin"]);
         assert_eq!(market.weekday().await?, "Monday");
@@ -191,7 +191,7 @@ fn unary() {
 }
 
 #[test]
-fn options_of_a_client_hold_for_its_calls() {
+fn client_options_apply_to_its_calls() {
     run(async |market: MarketClient| {
         let market = market.with(CallOptions::new().no_timeout().metadata("tenant", "red"));
         assert_eq!(market.tenant(()).await?, "red false");
@@ -200,7 +200,7 @@ fn options_of_a_client_hold_for_its_calls() {
 }
 
 #[test]
-fn a_declared_timeout_is_the_default() {
+fn declared_timeout_is_the_default() {
     run(async |market: MarketClient| {
         assert!(market.never(()).await.is_err_and(|status| status.is_deadline_exceeded()));
         Ok(())
@@ -257,7 +257,7 @@ async fn talk((mut ticks, mut doubled): (Sink<Tick>, Streaming<Tick>)) -> Result
 }
 
 #[test]
-fn a_stream_outlives_the_client_that_opened_it() {
+fn stream_outlives_its_client() {
     run(async |market: MarketClient| {
         let streams = market.double();
         drop(market); // before there is a connection
@@ -266,7 +266,7 @@ fn a_stream_outlives_the_client_that_opened_it() {
 }
 
 #[test]
-fn a_thread_that_may_block_waits() {
+fn plain_thread_waits_for_calls() {
     let (server, market) = serve(MarketServer::per_core(Exchange::default));
     assert_eq!(market.quote(Bytes::from_static(b"ab")).wait().expect("a reply"), "ba");
     server.abort();

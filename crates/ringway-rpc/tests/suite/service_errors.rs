@@ -1,4 +1,4 @@
-//! What the compiler says of a service that is not one: at the right place, and what to do instead.
+//! Compile errors of bad service traits: their place, and what they advise.
 
 #[test]
 fn mistakes_are_explained() {

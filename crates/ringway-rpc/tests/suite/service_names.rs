@@ -1,5 +1,5 @@
-//! Services whose names, messages and surroundings are called like something that is generated. That this
-//! compiles without a warning is half of what it tests; the calls are the other half.
+//! Services whose names and messages collide with generated names. Compiling without a warning is
+//! half of the test; the calls are the other half.
 
 #![deny(warnings)]
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ringway_rpc::{Client, Server, Service, Status};
 
-/// Runs a test with a client of a server of `service`, for a minute at most.
+/// Runs a test with a client of a server of `service`, for at most a minute.
 fn run(
     service: impl Service,
     test: impl AsyncFnOnce(Client) -> Result<(), Status> + Send + 'static,
@@ -29,12 +29,13 @@ mod messages {
     macro_rules! messages {
         ($($name:ident)*) => { $(
             #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-            #[allow(dead_code)] // some are just in the way
+            #[allow(dead_code)] // some only collide
             pub(crate) struct $name(pub(crate) u32);
         )* };
     }
 
-    // `Sink`, `Streaming` and `Status` are the library's here, and messages of theirs are in `other`.
+    // `Sink`, `Streaming` and `Status` are the library's here; messages with these names are in
+    // `other`.
     messages! { T S Context Option Some None Box Vec Rc Send Sync Fn Clone Debug Method Client Server
     CallOptions Call Provider Service Methods Kind Codec Bytes ExchangeServer ExchangeClient }
 
@@ -112,7 +113,7 @@ mod messages {
 }
 
 #[test]
-fn messages_are_called_as_the_user_likes() {
+fn messages_may_have_any_name() {
     use messages::{Calls, Context, Floor, Option, Provider, S, Serves, T, other};
     run(Serves::new(Floor), async |client| {
         let exchange = Calls::new(client);
@@ -164,7 +165,7 @@ mod methods {
 }
 
 #[test]
-fn methods_are_called_as_the_user_likes() {
+fn methods_may_have_any_name() {
     use methods::{OddClient, OddServer, Plus};
     run(OddServer::new(Plus), async |client| {
         let odd = OddClient::new(client);
@@ -229,7 +230,7 @@ mod constants {
 }
 
 #[test]
-fn constants_are_called_as_the_user_likes() {
+fn constants_may_have_any_name() {
     use constants::{ConstsClient, ConstsServer, Same};
     run(ConstsServer::per_core(|| Same), async |client| {
         let consts = ConstsClient::new(client);
@@ -240,7 +241,7 @@ fn constants_are_called_as_the_user_likes() {
 }
 
 mod old {
-    #![allow(deprecated)] // what the user writes; what is generated is outside of any `allow`
+    #![allow(deprecated)] // for the user's code; generated code is outside of any `allow`
 
     use ringway_rpc::{Sink, Status};
 
@@ -283,9 +284,9 @@ trait Old {
     async fn offloaded(&self, request: u32) -> Result<u32, Status>;
 }
 
-/// Each `expect` is a warning that users get, and an error if they get none.
+/// Each `expect` stands for a warning that users get; a missing warning is an error.
 #[test]
-fn what_is_deprecated_warns_those_who_use_it() {
+fn use_of_deprecated_items_warns() {
     #[expect(deprecated)]
     let service = OldServer::new(old::Past);
     run(service, async |client| {
@@ -325,7 +326,7 @@ mod connecting {
 }
 
 #[test]
-fn a_method_may_be_called_connect() {
+fn method_may_be_named_connect() {
     run(connecting::SwitchServer::new(connecting::Board), async |client| {
         let switch = connecting::SwitchClient::new(client);
         assert_eq!(switch.connect("7".into()).await?, "connected to 7");

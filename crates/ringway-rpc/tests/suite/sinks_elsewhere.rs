@@ -1,5 +1,5 @@
-//! Handlers whose sinks are used on other threads: what was sent before the return arrives before the
-//! end.
+//! Handlers whose sinks are used on other threads: messages sent before the return arrive before
+//! the end.
 
 use std::pin::pin;
 use std::sync::{Mutex, mpsc};
@@ -13,28 +13,30 @@ use ringway_runtime::Backend;
 
 use crate::support::{LIMIT, end, socket_addr};
 
-/// More than fit between the threads, and more than the window of a stream at its beginning.
+/// More messages than fit into the pipe between the threads and into the initial window of a
+/// stream.
 const MESSAGES: usize = 300;
 const MESSAGE_BYTES: usize = 10_000;
-/// As many fit between the threads.
+/// As many messages as fit into the pipe.
 const HELD: usize = 20;
-/// A message that is lost is lost in most calls, not in all.
+/// A lost message would be lost in most calls, not in all.
 const CALLS: usize = 10;
 
 #[service(crate = "ringway_rpc")]
 trait Away {
-    /// Sends on another thread, parts from the sink as the request says, and returns.
+    /// Sends on another thread, leaves the sink as the request says, and returns.
     async fn watch(&self, context: Context, how: Bytes, out: Sink<Bytes>) -> Result<(), Status>;
-    /// The same, but the core does nothing else from the first message to the return.
+    /// Like `watch`, but the core does nothing else from the first message to the return.
     async fn hold(&self, context: Context, how: Bytes, out: Sink<Bytes>) -> Result<(), Status>;
-    /// Sends as much as it can on another thread, and returns in the middle of it.
+    /// Sends as much as it can on another thread, and returns meanwhile.
     async fn spill(&self, _unused: Bytes, out: Sink<Bytes>) -> Result<(), Status>;
-    /// Cancels through its stream of requests on another thread, which has asked for a message or not.
+    /// Cancels through its stream of requests on another thread, with or without having asked for a
+    /// message.
     async fn talk(&self, names: Streaming<Bytes>, out: Sink<Bytes>) -> Result<(), Status>;
 }
 
 struct Threads {
-    /// Where a sink that fails tells why.
+    /// Receives the status of a sink that fails.
     ended: Mutex<mpsc::Sender<Status>>,
 }
 
@@ -121,7 +123,7 @@ fn part(out: Sink<Bytes>, how: &[u8]) {
     }
 }
 
-/// Runs `work` on a thread that is no core, to its end.
+/// Runs `work` to its end on a thread without a core.
 async fn elsewhere<T: Send + 'static>(
     work: impl Future<Output = Result<T, Status>> + Send + 'static,
 ) -> Result<T, Status> {
@@ -136,7 +138,7 @@ fn message(number: usize) -> Bytes {
     message.into()
 }
 
-/// A server over each driver, and a client on a core.
+/// Runs `test` with a server on each driver and a client on a core.
 fn check(test: impl AsyncFn(AwayClient, mpsc::Receiver<Status>) + Clone + Send + 'static) {
     for backend in [Backend::Auto, Backend::Epoll] {
         let (ended, ends) = mpsc::channel();
@@ -159,7 +161,7 @@ fn serve(backend: Backend, ended: mpsc::Sender<Status>) -> ServerHandle {
     server.threads(1).backend(backend).service(service).start().expect("the server starts")
 }
 
-/// How many messages come, in order, and how the call ends.
+/// Returns how many messages arrive in order, and how the call ends.
 async fn read(mut messages: Streaming<Bytes>) -> (usize, Result<(), Status>) {
     let mut count = 0;
     loop {
@@ -172,7 +174,7 @@ async fn read(mut messages: Streaming<Bytes>) -> (usize, Result<(), Status>) {
     }
 }
 
-/// However a handler parts from its sink, all that was sent arrives, and the call ends well.
+/// Checks that all sent messages arrive and the call succeeds, however the handler leaves its sink.
 fn check_all_arrive(how: &'static str, expected: usize) {
     check(async move |client, _| {
         let mut counts = vec![];
@@ -189,7 +191,7 @@ fn check_all_arrive(how: &'static str, expected: usize) {
 }
 
 #[test]
-fn messages_arrive_though_the_core_had_no_time_for_them_before_the_return() {
+fn messages_arrive_although_the_core_was_busy_until_the_return() {
     check(async |client, _| {
         for how in ["finish", "drop", "keep"] {
             let mut messages = client.hold(Bytes::from(how));
@@ -203,27 +205,27 @@ fn messages_arrive_though_the_core_had_no_time_for_them_before_the_return() {
 }
 
 #[test]
-fn messages_of_a_sink_that_finished_elsewhere_arrive() {
+fn messages_of_a_sink_finished_on_another_thread_arrive() {
     check_all_arrive("finish", MESSAGES);
 }
 
 #[test]
-fn messages_of_a_sink_that_was_dropped_elsewhere_arrive() {
+fn messages_of_a_sink_dropped_on_another_thread_arrive() {
     check_all_arrive("drop", MESSAGES);
 }
 
 #[test]
-fn messages_of_a_sink_that_is_kept_elsewhere_arrive() {
+fn messages_of_a_sink_kept_on_another_thread_arrive() {
     check_all_arrive("keep", MESSAGES);
 }
 
 #[test]
-fn a_message_before_the_return_arrives_with_the_initial_metadata() {
+fn message_before_the_return_arrives_with_the_initial_metadata() {
     check_all_arrive("one", 1);
 }
 
 #[test]
-fn what_is_sent_while_the_handler_returns_arrives_or_is_said_not_to() {
+fn message_sent_during_the_return_arrives_or_its_send_fails() {
     check(async |client, ended| {
         for _ in 0..5 * CALLS {
             let (count, end) = read(client.spill(Bytes::new())).await;
@@ -242,7 +244,7 @@ fn what_is_sent_while_the_handler_returns_arrives_or_is_said_not_to() {
 }
 
 #[test]
-fn a_call_that_a_handle_elsewhere_cancels_does_not_end_well() {
+fn call_cancelled_on_another_thread_fails() {
     check(async |client, _| {
         let how = || Bytes::from("cancel");
         for messages in [client.watch(how()), client.hold(how())] {
@@ -259,7 +261,7 @@ fn a_call_that_a_handle_elsewhere_cancels_does_not_end_well() {
 }
 
 #[test]
-fn a_client_that_reads_late_gets_all() {
+fn late_reader_gets_all_messages() {
     check(async |client, _| {
         let (messages, others): (Vec<_>, Vec<_>) = (0..4)
             .map(|turn| {
@@ -282,7 +284,7 @@ fn a_client_that_reads_late_gets_all() {
 }
 
 #[test]
-fn a_writer_elsewhere_hears_that_the_client_has_cancelled() {
+fn remote_writer_learns_that_the_client_has_cancelled() {
     check(async |client, ended| {
         let mut messages = client.watch(Bytes::from("for ever"));
         for number in 0..MESSAGES {

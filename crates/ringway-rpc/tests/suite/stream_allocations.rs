@@ -38,7 +38,7 @@ impl Service for Flood {
     }
 }
 
-/// Sends messages for ever; ends when the client cancels.
+/// Sends messages until the client cancels.
 async fn watch(_: Context, _: Bytes, mut out: Sink<Bytes>) -> Result<(), Status> {
     loop {
         out.send(Bytes::from_static(&MESSAGE)).await?;
@@ -64,7 +64,7 @@ fn serve() -> (ServerHandle, String) {
 }
 
 #[test]
-fn a_message_of_a_stream_costs_no_allocation() {
+fn stream_message_costs_no_allocation() {
     alone(|| {
         let (server, url) = serve();
         let ran = ringway_runtime::block_on(async move {
@@ -78,7 +78,7 @@ fn a_message_of_a_stream_costs_no_allocation() {
                     assert_eq!(message, MESSAGE[..]);
                 }
             };
-            take(MESSAGES).await; // buffers grow to what the stream needs
+            take(MESSAGES).await; // buffers grow to the size that the stream needs
             let (before, begun) = (allocations(), Instant::now());
             ringway_runtime::timeout(LIMIT, take(MESSAGES)).await.expect("no hang");
             println!("{} messages/s", MESSAGES as u128 * 1_000_000 / begun.elapsed().as_micros());
@@ -92,13 +92,13 @@ fn a_message_of_a_stream_costs_no_allocation() {
 }
 
 const STREAMS: u64 = 1_000;
-/// Messages of each.
+/// Messages of each stream.
 const ROUNDS: u64 = 16;
 
-/// The server's handler waits for each message, so it becomes a task: its future, the task and
-/// what tells of its end. The client and the messages cost nothing.
+/// The server's handler waits for each message, so it becomes a task, which costs its future, the
+/// task and its join state. The client and the messages cost nothing.
 #[test]
-fn a_stream_whose_handler_waits_costs_its_task() {
+fn stream_with_a_waiting_handler_allocates_only_its_task() {
     alone(|| {
         let (server, url) = serve();
         let ran = ringway_runtime::block_on(async move {
@@ -117,7 +117,7 @@ fn a_stream_whose_handler_waits_costs_its_task() {
                     assert!(replies.next().await.expect("it ends well").is_none());
                 }
             };
-            talk(STREAMS).await; // buffers grow to what streams need
+            talk(STREAMS).await; // buffers grow to the size that streams need
             let before = allocations();
             ringway_runtime::timeout(LIMIT, talk(STREAMS)).await.expect("no hang");
             (allocations() - before) as u64

@@ -15,7 +15,7 @@ static CHAT: Method = Method::new("echo.Echo/Chat", Kind::Bidi);
 
 const RAW: Codec<Bytes> = Codec::raw();
 
-/// Runs a test on a core against a server of its own, and fails if it hangs.
+/// Runs a test on a core against its own server, with a time limit.
 fn check(test: impl AsyncFnOnce(Client) -> Result<(), Status> + 'static) {
     let server = serve(&Echo::default(), |server| server);
     let url = url(&server);
@@ -31,7 +31,7 @@ fn url(server: &ServerHandle) -> String {
     format!("tcp://{}", socket_addr(server))
 }
 
-/// One call of each kind.
+/// Makes one call of each kind.
 async fn four_kinds(client: &Client) -> Result<(), Status> {
     let said = client.unary(&SAY, RAW, RAW, Bytes::from_static(b"hello")).await?;
     assert_eq!(said, "hello");
@@ -55,7 +55,7 @@ async fn four_kinds(client: &Client) -> Result<(), Status> {
         sink.send(message.clone()).await?;
         assert_eq!(replies.next().await?, Some(message));
     }
-    sink.finish(); // the server's half goes on until its handler returns
+    sink.finish(); // the server sends until its handler returns
     assert_eq!(replies.next().await?, None);
     Ok(())
 }
@@ -66,7 +66,7 @@ fn all_kinds_from_a_core() {
 }
 
 #[test]
-fn all_kinds_from_tasks_of_tokio() {
+fn all_kinds_from_tokio_tasks() {
     let server = serve(&Echo::default(), |server| server);
     let client = Client::connect(&*url(&server)).expect("an address");
     let threads: Vec<_> = (0..3)
@@ -96,7 +96,7 @@ fn all_kinds_from_tasks_of_tokio() {
 }
 
 #[test]
-fn an_early_end_reaches_reader_and_writer() {
+fn early_end_reaches_reader_and_writer() {
     check(async |client| {
         let (mut sink, mut replies) = client.bidi(&CHAT, RAW, RAW);
         sink.send(Bytes::from_static(b"a")).await?;
@@ -126,18 +126,18 @@ fn either_side_cancels_with_a_reason() {
         sink.cancel("changed my mind");
         let status = replies.next().await.expect_err("cancelled here");
         assert_eq!((status.code(), status.message()), (Code::Cancelled, "changed my mind"));
-        four_kinds(&client).await // the connection is as good as before
+        four_kinds(&client).await // the connection still works
     });
 }
 
 #[test]
-fn a_reader_that_stops_stalls_its_own_stream_only() {
+fn slow_reader_stalls_only_its_own_stream() {
     check(async |client| {
         let (mut stalled, mut unread) = client.bidi(&CHAT, RAW, RAW);
         let message = Bytes::from(vec![7; 16_000]);
         stalled.send(message.clone()).await?;
         let mut sent = 1;
-        // Full both ways: neither the window to the server nor the one back has room.
+        // Both windows are full: neither direction has room.
         while ringway_runtime::timeout(LIMIT / 100, stalled.send(message.clone())).await.is_ok() {
             sent += 1;
             assert!(sent < 10_000, "nothing bounds a stream that is not read");

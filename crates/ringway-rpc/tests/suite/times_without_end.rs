@@ -1,5 +1,5 @@
-//! `Duration::MAX`, and whatever else is longer than clocks can tell, means never: at every setter of
-//! a time, and where a client says one.
+//! `Duration::MAX`, and every duration beyond what clocks can represent, means never: for every
+//! setter of a duration, and for timeouts from clients.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn say(client: &Client, method: &'static Method) -> Call<Bytes> {
     client.unary(method, Codec::raw(), Codec::raw(), Bytes::from_static(b"?"))
 }
 
-/// Whether a server that was set so serves, and ends when all calls have ended.
+/// Checks that a server with these settings serves, and ends when all calls have ended.
 #[track_caller]
 fn serves(set: impl FnOnce(Server) -> Server) -> ServerHandle {
     let handle = serve(&Echo::default(), set);
@@ -31,7 +31,7 @@ fn serves(set: impl FnOnce(Server) -> Server) -> ServerHandle {
 }
 
 #[test]
-fn a_server_takes_any_time() {
+fn server_accepts_any_duration() {
     for time in [Duration::MAX, Duration::MAX / 2, Duration::from_secs(u64::MAX)] {
         end(serves(|server| server.keep_alive(time, time)));
         end(serves(|server| server.drain_timeout(time)));
@@ -48,7 +48,7 @@ fn a_server_takes_any_time() {
 }
 
 #[test]
-fn a_client_takes_any_time() {
+fn client_accepts_any_duration() {
     let handle = serve(&Echo::default(), |server| server);
     let address = handle.addresses()[0].clone();
     for time in [Duration::MAX, Duration::MAX / 2, Duration::from_secs(u64::MAX)] {
@@ -73,7 +73,7 @@ fn a_client_takes_any_time() {
 }
 
 #[test]
-fn a_client_may_say_any_time() {
+fn server_accepts_any_timeout_from_a_client() {
     let handle = serve(&Echo::default(), |server| server);
     let mut caller = Caller::connect(socket_addr(&handle));
     for name in ["echo.Echo/Say", "echo.Echo/Late", "echo.Echo/Limited"] {

@@ -1,4 +1,4 @@
-//! What the others notice of a hundredth of the calls that sleeps or blocks for 5 ms.
+//! The effect on other calls when one of a hundred sleeps or blocks for 5 ms.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use crate::load::{Seen, closed_loop, open_loop};
 use crate::work::{WorkClient, micros};
 use crate::{SECOND, connect, measure};
 
-/// What each of the others computes.
+/// What each of the other calls computes.
 const WORK_US: u32 = 10;
-/// The p99 of the others, in parts of what it is without.
+/// The limit of the others' p99, relative to a run without slow calls.
 const SLEEPING_MAX: f64 = 1.1;
 const BLOCKING_MAX: f64 = 1.5;
 
-/// The kinds take turns, so that whatever else the machine does meets all of them.
+/// The kinds alternate, so that other load of the machine affects all of them.
 const SLICES: usize = 11;
 const SLICE: Duration = Duration::from_millis(500);
 
@@ -24,7 +24,7 @@ fn others(client: &WorkClient) -> Call<Bytes> {
     client.compute(micros(WORK_US))
 }
 
-/// What comes between the others, one of a hundred.
+/// The one of a hundred calls that is slow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Hundredth {
     Same,
@@ -42,7 +42,7 @@ impl Hundredth {
     }
 }
 
-/// The p99 of the others in one slice.
+/// Returns the p99 of the others in one slice.
 async fn slice(client: &WorkClient, rate: f64, hundredth: Hundredth) -> Duration {
     let seen = Seen::of(rate);
     open_loop(rate, SLICE, &seen, |number| match number % 100 {
@@ -61,7 +61,7 @@ fn median(mut all: Vec<Duration>) -> Duration {
 }
 
 #[test]
-fn a_hundredth_sleeps_or_blocks() {
+fn one_of_a_hundred_calls_sleeps_or_blocks() {
     measure(
         |server| server,
         |server| async move {

@@ -1,4 +1,4 @@
-//! Calls that begin when they are due, whatever becomes of those before them.
+//! Open-loop load: calls begin when they are due, whatever happened to earlier ones.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -10,10 +10,10 @@ use bytes::Bytes;
 use ringway_rpc::{Call, Code};
 use ringway_runtime::{now_exact, spawn, yield_now};
 
-/// Calls that are begun at most before others have their turn.
+/// The most calls begun before other tasks get their turn.
 const BURST: u32 = 500;
 
-/// How a call ended, in time since the load began.
+/// The end of a call, in time since the load began.
 struct Ended {
     due: Duration,
     at: Duration,
@@ -21,22 +21,22 @@ struct Ended {
     counts: bool,
 }
 
-/// What a load has shown.
+/// The results of a load.
 #[derive(Clone)]
 pub(crate) struct Seen(Rc<RefCell<Vec<Ended>>>);
 
-/// What is told of a part of it.
+/// A summary of a part of the load.
 pub(crate) struct Summary {
-    /// Calls that succeeded, each second.
+    /// Successful calls per second.
     pub(crate) rate: f64,
-    /// Of those that succeeded, from the moment at which they were due.
+    /// The median latency of successful calls, from the time at which they were due.
     pub(crate) p50: Duration,
     pub(crate) p99: Duration,
     pub(crate) p999: Duration,
     pub(crate) codes: BTreeMap<String, usize>,
 }
 
-/// Makes so many calls a second for so long, and waits for none. `make` also says whether the call
+/// Makes calls at a constant rate without waiting for them. `make` also returns whether the call
 /// counts for the latency.
 pub(crate) async fn open_loop(
     rate: f64,
@@ -96,7 +96,7 @@ pub(crate) async fn closed_loop(
 }
 
 impl Seen {
-    /// Room for so many calls, whose memory is there: it is not to be sought while others are timed.
+    /// Preallocates room for this many calls, so that allocations do not disturb the measurement.
     pub(crate) fn of(calls: f64) -> Self {
         let nothing = || {
             let (due, at, counts) = Default::default();
@@ -107,7 +107,7 @@ impl Seen {
         Self(Rc::new(RefCell::new(ended)))
     }
 
-    /// What has ended from `from` to `to`.
+    /// Summarizes the calls that ended between `from` and `to`.
     pub(crate) fn summary(&self, from: Duration, to: Duration) -> Summary {
         let ended = self.0.borrow();
         let mut codes = BTreeMap::new();

@@ -1,11 +1,11 @@
-//! What a server and a client do under more load than they can bear: to be measured, not tested.
+//! Measurements of an overloaded server and client. They are not tests of correctness.
 //!
 //! ```text
 //! cargo test --release -p ringway-rpc --test under_load -- --nocapture --test-threads 1
 //! ```
 //!
-//! The server has core 0 and the client core 1, so nothing else should run on either. Each measurement
-//! prints a row and fails beyond its bar. `RINGWAY_RUNS` repeats each.
+//! The server runs on core 0 and the client on core 1, so nothing else should run on either. Each
+//! measurement prints a row and fails beyond its bar. `RINGWAY_RUNS` repeats each.
 
 mod holdups;
 mod load;
@@ -25,7 +25,7 @@ use work::{Work, WorkClient, WorkServer};
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A server on core 0.
+/// Starts a server on core 0.
 fn serve(set: impl FnOnce(Server) -> Server) -> ServerHandle {
     let cores = CoreSet::parse("0").expect("the first core");
     let server = Server::bind("tcp://127.0.0.1:0").expect("a free port");
@@ -38,7 +38,7 @@ fn connect(server: &ServerHandle) -> WorkClient {
     WorkClient::new(Client::builder().address(address).build().expect("an address"))
 }
 
-/// Runs a measurement on core 1, as often as is asked for.
+/// Runs a measurement on core 1, as often as requested.
 fn measure<F: Future<Output = ()> + 'static>(
     set: impl Fn(Server) -> Server,
     body: impl Fn(ServerHandle) -> F,

@@ -1,4 +1,4 @@
-//! Several times as many calls as can be done, with a limit that finds itself.
+//! Several times as many calls as can be done, with an adaptive limit.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use crate::load::{Seen, closed_loop, open_loop};
 use crate::work::{FAILS, HELD, PLACES, WorkClient, micros};
 use crate::{MS, SECOND, connect, measure};
 
-/// What callers give a call.
+/// The timeout of each call.
 const DEADLINE: Duration = SECOND;
-/// What is done of what could be done, at least.
+/// The least share of the possible work that must be done.
 const GOODPUT_MIN: f64 = 0.85;
-/// What 99 of 100 calls that succeed take, at most.
+/// The bound of the p99 of successful calls.
 const P99_MAX: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Copy)]
@@ -32,7 +32,7 @@ impl Work {
         }
     }
 
-    /// Calls a second that can be done at best.
+    /// Returns the largest number of calls per second.
     async fn capacity(self, client: &WorkClient) -> f64 {
         match self {
             Self::Computes { .. } => {
@@ -95,7 +95,8 @@ fn waiting_10_times() {
     overload("waits", Work::Waits, 10);
 }
 
-/// Three seconds in which handlers fail at once, under a load of `times`; when the full rate is back.
+/// Makes handlers fail at once for three seconds under a load of `times`; prints when the full rate
+/// is back.
 fn recovery(name: &'static str, work: Work, times: f64) {
     measure(
         |server| server.adaptive_concurrency(),

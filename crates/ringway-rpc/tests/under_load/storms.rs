@@ -1,4 +1,4 @@
-//! Very many calls that are given up, and what others notice of that.
+//! Very many cancelled calls, and their effect on other calls.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use ringway_runtime::{Interval, JoinHandle, interval, sleep, spawn, timeout};
 use crate::work::WorkClient;
 use crate::{MS, SECOND, connect, measure};
 
-/// Somebody on the same connections who wants nothing but to be served.
+/// A caller on the same connections that only wants to be served.
 struct Bystander {
     stops: Rc<Cell<bool>>,
     calls: JoinHandle<Result<u32, Status>>,
@@ -71,7 +71,7 @@ async fn watch(client: WorkClient) -> Result<(), Status> {
     Ok(())
 }
 
-/// So many callers make so many calls each.
+/// Runs callers that make several calls each.
 async fn callers<F: Future<Output = ()> + 'static>(
     callers: usize,
     calls: usize,
@@ -93,19 +93,19 @@ async fn callers<F: Future<Output = ()> + 'static>(
     }
 }
 
-/// Gives a call up after a while.
+/// Cancels a call after a while.
 async fn give_up(client: WorkClient) {
     let given_up = timeout(20 * MS, client.hang(Bytes::new())).await;
     assert!(given_up.is_err(), "it hangs: {given_up:?}");
 }
 
-/// Gives a stream up whose first message has come.
+/// Drops a stream after its first message.
 async fn leave_stream(client: WorkClient) {
     let mut watch = client.watch("first".into());
     assert_eq!(watch.next().await.expect("it is served").as_deref(), Some(&b"first"[..]));
 }
 
-/// Gives up a stream of both directions.
+/// Drops a bidirectional stream.
 async fn leave_chat(client: WorkClient) {
     let (mut to, mut from) = client.chat();
     to.send("first".into()).await.expect("it is served");
@@ -133,17 +133,17 @@ fn storm<F: Future<Output = ()> + 'static>(
 }
 
 #[test]
-fn twenty_thousand_calls_are_given_up() {
+fn twenty_thousand_calls_are_cancelled() {
     storm("20,000 calls given up", give_up);
 }
 
 #[test]
-fn twenty_thousand_streams_are_given_up() {
+fn twenty_thousand_streams_are_dropped() {
     storm("20,000 streams given up", leave_stream);
 }
 
 #[test]
-fn twenty_thousand_streams_of_both_directions_are_given_up() {
+fn twenty_thousand_bidi_streams_are_dropped() {
     storm("20,000 bidi streams given up", leave_chat);
 }
 
@@ -153,7 +153,7 @@ fn twenty_thousand_calls_run_into_deadlines() {
 }
 
 #[test]
-fn five_thousand_calls_a_second_are_given_up() {
+fn five_thousand_calls_a_second_are_cancelled() {
     measure(
         |server| server,
         |server| async move {

@@ -1,4 +1,4 @@
-//! What nine streams notice of a tenth on their connection that nobody reads.
+//! The effect on nine streams of a tenth on their connection that is not read.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -14,18 +14,18 @@ use crate::{MS, measure};
 
 /// Streams that are read.
 const READ: usize = 9;
-/// The rate of these beside one that is not, in parts of what it is without.
+/// The least rate of these, relative to a run without the unread stream.
 const LEAST: f64 = 0.95;
 
 const MESSAGE: [u8; 1_024] = [7; 1_024];
 
-/// The kinds take turns, so that whatever else the machine does meets both.
+/// The kinds alternate, so that other load of the machine affects both.
 const SLICES: usize = 11;
 const SLICE: Duration = Duration::from_millis(400);
-/// Long enough for the window of the tenth to be full.
+/// Long enough for the window of the tenth stream to be full.
 const WARM_UP: Duration = Duration::from_millis(100);
 
-/// Who sends, and who does not read.
+/// The side that sends; the other one does not read.
 #[derive(Clone, Copy, Debug)]
 enum Sender {
     Server,
@@ -84,7 +84,7 @@ impl Drop for Streams {
     }
 }
 
-/// Messages a second that the nine bring, with the tenth or without.
+/// Returns the messages per second of the nine streams, with or without the tenth.
 async fn slice(client: &WorkClient, sender: Sender, with_unread: bool) -> f64 {
     let mut streams = Streams::of(client);
     (0..READ).for_each(|_| streams.open(sender, true));

@@ -1,4 +1,4 @@
-//! A service whose methods take time, in all the ways that handlers do.
+//! A service whose methods take time in different ways.
 
 use std::cell::RefCell;
 use std::future::pending;
@@ -11,22 +11,22 @@ use ringway_rpc::{Sink, Status, Streaming, service};
 use ringway_runtime::sleep;
 use ringway_runtime::sync::Semaphore;
 
-/// Places of the resource that [`resource`](WorkService::resource) shares, and how long each call has one.
+/// Permits of the resource that [`resource`](WorkService::resource) shares.
 pub(crate) const PLACES: u32 = 64;
 pub(crate) const HELD: Duration = Duration::from_millis(20);
 /// How long handlers sleep and block.
 pub(crate) const HOLDUP: Duration = Duration::from_millis(5);
 
-/// Handlers fail at once while this is set.
+/// While this is set, handlers fail at once.
 pub(crate) static FAILS: AtomicBool = AtomicBool::new(false);
 
-/// Messages that [`take`](WorkService::take) has read, of all calls.
+/// Messages that [`take`](WorkService::take) has read in all calls.
 pub(crate) static TAKEN: AtomicU64 = AtomicU64::new(0);
 
 #[service(package = "load.v1", crate = "ringway_rpc")]
 pub(crate) trait WorkService {
     async fn say(&self, request: Bytes) -> Result<Bytes, Status>;
-    /// Computes for so many microseconds.
+    /// Computes for as many microseconds as the request says.
     async fn compute(&self, request: Bytes) -> Result<Bytes, Status>;
     /// Waits for a resource that all calls share.
     async fn resource(&self, request: Bytes) -> Result<Bytes, Status>;
@@ -36,11 +36,11 @@ pub(crate) trait WorkService {
     async fn hang(&self, request: Bytes) -> Result<Bytes, Status>;
     async fn watch(&self, request: Bytes, out: Sink<Bytes>) -> Result<(), Status>;
     async fn chat(&self, parts: Streaming<Bytes>, back: Sink<Bytes>) -> Result<(), Status>;
-    /// Answers with the request without end.
+    /// Replies with copies of the request without end.
     async fn flood(&self, request: Bytes, out: Sink<Bytes>) -> Result<(), Status>;
-    /// Reads whatever comes.
+    /// Reads everything.
     async fn take(&self, parts: Streaming<Bytes>) -> Result<Bytes, Status>;
-    /// Reads nothing of it.
+    /// Reads nothing.
     async fn leave(&self, parts: Streaming<Bytes>) -> Result<Bytes, Status>;
 }
 
@@ -48,7 +48,7 @@ pub(crate) use self::{WorkServiceClient as WorkClient, WorkServiceServer as Work
 
 pub(crate) struct Work;
 
-/// The request to [`compute`](WorkService::compute) for so long.
+/// Makes the request of [`compute`](WorkService::compute) for `us` microseconds.
 pub(crate) fn micros(us: u32) -> Bytes {
     Bytes::copy_from_slice(&us.to_le_bytes())
 }
@@ -93,7 +93,7 @@ impl WorkService for Work {
     }
 
     async fn block(&self, request: Bytes) -> Result<Bytes, Status> {
-        // As on a slow disk: nobody wakes it before.
+        // Like a slow disk: nothing wakes it earlier.
         let until = Instant::now() + HOLDUP;
         while Instant::now() < until {
             std::thread::park_timeout(until.saturating_duration_since(Instant::now()));

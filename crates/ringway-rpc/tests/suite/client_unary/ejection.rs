@@ -1,5 +1,5 @@
-//! A host that fails is left out for a while, tried with one call, and used again when that succeeds.
-//! On the virtual clock of a simulation.
+//! Ejection: a failing host is left out for a while, tried with one call, and used again when that
+//! succeeds. Runs on the virtual clock of a simulation.
 
 use std::cell::{Cell, RefCell};
 use std::error::Error;
@@ -21,16 +21,16 @@ static CHAT: Method = Method::new("test.Test/Chat", Kind::Bidi);
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What the first of three servers does with its calls; the others answer.
+/// How the first of three servers treats its calls; the others answer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Mood {
     Answers,
     Fails,
-    /// It keeps them, and says nothing.
+    /// It holds its calls and sends nothing.
     Holds,
 }
 
-/// Three servers and a client that takes them in turn.
+/// Three servers and a client that uses them in turn.
 struct Lab {
     moody: RefCell<HandServer>,
     others: [HandServer; 2],
@@ -39,7 +39,7 @@ struct Lab {
 }
 
 impl Lab {
-    /// All three are connected and have answered.
+    /// Starts them; all are connected and have answered.
     async fn start() -> Result<Self, Status> {
         let mood = Rc::new(Cell::new(Mood::Answers));
         let moody = serve_moodily(&mood);
@@ -56,7 +56,7 @@ impl Lab {
         Ok(lab)
     }
 
-    /// A call that the moody one keeps.
+    /// Makes a call that the first server holds.
     async fn held(&self) -> Pin<Box<Call<Bytes>>> {
         let before = self.seen();
         loop {
@@ -69,7 +69,7 @@ impl Lab {
         }
     }
 
-    /// A stream that the moody one keeps.
+    /// Opens a stream that the first server holds.
     async fn held_stream(&self) -> (Sink<Bytes>, Streaming<Bytes>) {
         let before = self.seen();
         loop {
@@ -82,7 +82,7 @@ impl Lab {
         }
     }
 
-    /// Calls that the moody one has seen.
+    /// Returns the number of calls that the first server has got.
     fn seen(&self) -> usize {
         self.moody.borrow().requests()
     }
@@ -91,7 +91,7 @@ impl Lab {
         echo(&self.client, "hello").timeout(20 * MS).await.map(drop)
     }
 
-    /// Calls until the moody one gets none of ten; how many have failed.
+    /// Calls until ten in a row avoid the first server; returns how many have failed.
     async fn until_it_is_left_out(&self) -> usize {
         let mut failed = 0;
         for _ in 0..100 {
@@ -106,7 +106,7 @@ impl Lab {
         panic!("it still gets calls after {failed} failures");
     }
 
-    /// Calls all the time: all succeed, and none goes to the moody one.
+    /// Calls all the time: all calls succeed, and none goes to the first server.
     async fn is_left_out_for(&self, time: Duration) -> Result<(), Status> {
         let (before, until) = (self.seen(), now() + time);
         let others = || self.others.each_ref().map(HandServer::requests);
@@ -119,7 +119,7 @@ impl Lab {
         Ok(())
     }
 
-    /// Thirty calls at once: how many have failed.
+    /// Makes thirty calls at once; returns how many have failed.
     async fn burst(&self) -> usize {
         let call = || spawn(echo(&self.client, "hello").timeout(20 * MS));
         let calls: Vec<_> = (0..30).map(|_| call()).collect();
@@ -151,17 +151,18 @@ fn answer(mood: &Cell<Mood>, connection: &HandConnection, request: Request) {
 }
 
 #[test]
-fn a_host_that_fails_or_says_nothing_is_left_out_tried_once_and_used_again() {
+fn failing_host_is_ejected_tried_once_and_used_again() {
     for mood in [Mood::Fails, Mood::Holds] {
         simulate(move || async move {
             let lab = Lab::start().await?;
             lab.mood.set(mood);
             let failed = lab.until_it_is_left_out().await;
             assert!((1..=20).contains(&failed), "{mood:?}: {failed} calls failed");
-            // The first time is 100 ms, of which those ten calls took a few.
+            // The first ejection takes 100 ms, of which those ten calls took a few.
             lab.is_left_out_for(80 * MS).await?;
 
-            // One trial, however many calls there are meanwhile. It fails: twice as long.
+            // There is one trial, however many calls there are. It fails, so the next ejection
+            // takes twice as long.
             sleep(20 * MS).await;
             let before = lab.seen();
             assert_eq!((lab.burst().await, lab.seen() - before), (1, 1), "{mood:?}");
@@ -181,7 +182,7 @@ fn a_host_that_fails_or_says_nothing_is_left_out_tried_once_and_used_again() {
 }
 
 #[test]
-fn a_host_that_refuses_connections_is_tried_once_when_it_is_back() {
+fn host_that_refused_connections_is_tried_once_when_it_is_back() {
     simulate(|| async {
         let lab = Lab::start().await?;
         lab.moody.borrow().kill();
@@ -190,7 +191,7 @@ fn a_host_that_refuses_connections_is_tried_once_when_it_is_back() {
 }
 
 #[test]
-fn a_host_that_accepts_connections_and_says_nothing_is_tried_once_when_it_is_back() {
+fn silent_host_is_tried_once_when_it_is_back() {
     simulate(|| async {
         let lab = Lab::start().await?;
         lab.moody.borrow().kill();
@@ -210,7 +211,7 @@ async fn is_avoided_and_tried_once_when_it_is_back(
     lab: &Lab,
     make_way: impl FnOnce(),
 ) -> Result<(), Box<dyn Error>> {
-    // Enough to try five times to connect, with growing waits.
+    // Enough time for five attempts to connect, with growing pauses.
     let (mut failed, until) = (0, now() + 15 * SECOND);
     while now() < until {
         failed += usize::from(lab.call().await.is_err());
@@ -240,7 +241,7 @@ async fn is_avoided_and_tried_once_when_it_is_back(
 }
 
 #[test]
-fn a_call_from_before_that_is_given_up_makes_no_room_for_a_second_trial() {
+fn cancelled_earlier_call_does_not_allow_a_second_trial() {
     simulate(|| async {
         let lab = Lab::start().await?;
         lab.mood.set(Mood::Holds);
@@ -256,7 +257,7 @@ fn a_call_from_before_that_is_given_up_makes_no_room_for_a_second_trial() {
 }
 
 #[test]
-fn a_trial_that_lasts_does_not_keep_a_host_out_of_use() {
+fn long_trial_does_not_keep_a_host_out_of_use() {
     for is_stream in [false, true] {
         simulate(move || async move {
             let lab = Lab::start().await?;
@@ -280,7 +281,7 @@ fn a_trial_that_lasts_does_not_keep_a_host_out_of_use() {
     }
 }
 
-/// What goes on while a test looks at other calls.
+/// Calls that run while a test makes other calls.
 #[derive(Debug)]
 #[expect(dead_code, reason = "they are held")]
 enum Held {
@@ -289,7 +290,7 @@ enum Held {
 }
 
 #[test]
-fn a_trial_without_an_answer_that_its_caller_gives_up_counts() {
+fn cancelled_trial_without_an_answer_counts_as_a_failure() {
     simulate(|| async {
         let lab = Lab::start().await?;
         lab.mood.set(Mood::Holds);

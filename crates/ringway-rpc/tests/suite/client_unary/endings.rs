@@ -1,4 +1,4 @@
-//! How calls end before their reply: deadlines, cancellation, loss of the connection.
+//! Ends of calls before their reply: deadlines, cancellation, loss of the connection.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use super::{MS, connect, echo, poll_once, run, simulate};
 use crate::support::hand_server::{HandConnection, HandServer, Request};
 
 #[test]
-fn a_deadline_ends_the_call_here_and_cancels_it_there() {
+fn deadline_ends_the_call_and_cancels_it_at_the_server() {
     run(async {
         let silent = |connection: &Rc<HandConnection>, request: Request| match &request.message {
             Some(message) if **message == *b"connect" => connection.echo(request),
@@ -42,7 +42,7 @@ fn a_deadline_ends_the_call_here_and_cancels_it_there() {
 }
 
 #[test]
-fn a_deadline_counts_from_the_call_however_long_its_core_was_busy_before() {
+fn deadline_counts_from_the_call_after_a_busy_turn() {
     run(async {
         let server = HandServer::echo();
         let client = connect(&server);
@@ -57,7 +57,7 @@ fn a_deadline_counts_from_the_call_however_long_its_core_was_busy_before() {
 }
 
 #[test]
-fn a_reply_after_the_deadline_is_dropped_and_the_slot_used_again() {
+fn reply_after_the_deadline_is_dropped_and_its_slot_reused() {
     run(async {
         let late = Rc::new(RefCell::new(Vec::new()));
         let server = HandServer::start(Config::default(), {
@@ -95,7 +95,7 @@ fn dropping_a_call_cancels_it_in_every_state() {
             })
         });
         let client = connect(&server);
-        // Before the first poll, and while there is no connection yet: nothing is sent.
+        // Before the first poll, and before there is a connection: nothing is sent.
         drop(echo(&client, "never polled"));
         let mut early = Box::pin(echo(&client, "no connection"));
         assert!(poll_once(early.as_mut()).await.is_pending());
@@ -111,18 +111,18 @@ fn dropping_a_call_cancels_it_in_every_state() {
         server.until(|server| server.connection(0).cancelled.borrow().len() == 1).await;
         assert_eq!(server.connection(0).cancelled.borrow()[0].1, Code::Cancelled.number());
 
-        // In flight and not even given to the socket.
+        // In flight, and not passed to the socket yet.
         let mut unsent = Box::pin(echo(&client, "hold 2"));
         assert!(poll_once(unsent.as_mut()).await.is_pending());
         drop(unsent);
 
-        // Answered and not looked at.
+        // Answered, but not polled since.
         let mut answered = Box::pin(echo(&client, "unseen"));
         assert!(poll_once(answered.as_mut()).await.is_pending());
         assert_eq!(echo(&client, "behind it").await?, "behind it");
         drop(answered);
 
-        // Its slots and numbers serve others.
+        // Its slots and numbers are reused.
         for turn in 0..1_000_u32 {
             let mut dropped = Box::pin(echo(&client, "hold"));
             assert!(poll_once(dropped.as_mut()).await.is_pending());
@@ -139,7 +139,7 @@ fn dropping_a_call_cancels_it_in_every_state() {
 }
 
 #[test]
-fn a_lost_connection_fails_its_calls_and_the_next_call_connects_again() {
+fn lost_connection_fails_its_calls_and_the_next_call_reconnects() {
     run(async {
         let server = HandServer::start(
             Config::default(),
@@ -195,7 +195,7 @@ fn dropping_the_last_client_finishes_its_calls_and_closes_its_connections() {
     });
 }
 
-/// Counts how many have been dropped.
+/// Counts drops.
 struct CountDrop(Arc<AtomicUsize>);
 
 impl Drop for CountDrop {
@@ -205,9 +205,9 @@ impl Drop for CountDrop {
 }
 
 #[test]
-fn a_client_that_is_dropped_while_its_calls_wait_leaves_nothing_behind() {
+fn client_dropped_while_its_calls_wait_leaves_nothing_behind() {
     run(async {
-        // It accepts connections and says nothing, so that calls wait for one.
+        // This server accepts connections and sends nothing, so calls wait for a connection.
         let silent = std::net::TcpListener::bind("127.0.0.1:0")?;
         let url = format!("tcp://{}", silent.local_addr()?);
         let dropped = Arc::new(AtomicUsize::new(0));
@@ -243,7 +243,7 @@ fn a_client_that_is_dropped_while_its_calls_wait_leaves_nothing_behind() {
 }
 
 #[test]
-fn options_for_a_call_that_has_begun_end_it() {
+fn options_set_on_a_begun_call_end_it() {
     run(async {
         let silent = |connection: &Rc<HandConnection>, request: Request| {
             if request.message.as_deref() == Some(b"connect") {
@@ -286,7 +286,7 @@ fn cancelled(server: &HandServer) -> usize {
 static WATCH: Method = Method::new("test.Test/Watch", Kind::ServerStream);
 
 #[test]
-fn whoever_did_not_get_to_a_connection_was_not_executed() {
+fn calls_that_got_no_connection_are_marked_not_executed() {
     run(async {
         let mut config = Config::default();
         config.settings.max_meta = 100;
@@ -314,7 +314,7 @@ fn whoever_did_not_get_to_a_connection_was_not_executed() {
         }
 
         server.connection(0).lease(0);
-        // Until one has not crossed the lease, but waited under it.
+        // Repeats until a call has waited for the lease instead of crossing it.
         while !echo(&client, "?")
             .timeout(30 * MS)
             .await
@@ -335,7 +335,7 @@ fn whoever_did_not_get_to_a_connection_was_not_executed() {
 }
 
 #[test]
-fn a_stream_of_requests_has_the_time_that_is_named_and_no_other() {
+fn client_stream_has_only_its_own_timeout() {
     static UPLOAD: Method = Method::new("test.Test/Upload", Kind::ClientStream);
     simulate(|| async {
         let server = HandServer::start(
@@ -361,7 +361,7 @@ fn a_stream_of_requests_has_the_time_that_is_named_and_no_other() {
 }
 
 #[test]
-fn an_answer_that_is_looked_at_late_has_not_come_late() {
+fn reply_polled_late_has_not_arrived_late() {
     simulate(|| async {
         let server = HandServer::echo();
         let client = connect(&server);

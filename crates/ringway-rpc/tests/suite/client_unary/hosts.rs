@@ -1,4 +1,4 @@
-//! Hosts that are not there, slow, or several.
+//! Absent, slow and several hosts.
 
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ use super::{MS, Wakes, echo, poll_with, run, simulate};
 use crate::support::hand_server::{HandConnection, HandServer};
 
 #[test]
-fn nobody_there_fails_fast_or_is_waited_for() {
+fn absent_server_fails_fast_or_is_waited_for() {
     run(async {
         let address = {
             let listener = std::net::TcpListener::bind("127.77.0.5:0")?;
@@ -60,7 +60,7 @@ fn calls_are_spread_over_all_hosts() {
 }
 
 #[test]
-fn a_slow_host_gets_fewer_calls() {
+fn slow_host_gets_fewer_calls() {
     simulate(|| async {
         let fast = HandServer::echo();
         let slow = HandServer::slow_echo(10 * MS);
@@ -74,7 +74,7 @@ fn a_slow_host_gets_fewer_calls() {
 }
 
 #[test]
-fn a_host_that_says_nothing_gets_few_calls_whoever_ends_them() {
+fn silent_host_gets_few_calls() {
     for are_dropped in [true, false] {
         simulate(move || async move {
             let fast = HandServer::echo();
@@ -95,7 +95,7 @@ fn a_host_that_says_nothing_gets_few_calls_whoever_ends_them() {
 }
 
 #[test]
-fn connections_that_are_refused_together_are_one_failure() {
+fn connects_refused_together_count_as_one_failure() {
     simulate(|| async {
         let address = "127.0.0.1:7001".parse()?;
         let builder = Client::builder().address(&*format!("tcp://{address}")).connections(8);
@@ -113,7 +113,7 @@ fn connections_that_are_refused_together_are_one_failure() {
 }
 
 #[test]
-fn calls_that_wait_are_woken_when_they_can_go_on_and_not_by_each_failure() {
+fn waiting_calls_are_woken_only_when_they_can_continue() {
     simulate(|| async {
         let address = |host: u16| format!("tcp://127.0.0.1:{}", 7_100 + host);
         let builder = (0..20).fold(Client::builder(), |all, host| all.address(&*address(host)));

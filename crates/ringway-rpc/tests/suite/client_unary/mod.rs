@@ -1,4 +1,4 @@
-//! Calls with one request and one reply, against a server by hand.
+//! Unary calls, against a hand-made server.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -45,7 +45,7 @@ fn a_request_gets_its_reply() {
 }
 
 #[test]
-fn calls_in_flight_each_get_their_own_reply() {
+fn each_call_in_flight_gets_its_own_reply() {
     run(async {
         let server = HandServer::echo();
         let client = connect(&server);
@@ -69,7 +69,7 @@ fn calls_in_flight_each_get_their_own_reply() {
 }
 
 #[test]
-fn replies_come_in_any_order() {
+fn replies_may_come_in_any_order() {
     run(async {
         let held = Rc::new(RefCell::new(Vec::new()));
         let server = HandServer::start(Config::default(), {
@@ -125,7 +125,7 @@ fn the_server_sees_method_deadline_and_metadata() {
 }
 
 #[test]
-fn a_failure_tells_everything_the_server_said() {
+fn failure_has_all_that_the_server_sent() {
     run(async {
         let server = HandServer::start(
             Config::default(),
@@ -151,7 +151,7 @@ fn a_failure_tells_everything_the_server_said() {
 }
 
 #[test]
-fn options_of_a_client_hold_for_its_calls() {
+fn client_options_apply_to_its_calls() {
     run(async {
         let server = HandServer::start(Config::default(), Rc::new(|_, _| {}));
         let client = connect(&server).with(CallOptions::new().timeout(5 * MS));
@@ -164,7 +164,7 @@ fn options_of_a_client_hold_for_its_calls() {
 }
 
 #[test]
-fn a_client_needs_addresses_that_are_some() {
+fn client_needs_valid_addresses() {
     for (client, why) in [
         (Client::connect("127.0.0.1:1"), "tcp://"),
         (Client::connect("udp://127.0.0.1:1"), "UDP has no connections"),
@@ -199,7 +199,7 @@ pub(crate) async fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output>
     poll_fn(|cx| Poll::Ready(future.take().expect("polled once").poll(cx))).await
 }
 
-/// Counts how often it was woken.
+/// Counts wake-ups.
 #[derive(Default)]
 pub(crate) struct Wakes(Arc<Woken>);
 
@@ -222,13 +222,13 @@ pub(crate) fn poll_with<F: Future>(wakes: &Wakes, future: Pin<&mut F>) -> Poll<F
     future.poll(&mut Context::from_waker(&Waker::from(Arc::clone(&wakes.0))))
 }
 
-/// Runs a test on one core, and ends it if it hangs.
+/// Runs a test on one core, with a time limit.
 pub(crate) fn run(test: impl Future<Output = Result<(), Box<dyn std::error::Error>>> + 'static) {
     let ended = ringway_runtime::block_on(timeout(Duration::from_secs(20), test));
     ended.expect("a core").expect("no hang").unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// Runs a test on simulated networks with a virtual clock, the same for each seed.
+/// Runs a test on simulated networks with a virtual clock, reproducible for each seed.
 pub(crate) fn simulate<F>(test: impl Fn() -> F)
 where
     F: Future<Output = Result<(), Box<dyn std::error::Error>>> + 'static,
@@ -236,7 +236,7 @@ where
     (0..5).for_each(|seed| simulate_seed(seed, test()));
 }
 
-/// Runs it on one of them.
+/// Runs the test on the network of one seed.
 pub(crate) fn simulate_seed<F>(seed: u64, test: F)
 where
     F: Future<Output = Result<(), Box<dyn std::error::Error>>> + 'static,

@@ -1,4 +1,4 @@
-//! Calls that are made again.
+//! Calls that are repeated.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use super::{ECHO, MS, connect, echo, run};
 use crate::support::hand_server::{HandConnection, HandServer, Request};
 
 #[test]
-fn a_server_that_leaves_finishes_its_calls_and_gets_no_more() {
+fn leaving_server_finishes_its_calls_and_gets_no_more() {
     run(async {
         let held = Rc::new(RefCell::new(Vec::new()));
         let server = HandServer::start(Config::default(), {
@@ -29,7 +29,7 @@ fn a_server_that_leaves_finishes_its_calls_and_gets_no_more() {
         let begun = spawn(echo(&client, "hold"));
         server.until(|server| server.requests() == 1).await;
         server.connection(0).go_away(GoAwayCode::NoError, Duration::from_secs(10));
-        // Calls that cross the GOAWAY are refused, and placed once more; later ones go elsewhere.
+        // Calls that cross the GOAWAY are refused and repeated; later ones go elsewhere.
         for n in 0..10 {
             assert_eq!(echo(&client, n.to_string()).await?, n.to_string());
         }
@@ -43,9 +43,9 @@ fn a_server_that_leaves_finishes_its_calls_and_gets_no_more() {
 }
 
 #[test]
-fn a_refused_call_is_placed_once_more_if_there_is_somewhere_else() {
+fn refused_call_is_repeated_if_there_is_another_server() {
     run(async {
-        // Servers that end say UNAVAILABLE, those at a limit RESOURCE_EXHAUSTED.
+        // Ending servers refuse with UNAVAILABLE, servers at a limit with RESOURCE_EXHAUSTED.
         let codes = Cell::new([Code::Unavailable, Code::ResourceExhausted]);
         let refuse = move |connection: &Rc<HandConnection>, request: Request| {
             let [code, next] = codes.get();
@@ -64,7 +64,7 @@ fn a_refused_call_is_placed_once_more_if_there_is_somewhere_else() {
         let idle = HandServer::echo();
         let client = Client::builder().address(&*overloaded.url()).address(&*idle.url());
         let client = client.balance(Policy::RoundRobin).build()?;
-        // As often as the budget of the client allows: ten times, and a tenth for each call.
+        // Repeated as often as the client's budget allows: ten times, and a tenth for each call.
         let mut refused = 0;
         for n in 0..40 {
             match echo(&client, n.to_string()).wait_for_ready(true).await {
@@ -81,7 +81,8 @@ fn a_refused_call_is_placed_once_more_if_there_is_somewhere_else() {
     });
 }
 
-/// A server that refuses its first call over a limit, and one that nobody serves yet.
+/// Makes a server that refuses its first call because of a limit, and a listener that does not
+/// accept yet.
 fn one_refuses_and_one_comes() -> Result<(HandServer, Listener, Client), Status> {
     let is_first = Cell::new(true);
     let refuse = move |connection: &Rc<HandConnection>, request: Request| {
@@ -102,7 +103,7 @@ fn one_refuses_and_one_comes() -> Result<(HandServer, Listener, Client), Status>
 }
 
 #[test]
-fn a_refused_call_waits_for_a_server_that_is_being_connected_to() {
+fn refused_call_waits_for_a_connecting_server() {
     run(async {
         let (overloaded, listener, client) = one_refuses_and_one_comes()?;
         let calls = [spawn(echo(&client, "1")), spawn(echo(&client, "2"))];
@@ -118,7 +119,7 @@ fn a_refused_call_waits_for_a_server_that_is_being_connected_to() {
 }
 
 #[test]
-fn a_refused_call_goes_back_when_the_other_server_does_not_come() {
+fn refused_call_returns_when_the_other_server_does_not_connect() {
     run(async {
         let (overloaded, listener, client) = one_refuses_and_one_comes()?;
         let call = spawn(echo(&client, "1"));
@@ -139,7 +140,7 @@ fn a_refused_call_goes_back_when_the_other_server_does_not_come() {
 #[test]
 fn idempotent_calls_are_retried_and_others_are_not() {
     run(async {
-        // Fails as the request says: how often yet, and whether a retry is welcome.
+        // The request says how often to fail still, and whether a retry is welcome.
         let seen = Rc::new(RefCell::new(Vec::new()));
         let server = HandServer::start(Config::default(), {
             let seen = Rc::clone(&seen);
@@ -181,7 +182,7 @@ fn idempotent_calls_are_retried_and_others_are_not() {
             assert_eq!(std::mem::take(&mut *seen.borrow_mut()), expected, "{request}");
             assert!(!request.ends_with("wait") || begun.elapsed() >= 29 * MS);
         }
-        // No attempt that could not end before the deadline.
+        // No attempt is made that could not end before the deadline.
         let status = echo(&client, "1 wait").idempotent().timeout(20 * MS).await;
         assert!(status.expect_err("no time for a retry").is_unavailable());
         assert_eq!(*seen.borrow(), [0]);
@@ -190,7 +191,7 @@ fn idempotent_calls_are_retried_and_others_are_not() {
 }
 
 #[test]
-fn a_call_that_a_limit_has_refused_may_be_repeated() {
+fn call_refused_by_a_limit_may_be_repeated() {
     run(async {
         let server = HandServer::start(
             Config::default(),
@@ -215,7 +216,7 @@ fn a_call_that_a_limit_has_refused_may_be_repeated() {
 }
 
 #[test]
-fn a_wait_that_lasts_longer_than_callers_do_is_not_waited_for() {
+fn call_that_would_wait_beyond_its_deadline_is_refused() {
     run(async {
         let attempts = Rc::new(Cell::new(0));
         let server = HandServer::start(Config::default(), {
@@ -238,7 +239,7 @@ fn a_wait_that_lasts_longer_than_callers_do_is_not_waited_for() {
 }
 
 #[test]
-fn a_request_that_cannot_be_encoded_is_not_sent_later_without_its_message() {
+fn request_that_cannot_be_encoded_is_never_sent() {
     run(async {
         let server = HandServer::echo();
         let client = connect(&server);

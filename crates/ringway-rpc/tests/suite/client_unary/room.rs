@@ -14,9 +14,9 @@ use crate::support::hand_server::{HandConnection, HandServer, Request};
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn another_connection_is_opened_when_all_are_full() {
+fn full_connections_cause_another_connection() {
     run(async {
-        // As many as a client may open before it has seen the settings.
+        // As many streams as a client may open before it has seen the settings.
         const STREAMS: usize = 128;
         const CALLS: usize = 5 * STREAMS;
         let mut config = Config::default();
@@ -69,7 +69,7 @@ fn spare_connections_are_closed_after_half_a_minute() {
         server.until(|_| held.borrow().len() == 4 * 128).await;
         assert_eq!(server.open_connections(), 4);
 
-        // As long as there are calls, and for a while after the last.
+        // Connections stay while there are calls, and for a while after the last.
         sleep(60 * SECOND).await;
         assert_eq!(server.open_connections(), 4);
         for (connection, request) in held.borrow_mut().drain(..) {
@@ -90,13 +90,13 @@ fn spare_connections_are_closed_after_half_a_minute() {
 }
 
 #[test]
-fn a_lease_holds_calls_back_until_it_grows() {
+fn lease_delays_calls_until_it_grows() {
     run(async {
         let server = HandServer::echo();
         let client = Client::builder().address(&*server.url()).connections_max(1).build()?;
         echo(&client, "connect").await?;
         server.connection(0).lease(0);
-        // The first one crosses the lease and is refused; then they wait alike.
+        // The first call crosses the lease and is refused; then both wait in the same way.
         for _ in 0..2 {
             let status = echo(&client, "held").timeout(30 * MS).await.expect_err("no permit");
             assert!(status.is_deadline_exceeded() && status.is_not_executed(), "{status:?}");
@@ -128,7 +128,7 @@ fn calls_that_cross_a_smaller_lease_wait_for_room_under_it() {
         let client = Client::builder().address(&*server.url()).connections_max(1).build()?;
         let holding = spawn(echo(&client, "hold"));
         server.until(|server| server.requests() == 1).await;
-        // More than the budget of repetitions, none of them idempotent.
+        // More calls than the retry budget, none of them idempotent.
         let mut crossing: Vec<_> =
             (0..50).map(|n| Box::pin(echo(&client, n.to_string()))).collect();
         server.connection(0).lease(1);
@@ -155,7 +155,7 @@ fn calls_that_cross_a_smaller_lease_wait_for_room_under_it() {
 }
 
 #[test]
-fn a_call_that_does_not_take_its_turn_keeps_nobody_waiting() {
+fn woken_call_that_is_not_polled_blocks_no_other() {
     for (limit, asleep) in [(None, MS), (Some(20 * MS), 50 * MS)] {
         simulate(move || async move {
             let held = Rc::new(RefCell::new(Vec::new()));
@@ -171,7 +171,7 @@ fn a_call_that_does_not_take_its_turn_keeps_nobody_waiting() {
             server.until(|server| server.requests() == 1).await;
             server.connection(0).lease(1);
             sleep(MS).await;
-            // Whoever awaits it does something else from now on.
+            // Its owner does not poll it any more.
             let mut forgotten = Box::pin(match limit {
                 Some(limit) => echo(&client, "forgotten").timeout(limit),
                 None => echo(&client, "forgotten").no_timeout(),
@@ -198,7 +198,7 @@ fn a_call_that_does_not_take_its_turn_keeps_nobody_waiting() {
 }
 
 #[test]
-fn a_call_that_finds_no_room_is_not_told_of_a_failure_that_is_over() {
+fn call_without_room_does_not_get_an_outdated_failure() {
     simulate(|| async {
         let address = "127.0.0.1:7001".parse()?;
         let builder = Client::builder().address(&*format!("tcp://{address}")).connections_max(1);
@@ -216,7 +216,7 @@ fn a_call_that_finds_no_room_is_not_told_of_a_failure_that_is_over() {
 }
 
 #[test]
-fn calls_that_wait_when_a_server_leaves_go_over_a_new_connection_to_it() {
+fn waiting_calls_use_a_new_connection_when_a_server_leaves() {
     simulate(|| async {
         let server = HandServer::start(
             Config::default(),

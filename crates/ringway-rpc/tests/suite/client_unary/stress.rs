@@ -1,6 +1,6 @@
-//! Overload and recovery, over and over, on the virtual clock of a simulation: servers that refuse, keep,
-//! lease, leave and vanish at random, and callers that give up at random. Every call ends by its deadline,
-//! and once the servers answer again, so do all calls.
+//! Repeated overload and recovery on the virtual clock of a simulation: servers refuse, hold,
+//! lease, leave and vanish at random, and callers cancel at random. Every call ends by its
+//! deadline, and once the servers answer again, all calls are answered.
 
 use std::cell::{Cell, RefCell};
 use std::error::Error;
@@ -17,7 +17,7 @@ use crate::support::hand_server::{HandConnection, HandServer, Request};
 
 const ROUNDS: u32 = 4;
 
-/// How servers do at the moment.
+/// The present behaviour of the servers.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Weather {
     Fair,
@@ -59,7 +59,7 @@ impl Sea {
         urls.fold(builder, |builder, url| builder.address(&*url)).build()
     }
 
-    /// Something happens to some connection: it vanishes, takes less or more, or is about to leave.
+    /// Disturbs a random connection: it vanishes, changes its lease, or is about to leave.
     fn blow(&self) {
         let mut rng = self.rng.borrow_mut();
         let server = &self.servers[rng.usize(..self.servers.len())];
@@ -74,7 +74,7 @@ impl Sea {
         }
     }
 
-    /// Servers answer and take as much as they did at first.
+    /// Makes the servers answer and allow as much as at first.
     fn calm(&self) {
         self.weather.set(Weather::Fair);
         for server in &self.servers {
@@ -97,7 +97,7 @@ fn misbehave(connection: &Rc<HandConnection>, request: Request, rng: &mut Rng) {
             });
             return;
         }
-        4..6 => return, // it is kept, and never answered
+        4..6 => return, // it is held and never answered
         6..8 => drop(writer.refused()),
         8 => drop(writer.pushback_ms(rng.i64(-1..1_000))),
         9 => drop(writer.pushback_ms(i64::MAX)),
@@ -107,7 +107,7 @@ fn misbehave(connection: &Rc<HandConnection>, request: Request, rng: &mut Rng) {
     connection.respond(request.stream, Reply { status: code.number(), meta: &meta, message: None });
 }
 
-/// One call, as callers make them.
+/// Makes one call like a caller of a service.
 async fn call(client: Client, mut rng: Rng) {
     let time = rng.u32(1..500) * MS;
     let mut call = echo(&client, "?").timeout(time).wait_for_ready(rng.bool());
@@ -120,14 +120,14 @@ async fn call(client: Client, mut rng: Rng) {
     let (begun, patience) = (now(), rng.u32(1..1_000) * MS);
     let Ok(outcome) = timeout(patience, call).await else {
         assert!(patience <= time + 3 * MS, "it goes on {:?} after its {time:?}", begun.elapsed());
-        return; // given up by its caller
+        return; // cancelled by its caller
     };
     let took = now() - begun;
     assert!(took <= time + 3 * MS, "{outcome:?} after {took:?}, and it had {time:?}");
 }
 
 async fn storms(seed: u64) -> Result<(), Box<dyn Error>> {
-    fastrand::seed(seed); // for the client's own choices
+    fastrand::seed(seed); // for the client's random choices
     let sea = Sea::new(seed);
     let client = sea.client()?;
     for _ in 0..ROUNDS {
@@ -152,25 +152,25 @@ async fn storms(seed: u64) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A hundred calls in a row succeed, in the end.
+/// Waits until a hundred calls in a row succeed.
 async fn recovers(sea: &Sea, client: &Client) -> Result<(), Box<dyn Error>> {
     let begun = now();
     let mut in_a_row = 0;
     while in_a_row < 100 {
-        // What ejected hosts, dead connections and smaller leases have left behind takes its time.
+        // Ejected hosts, dead connections and smaller leases take some time to recover.
         let call = echo(client, "?").timeout(500 * MS).wait_for_ready(true);
         let outcome = timeout(Duration::from_secs(60), call).await?;
         in_a_row = if outcome.is_ok() { in_a_row + 1 } else { 0 };
         if now() - begun > Duration::from_secs(60) {
             return Err(format!("{} servers, and still {outcome:?}", sea.servers.len()).into());
         }
-        sea.calm(); // new connections as well
+        sea.calm(); // also for new connections
     }
     Ok(())
 }
 
 #[test]
-fn every_call_ends_by_its_deadline_and_storms_pass() {
+fn every_call_ends_by_its_deadline_and_the_client_recovers() {
     for seed in 0..40 {
         simulate_seed(seed, storms(seed));
     }

@@ -1,4 +1,4 @@
-//! Calls by hand.
+//! A client made of the machine and a blocking socket.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -21,7 +21,7 @@ pub(crate) struct Caller {
     heard: VecDeque<Heard>,
 }
 
-/// What a server has said.
+/// An event from a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Heard {
     Message(StreamId, Bytes),
@@ -29,14 +29,14 @@ pub(crate) enum Heard {
     Leaving(u32),
 }
 
-/// How a call ended.
+/// The outcome of a call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Answer {
     pub code: Code,
     pub text: String,
     pub refused: bool,
     pub body: Option<Bytes>,
-    /// Entries of the trailers.
+    /// The trailers' entries.
     pub trailers: Vec<(String, String)>,
 }
 
@@ -73,7 +73,7 @@ impl Caller {
         }
     }
 
-    /// Opens a call by name, whose fields `change` may still change.
+    /// Opens a call by name; `change` may modify its fields.
     pub(crate) fn open_with<'a>(
         &mut self,
         name: &'a str,
@@ -115,7 +115,7 @@ impl Caller {
         self.flush();
     }
 
-    /// Waits for the end of a call. What others have said meanwhile is kept.
+    /// Waits for the end of a call, and keeps events of other calls.
     #[track_caller]
     pub(crate) fn answer(&mut self, stream: StreamId) -> Answer {
         let found = self.wait_for(|heard| matches!(heard, Heard::Response(of, _) if *of == stream));
@@ -141,7 +141,7 @@ impl Caller {
         }
     }
 
-    /// Waits for whatever comes next.
+    /// Waits for the next event.
     #[track_caller]
     pub(crate) fn next(&mut self) -> Heard {
         self.wait_for(|_| true)
@@ -165,7 +165,7 @@ impl Caller {
         while self.receive(deadline) {}
     }
 
-    /// Takes in what comes next; false at the end of the connection.
+    /// Receives once; returns false at the end of the connection.
     #[track_caller]
     fn receive(&mut self, deadline: Instant) -> bool {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -192,7 +192,7 @@ impl Caller {
             Outgoing::Copy(bytes) => out.extend_from_slice(bytes),
             Outgoing::Shared(bytes) => out.extend_from_slice(&bytes),
         });
-        // The server may have closed its end: whoever reads next will notice.
+        // The server may have closed its end: the next read notices.
         let _ = self.socket.write_all(&out);
     }
 }

@@ -1,4 +1,4 @@
-//! A service with methods of all kinds, and some that misbehave.
+//! A service with methods of all kinds, some of which misbehave.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,19 +12,19 @@ use ringway_rpc::{
 };
 use ringway_runtime::sleep;
 
-/// What tests look at from outside.
+/// State that tests inspect.
 #[derive(Default, Debug)]
 pub(crate) struct Seen {
     /// Handlers that have begun.
     pub begun: AtomicUsize,
     /// Handlers of `Hang` that were dropped.
     pub dropped: AtomicUsize,
-    /// Calls of `Limited` that run, and the most that ever did.
+    /// Running calls of `Limited`, and their maximum.
     pub running: AtomicUsize,
     pub most: AtomicUsize,
 }
 
-/// The service; clones have been seen by the same.
+/// The service; clones share their state.
 #[derive(Clone, Default)]
 pub(crate) struct Echo {
     pub seen: Arc<Seen>,
@@ -47,13 +47,13 @@ static METHODS: [Method; 11] = [
 static DESCRIPTOR: ServiceDescriptor =
     ServiceDescriptor { name: "echo.Echo", methods: &METHODS, file_descriptor_set: None };
 
-/// A server with this service, on any port.
+/// Starts a server with this service on any port.
 pub(crate) fn serve(echo: &Echo, set: impl FnOnce(Server) -> Server) -> ServerHandle {
     let address = "tcp://127.0.0.1:0".parse().expect("an address");
     serve_at(address, echo, set)
 }
 
-/// A server with this service, at this address.
+/// Starts a server with this service at `address`.
 pub(crate) fn serve_at(
     address: Address,
     echo: &Echo,
@@ -120,14 +120,14 @@ impl Echo {
     }
 }
 
-/// Answers after the time that the request says, in milliseconds.
+/// Replies after as many milliseconds as the request says.
 async fn late(context: Context, request: Bytes) -> Result<Bytes, Status> {
     sleep(millis(&request)).await;
     assert!(context.method().name().ends_with("/Late"));
     Ok(request)
 }
 
-/// The same, counting how many run at once.
+/// Like `late`, and counts how many run at once.
 async fn limited(seen: Arc<Seen>, request: Bytes) -> Result<Bytes, Status> {
     let running = seen.running.fetch_add(1, Ordering::SeqCst) + 1;
     seen.most.fetch_max(running, Ordering::SeqCst);
@@ -136,7 +136,7 @@ async fn limited(seen: Arc<Seen>, request: Bytes) -> Result<Bytes, Status> {
     Ok(request)
 }
 
-/// Puts all messages together.
+/// Concatenates all messages.
 async fn collect(_: Context, mut all: Streaming<Bytes>) -> Result<Bytes, Status> {
     let mut sum = Vec::new();
     while let Some(message) = all.next().await? {
@@ -145,7 +145,7 @@ async fn collect(_: Context, mut all: Streaming<Bytes>) -> Result<Bytes, Status>
     Ok(Bytes::from(sum))
 }
 
-/// Answers with as many messages as the first byte of the request says, each the request.
+/// Replies with as many copies of the request as its first byte says.
 async fn repeat(_: Context, request: Bytes, mut out: Sink<Bytes>) -> Result<(), Status> {
     for _ in 0..request.first().copied().unwrap_or(0) {
         out.send(request.clone()).await?;
@@ -153,7 +153,7 @@ async fn repeat(_: Context, request: Bytes, mut out: Sink<Bytes>) -> Result<(), 
     Ok(())
 }
 
-/// Answers each message with itself, and fails at one that says so.
+/// Echoes each message, and fails at a message that says so.
 async fn chat(_: Context, mut all: Streaming<Bytes>, mut out: Sink<Bytes>) -> Result<(), Status> {
     while let Some(message) = all.next().await? {
         match &message[..] {

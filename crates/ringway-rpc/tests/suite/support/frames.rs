@@ -1,6 +1,6 @@
-//! Frames of HTTP/2 by hand.
+//! Hand-made HTTP/2 frames.
 
-/// Frame types of HTTP/2, and its errors.
+/// Frame types and error codes of HTTP/2 (RFC 9113).
 pub(crate) const DATA: u8 = 0;
 pub(crate) const HEADERS: u8 = 1;
 pub(crate) const PRIORITY: u8 = 2;
@@ -26,7 +26,7 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, body: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A head by hand: literal fields that are not kept.
+/// Makes a header block of literal fields without indexing.
 pub(crate) fn head(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut block = Vec::new();
     for (name, value) in fields {

@@ -1,4 +1,4 @@
-//! Calls of gRPC by hand: a machine of HTTP/2 and a blocking socket.
+//! A gRPC client made of an HTTP/2 machine and a blocking socket.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -15,7 +15,7 @@ use ringway_wire::http2::{
 
 use super::LIMIT;
 
-/// Keeps the text of every field.
+/// A vocabulary that keeps the text of every field.
 #[derive(Debug)]
 struct AsText;
 
@@ -29,10 +29,10 @@ impl Resolver for AsText {
     }
 }
 
-/// What has come back of a call.
+/// The received parts of a reply.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Came {
-    /// Those of the head, and those of the trailers.
+    /// The fields of the head and of the trailers.
     pub fields: Vec<(String, String)>,
     content: Vec<u8>,
     pub has_ended: bool,
@@ -45,7 +45,7 @@ impl Came {
         field.map(|(_, value)| &value[..])
     }
 
-    /// The messages that are whole.
+    /// Returns the complete messages.
     pub(crate) fn messages(&self) -> Vec<Bytes> {
         let (mut rest, mut messages) = (&self.content[..], Vec::new());
         while let Some((head, behind)) = rest.split_first_chunk::<5>() {
@@ -58,7 +58,7 @@ impl Came {
         messages
     }
 
-    /// The status and its message.
+    /// Returns the status and its message.
     #[track_caller]
     pub(crate) fn status(&self) -> (u8, &str) {
         let status = self.field("grpc-status").unwrap_or_else(|| panic!("no status: {self:?}"));
@@ -70,7 +70,7 @@ impl Came {
 pub(crate) struct GrpcCaller {
     pub machine: Http2Client,
     pub came: BTreeMap<u32, Came>,
-    /// Whether content is told to have been read, so that more may come.
+    /// Whether read content is reported, so that more may arrive.
     pub reads: bool,
     socket: TcpStream,
     origin: Instant,
@@ -84,7 +84,7 @@ impl GrpcCaller {
         Self { machine: machine(), came, reads: true, socket, origin }
     }
 
-    /// Opens a call of a method by name, with fields beside the usual ones.
+    /// Opens a call of a method by name, with additional fields.
     pub(crate) fn open_with(
         &mut self,
         name: &str,
@@ -137,7 +137,7 @@ impl GrpcCaller {
         self.flush();
     }
 
-    /// What has come of a call so far.
+    /// Returns what has arrived of a call so far.
     pub(crate) fn seen(&self, stream: StreamHandle) -> Came {
         self.came.get(&stream.id()).cloned().unwrap_or_default()
     }
@@ -157,7 +157,7 @@ impl GrpcCaller {
         self.answer(stream)
     }
 
-    /// Reads until something is so, or fails.
+    /// Reads until a condition holds, or fails.
     #[track_caller]
     pub(crate) fn until(&mut self, what: &str, is_so: impl Fn(&BTreeMap<u32, Came>) -> bool) {
         while !is_so(&self.came) {
@@ -165,7 +165,7 @@ impl GrpcCaller {
         }
     }
 
-    /// Reads what comes next; false at the end.
+    /// Receives once; returns false at the end of the connection.
     pub(crate) fn read(&mut self) -> bool {
         self.flush();
         self.socket.set_read_timeout(Some(LIMIT)).expect("a timeout");
@@ -208,18 +208,18 @@ impl GrpcCaller {
             Outgoing::Copy(bytes) => wire.extend_from_slice(bytes),
             Outgoing::Shared(bytes) => wire.extend_from_slice(&bytes),
         });
-        // Who has closed meanwhile is seen to have done so when it is read.
+        // A closed connection is noticed by the next read.
         let _may_be_closed = self.socket.write_all(&wire);
     }
 }
 
-/// A machine that keeps the text of every field.
+/// Makes a machine that keeps the text of every field.
 pub(crate) fn machine() -> Http2Client {
     let vocabulary = Arc::new(Vocabulary::new(AsText));
     Http2Client::new(Http2Config::client(), vocabulary, Duration::ZERO)
 }
 
-/// A message with its prefix.
+/// Makes a message with its prefix.
 pub(crate) fn framed(message: &[u8]) -> Vec<u8> {
     [&prefix(message.len() as u32, false)[..], message].concat()
 }

@@ -1,4 +1,4 @@
-//! A server by hand, over the machine alone: it does what a test says, faults included.
+//! A hand-made server over the machine: it does what a test says, including faults.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ use ringway_wire::native::{
 /// What a test does with a request.
 pub(crate) type Behave = Rc<dyn Fn(&Rc<HandConnection>, Request)>;
 
-/// A listener and the connections that it has accepted.
+/// A listener and its accepted connections.
 pub(crate) struct HandServer {
     pub(crate) address: SocketAddr,
     pub(crate) connections: Rc<RefCell<Vec<Rc<HandConnection>>>>,
@@ -34,13 +34,13 @@ pub(crate) struct HandConnection {
     names: RefCell<HashMap<u32, String>>,
     origin: Instant,
     pub(crate) requests: Cell<usize>,
-    /// Streams given up by the client, with the code.
+    /// Streams cancelled by the client, with code and reason.
     pub(crate) cancelled: RefCell<Vec<(StreamId, u8, String)>>,
     pub(crate) closed: Cell<bool>,
     changed: Rc<Notify>,
 }
 
-/// The beginning of a call, or with `head: None` what follows.
+/// The beginning of a call, or with `head: None` a later message.
 pub(crate) struct Request {
     pub(crate) stream: StreamId,
     pub(crate) head: Option<RequestHead>,
@@ -56,12 +56,12 @@ impl HandServer {
         Self::at(SocketAddr::from(([127, 0, 0, 1], 0)), config, behave)
     }
 
-    /// As an echo.
+    /// Starts an echo server.
     pub(crate) fn echo() -> Self {
         Self::start(Config::default(), Rc::new(|connection, request| connection.echo(request)))
     }
 
-    /// As an echo that takes so long.
+    /// Starts an echo server with a delay.
     pub(crate) fn slow_echo(delay: Duration) -> Self {
         Self::start(
             Config::default(),
@@ -94,7 +94,7 @@ impl HandServer {
         format!("tcp://{}", self.address)
     }
 
-    /// Waits until the condition holds; what servers do wakes it.
+    /// Waits until the condition holds; actions of servers wake it.
     pub(crate) async fn until(&self, mut holds: impl FnMut(&Self) -> bool) {
         while !holds(self) {
             self.changed.notified().await;
@@ -113,7 +113,7 @@ impl HandServer {
         self.connections.borrow().iter().map(|connection| connection.requests.get()).sum()
     }
 
-    /// Resets all connections and listens no more.
+    /// Resets all connections and stops listening.
     pub(crate) fn kill(&self) {
         self.accepting.abort();
         self.connections.borrow().iter().for_each(|connection| connection.kill());
@@ -209,7 +209,7 @@ impl HandConnection {
         self.changed.notify_one();
     }
 
-    /// Sends the request's message back.
+    /// Echoes the request's message.
     pub(crate) fn echo(&self, request: Request) {
         self.answer(request.stream, request.message.unwrap_or_default());
     }
@@ -240,7 +240,7 @@ impl HandConnection {
         self.flush();
     }
 
-    /// Closes the socket without a word.
+    /// Resets the socket without a GOAWAY.
     pub(crate) fn kill(&self) {
         if let Some(stream) = &*self.stream.borrow() {
             stream.abort();

@@ -1,4 +1,4 @@
-//! Calls that are made all the time while a test does something to their servers.
+//! Calls under constant load while a test changes their servers.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -8,12 +8,12 @@ use ringway_rpc::{Client, Codec, Kind, Method, Status};
 use ringway_runtime::sync::Notify;
 use ringway_runtime::{JoinHandle, spawn};
 
-/// Not declared idempotent here: whoever repeats a call of it must know that it was not executed.
+/// Not declared idempotent: it may be repeated only if it was certainly not executed.
 static SAY: Method = Method::new("echo.Echo/Say", Kind::Unary);
 
 const CALLERS: usize = 40;
 
-/// Callers that call all the time, each one call after the other.
+/// Callers that call all the time, each one call after another.
 pub(crate) struct Load {
     state: Rc<State>,
     callers: Vec<JoinHandle<Result<(), Status>>>,
@@ -33,14 +33,14 @@ impl Load {
             let (client, state) = (client.clone(), Rc::clone(&state));
             spawn(async move {
                 let ended = call_all_the_time(caller, &client, &state).await;
-                state.changed.notify_one(); // also when it has failed
+                state.changed.notify_one(); // also after a failure
                 ended
             })
         });
         Self { callers: callers.collect(), state }
     }
 
-    /// Waits until so many more have been answered, or one has failed.
+    /// Waits until `more` further calls were answered, or one has failed.
     pub(crate) async fn calls(&self, more: usize) {
         let enough = self.state.done.get() + more;
         while self.state.done.get() < enough && !self.callers.iter().any(JoinHandle::is_finished) {
@@ -48,7 +48,7 @@ impl Load {
         }
     }
 
-    /// Lets the callers finish; how many calls were answered.
+    /// Lets the callers finish; returns how many calls were answered.
     pub(crate) async fn end(self) -> Result<usize, Status> {
         self.state.stops.set(true);
         for caller in self.callers {

@@ -1,4 +1,4 @@
-//! A client made of the machine and a blocking socket, and a service to call.
+//! Support for server tests: a client made of the machine and a blocking socket, and services.
 
 #[path = "../../../../ringway-wire/tests/suite/support/allocations.rs"]
 pub(crate) mod allocations;
@@ -20,23 +20,23 @@ use std::time::Duration;
 
 use ringway_rpc::ServerHandle;
 
-/// Within this time anything that is waited for has happened, or the test has failed.
+/// A guard against hanging: everything awaited happens within this time.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
-/// Where a server listens on TCP.
+/// Returns the TCP address of a server.
 pub(crate) fn socket_addr(handle: &ServerHandle) -> SocketAddr {
     let address = handle.addresses().first().expect("an address").to_string();
     let (_, address) = address.split_once("://").expect("a scheme");
     address.parse().expect("an IP address and a port")
 }
 
-/// Ends a server and fails if that takes too long.
+/// Ends a server; fails if that takes too long.
 pub(crate) fn end(handle: ServerHandle) {
     handle.shutdown();
     wait(handle);
 }
 
-/// Waits until a server has ended, or fails.
+/// Waits until a server has ended, with a time limit.
 pub(crate) fn wait(handle: ServerHandle) {
     let (done, is_done) = std::sync::mpsc::channel();
     std::thread::spawn(move || done.send(handle.wait()));
@@ -44,7 +44,7 @@ pub(crate) fn wait(handle: ServerHandle) {
     ended.expect("the server ends in order");
 }
 
-/// Looks until `is_so`, or fails.
+/// Polls until `is_so`, or fails.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = std::time::Instant::now() + LIMIT;
