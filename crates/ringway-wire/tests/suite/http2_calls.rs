@@ -651,7 +651,7 @@ fn hoard(pair: &mut Pair) -> (usize, Vec<StreamHandle>) {
 }
 
 #[test]
-fn windows_fall_while_memory_is_tight_and_rise_again() {
+fn windows_shrink_under_memory_pressure_and_grow_afterwards() {
     let mut pair = Pair::new();
     pair.open(&pattern(8 << 20), true);
     let (before, streams) = hoard(&mut pair);

@@ -307,7 +307,7 @@ impl Pair {
 }
 
 #[test]
-fn while_memory_is_tight_windows_are_the_least() {
+fn windows_are_minimal_under_memory_pressure() {
     let mut pair = settled(Config::default());
     let old = pair.stream();
     pair.server.set_memory_pressure(true);
