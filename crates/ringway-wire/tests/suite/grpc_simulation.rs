@@ -323,8 +323,8 @@ impl Simulation<'_> {
 
     fn change_settings(&mut self) {
         if !self.is_meddling {
-            let is_tight = self.random.below(2) == 0;
-            return self.server.set_tight(is_tight);
+            let is_under_pressure = self.random.below(2) == 0;
+            return self.server.set_memory_pressure(is_under_pressure);
         }
         let (id, value) = match self.random.below(4) {
             0 => (1, [0, 100, 4_096, 65_536][self.random.below(4)]),
