@@ -341,7 +341,8 @@ pub(crate) const HTTP2_SETTINGS_RATE: Rate = NATIVE_SETTINGS_RATE;
 /// Rate limit for streams that a peer resets in the turn in which they arrive, or makes us reset;
 /// each completed stream adds one. Such streams cost us work and the peer none (CVE-2023-44487,
 /// CVE-2025-8671). A reset one turn later or at any time after that is free: nothing tells it from
-/// a call that was given up, and the limit of open streams bounds how many of those there are.
+/// a call that was given up, and the limit of open streams bounds how many of those there are. Such a
+/// call costs about twice one that is answered, so a client gains little over ordinary calls.
 pub(crate) const HTTP2_RESET_RATE: Rate = NATIVE_RESET_RATE;
 
 /// Rate limit for streams that our clients reset; each completed stream adds one. Servers that
