@@ -265,11 +265,10 @@ impl ServedCalls {
         }
     }
 
-    /// Records a complete message that no reader takes, by its length on the wire.
-    pub(super) fn forget_message(&mut self, stream: StreamHandle, wire_len: usize) {
-        if let Some(call) = self.of(stream) {
-            let _never_given_back = call.note_message(wire_len);
-        }
+    /// Records a complete message that no reader takes, by its length on the wire, and returns the
+    /// credit that its client has not got back.
+    pub(super) fn forget_message(&mut self, stream: StreamHandle, wire_len: usize) -> usize {
+        self.of(stream).map_or(0, |call| call.note_message(wire_len))
     }
 
     /// Records that the reader has taken messages, and returns how much credit to return.

@@ -185,7 +185,7 @@ impl GrpcServer {
                 return is_last.then_some(ServerEvent::End { stream: id });
             };
             if is_ignored {
-                self.calls.forget_message(stream, wire_len);
+                let _never_given_back = self.calls.forget_message(stream, wire_len);
                 match (data.is_empty(), is_last) {
                     (true, true) => return Some(ServerEvent::End { stream: id }),
                     (true, false) => return None,
@@ -206,7 +206,9 @@ impl GrpcServer {
         end: bool,
     ) -> Option<ServerEvent<'i>> {
         if let Some(Whole { wire_len, .. }) = whole {
-            self.calls.forget_message(stream, wire_len);
+            // // Otherwise a second message could wait for credit instead of being refused.
+            let credit = self.calls.forget_message(stream, wire_len);
+            self.http.taken(stream, credit);
         }
         let message = whole.map(|whole| whole.message);
         let (now, call) = (self.now, self.calls.of(stream)?);

@@ -632,3 +632,8 @@ fn random_calls_end_once_and_whole() {
     let runs = std::env::var("RINGWAY_RUNS").ok().and_then(|count| count.parse().ok());
     for_seeds(runs.unwrap_or(RUNS), simulate);
 }
+
+#[test]
+fn a_second_message_is_refused_although_the_first_filled_the_window() {
+    simulate(&mut Random::new(277));
+}
