@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, mpsc};
 
 use bytes::Bytes;
-use ringway_http::{Router, text};
+use ringway_http::{Client, CloseCode, Router, WebSocketUpgrade, text};
 use ringway_rpc::{Context, Server, ServerHandle, ServingStatus, Sink, Status, service};
 use serde::{Deserialize, Serialize};
 
@@ -222,6 +222,36 @@ fn metrics_liveness_and_readiness_are_served() {
     handle.health().set("", ServingStatus::NotServing);
     assert_told(&handle, &get("/readyz"), 503, "not ready");
     end(handle);
+}
+
+#[test]
+fn a_route_becomes_a_websocket_on_the_port_of_calls() {
+    let routes = Router::new().get("/echo", async |request| {
+        WebSocketUpgrade::new(request).answer(async |socket| {
+            while let Some(message) = socket.recv().await? {
+                socket.send(message).await?;
+            }
+            Ok(())
+        })
+    });
+    let handle = start(English::default(), |server| server.http_routes(routes));
+    let url = format!("ws://{}/echo", socket_addr(&handle));
+    let (ask, asked) = mpsc::channel();
+    let client = std::thread::spawn(move || {
+        ringway_runtime::block_on(async move {
+            let mut socket = Client::new().websocket(&url).await?;
+            socket.send("hello").await?;
+            assert_eq!(socket.recv().await?, Some("hello".into()));
+            ask.send(()).expect("the test waits");
+            assert_eq!(socket.recv().await?, None);
+            assert_eq!(socket.closing().map(|closing| closing.code), Some(CloseCode::AWAY));
+            Ok::<_, ringway_http::Error>(())
+        })
+    });
+    asked.recv_timeout(LIMIT).expect("an echo");
+    assert_told(&handle, &post("Greet", JSON, ADA), 200, "Hello, Ada!");
+    end(handle);
+    client.join().expect("the client ends").expect("a runtime").expect("it is told 1001");
 }
 
 /// A connection with a call whose handler waits, after one whose answer was left unread.
