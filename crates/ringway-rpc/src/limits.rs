@@ -360,6 +360,10 @@ pub(crate) const SMALL_COPY_BYTES_MAX: usize = 256;
 /// serves dozens of small messages.
 pub(crate) const SMALL_COPY_CHUNK_BYTES: usize = 4 * 1024;
 
+/// Full chunks of copies that a thread keeps until their messages are dropped, to use them again:
+/// 64 KiB, in which a thousand replies of 64 bytes may be alive.
+pub(crate) const SMALL_COPY_CHUNKS_KEPT: usize = 16;
+
 /// Calls of a method that end in place and take less than this are timed together, in batches.
 pub(crate) const TIMED_ALONE_FROM: Duration = Duration::from_micros(2);
 

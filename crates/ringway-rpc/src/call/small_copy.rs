@@ -4,6 +4,8 @@
 //! each. A message keeps its whole chunk alive, so chunks are small.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::mem;
 
 use bytes::{Bytes, BytesMut};
 use ringway_wire::native::Piece;
@@ -11,8 +13,17 @@ use ringway_wire::native::Piece;
 use crate::limits;
 
 thread_local! {
-    /// The unused rest of the thread's last chunk.
-    static CHUNK: RefCell<BytesMut> = RefCell::new(BytesMut::new());
+    static CHUNKS: RefCell<Chunks> = RefCell::default();
+}
+
+/// The chunks of a thread.
+#[derive(Default)]
+struct Chunks {
+    /// The unused rest of the last chunk.
+    rest: BytesMut,
+    /// Chunks that are full, oldest first. While calls overlap, some message of the last chunk is
+    /// always alive, but one of these is free again.
+    full: VecDeque<BytesMut>,
 }
 
 /// Returns the bytes of a message, copied if they are borrowed.
@@ -31,16 +42,35 @@ fn copy_to_chunk(bytes: &[u8]) -> Bytes {
     if bytes.is_empty() {
         return Bytes::new();
     }
-    let copied = CHUNK.try_with(|chunk| {
-        let mut chunk = chunk.borrow_mut();
-        if chunk.capacity() < bytes.len() {
-            // `BytesMut` reuses the chunk if all of its messages were dropped.
-            chunk.reserve(limits::SMALL_COPY_CHUNK_BYTES);
+    let copied = CHUNKS.try_with(|chunks| {
+        let mut chunks = chunks.borrow_mut();
+        if chunks.rest.capacity() < bytes.len() {
+            chunks.next();
         }
-        chunk.extend_from_slice(bytes);
-        chunk.split().freeze()
+        chunks.rest.extend_from_slice(bytes);
+        chunks.rest.split().freeze()
     });
     copied.unwrap_or_else(|_thread_ends| Bytes::copy_from_slice(bytes))
+}
+
+impl Chunks {
+    /// Goes on to a chunk of which no message is left, or to a new one.
+    #[cold]
+    fn next(&mut self) {
+        self.full.push_back(mem::take(&mut self.rest));
+        for _ in 0..self.full.len() {
+            let Some(mut chunk) = self.full.pop_front() else { break };
+            if chunk.try_reclaim(limits::SMALL_COPY_CHUNK_BYTES) {
+                self.rest = chunk;
+                return;
+            }
+            self.full.push_back(chunk);
+        }
+        if self.full.len() > limits::SMALL_COPY_CHUNKS_KEPT {
+            self.full.pop_front();
+        }
+        self.rest = BytesMut::with_capacity(limits::SMALL_COPY_CHUNK_BYTES);
+    }
 }
 
 #[cfg(test)]
@@ -70,6 +100,23 @@ mod tests {
             .map(|_| keep_copy(&message).as_ptr())
             .collect();
         assert!(addresses.len() <= 2 * limits::SMALL_COPY_CHUNK_BYTES / message.len());
+    }
+
+    #[test]
+    fn chunks_are_reused_while_messages_overlap() {
+        let message = [7; 47];
+        let (mut alive, mut chunks) = (VecDeque::new(), std::collections::HashSet::new());
+        for _ in 0..10_000 {
+            let kept = keep_copy(&message);
+            chunks.insert(kept.as_ptr());
+            alive.push_back(kept);
+            if alive.len() > 100 {
+                alive.pop_front();
+            }
+        }
+        // A hundred messages stand in two chunks or three, and one more is being filled.
+        let in_chunk = limits::SMALL_COPY_CHUNK_BYTES / message.len();
+        assert!(chunks.len() <= 4 * in_chunk, "{} places", chunks.len());
     }
 
     #[test]
