@@ -134,6 +134,11 @@ impl Router {
         self
     }
 
+    /// Whether anything but 404 is answered at `path`, by some method.
+    pub fn has(&self, path: &str) -> bool {
+        self.fallback.is_some() || self.paths.at(path).is_ok()
+    }
+
     /// Answers a request.
     pub async fn respond(&self, request: Request) -> Response {
         match self.handle(request).await {

@@ -33,7 +33,9 @@ pub use metrics::{Latencies, MethodSnapshot, Metrics, Side, Snapshot};
 pub use policy::balance::Policy;
 pub use ringway_macros::service;
 pub use ringway_net::{Credentials, ToAddresses};
-pub use server::{Compression, Cors, Intercepted, Next, Reply, Server, ServerHandle, ServerStats};
+pub use server::{
+    Compression, Console, Cors, Intercepted, Next, Reply, Server, ServerHandle, ServerStats,
+};
 #[cfg(feature = "tokio")]
 #[doc(hidden)] // for generated code
 pub use service::side_tokio;

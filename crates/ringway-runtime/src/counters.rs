@@ -1,6 +1,8 @@
 //! Counters of a core, which any thread can read without disturbing it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::driver::DriverCounters;
 use crate::names::NameId;
@@ -69,6 +71,22 @@ pub(crate) struct SharedCounters {
     held_bytes: AtomicU64,
     /// The current poll as `polls:32 | name:32`; the name is zero between polls.
     current: AtomicU64,
+    /// Written by the watchdog.
+    latest_stall: Mutex<Option<Stall>>,
+}
+
+/// A poll that held up its core, as the watchdog saw it.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Stall {
+    /// The task's name, if it has one.
+    pub task: Option<&'static str>,
+    /// When the watchdog first saw the poll.
+    pub since: Instant,
+    /// How long the poll has held its core up so far, or did in all.
+    pub held_for: Duration,
+    /// Whether the poll has ended.
+    pub is_over: bool,
 }
 
 /// The current poll, as the watchdog sees it.
@@ -173,8 +191,26 @@ impl SharedCounters {
         (current as u32 != 0).then_some(CurrentPoll(current))
     }
 
-    pub(crate) fn stalled(&self) {
+    /// Counts a stall.
+    pub(crate) fn stalled(&self, stall: Stall) {
         self.stalls.fetch_add(1, Ordering::Relaxed);
+        *self.lock_stall() = Some(stall);
+    }
+
+    /// Updates the stall that was counted last.
+    pub(crate) fn stall_lasts(&self, held_for: Duration, is_over: bool) {
+        if let Some(stall) = &mut *self.lock_stall() {
+            (stall.held_for, stall.is_over) = (held_for, is_over);
+        }
+    }
+
+    pub(crate) fn latest_stall(&self) -> Option<Stall> {
+        *self.lock_stall()
+    }
+
+    /// No foreign code runs under the lock, so its content is sound even if it is poisoned.
+    fn lock_stall(&self) -> MutexGuard<'_, Option<Stall>> {
+        self.latest_stall.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn signalled(&self) {

@@ -67,7 +67,7 @@ pub use buf::{Segment, View};
 pub use contain::{contain, drop_contained, drop_each, panic_message};
 #[doc(hidden)] // for tests
 pub use core::cores_alive;
-pub use counters::CoreCounters;
+pub use counters::{CoreCounters, Stall};
 pub use label::PollLabel;
 pub use runtime::{
     Backend, Builder, CoreFailure, CoreHandle, Failed, RemoteHandle, Runtime, SpawnError, block_on,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::contain::contain;
 use crate::core::CoreShared;
-use crate::counters::CurrentPoll;
+use crate::counters::{CurrentPoll, Stall};
 
 /// A thread that watches the cores of one runtime; it ends when this is dropped.
 pub(crate) struct Watchdog {
@@ -71,6 +71,7 @@ fn look_at(core: &CoreShared, seen: &mut Seen, threshold: Duration) {
     let numbers = (poll.map(CurrentPoll::number), seen.poll.map(CurrentPoll::number));
     if numbers.0 != numbers.1 || poll.is_none() {
         if seen.reported {
+            core.counters.stall_lasts(seen.since.elapsed(), true);
             tracing::warn!(
                 core = core.id(),
                 task = seen.poll.and_then(CurrentPoll::name).unwrap_or("unknown"),
@@ -83,9 +84,13 @@ fn look_at(core: &CoreShared, seen: &mut Seen, threshold: Duration) {
     }
     seen.poll = poll;
     let held_for = seen.since.elapsed();
+    if seen.reported {
+        core.counters.stall_lasts(held_for, false);
+    }
     if held_for >= threshold && !seen.reported {
         seen.reported = true;
-        core.counters.stalled();
+        let task = poll.and_then(CurrentPoll::name);
+        core.counters.stalled(Stall { task, since: seen.since, held_for, is_over: false });
         tracing::warn!(
             core = core.id(),
             task = poll.and_then(CurrentPoll::name).unwrap_or("unknown"),

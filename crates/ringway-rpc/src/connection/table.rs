@@ -43,6 +43,16 @@ pub(crate) enum Handles {
     Both,
 }
 
+/// What the handles of a stream wait for, as far as that is the peer's turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Waits {
+    ForNobody,
+    /// The peer has to take something.
+    ToSend,
+    /// The peer has to say something.
+    ToReceive,
+}
+
 /// All streams of one connection.
 #[derive(Default)]
 pub(crate) struct StreamTable {
@@ -182,6 +192,16 @@ impl StreamTable {
     /// Whether a handle of the stream exists.
     pub(crate) fn has_handles(&self, key: StreamKey) -> bool {
         self.entry(key).is_some_and(|entry| entry.reader || entry.writer)
+    }
+
+    /// What the handles of a stream wait for.
+    pub(crate) fn waits(&self, stream: StreamId) -> Waits {
+        let entry = self.key(stream).and_then(|key| self.entry(key));
+        match entry {
+            Some(entry) if entry.writing.is_some() => Waits::ToSend,
+            Some(entry) if entry.reading.is_some() => Waits::ToReceive,
+            _ => Waits::ForNobody,
+        }
     }
 
     /// Returns a stream's key, while the machine knows the stream.

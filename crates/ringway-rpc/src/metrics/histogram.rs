@@ -103,6 +103,12 @@ impl Latencies {
         Some(Duration::from_nanos(upper_edge(bucket)))
     }
 
+    /// The buckets that hold values: their upper bounds in nanoseconds, and how many.
+    pub(crate) fn filled(&self) -> impl Iterator<Item = (u64, u64)> {
+        let buckets = self.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
+        buckets.map(|(bucket, count)| (upper_edge(bucket), *count))
+    }
+
     /// The number of values that did not exceed `bound`, exact to a sixteenth.
     pub fn within(&self, bound: Duration) -> u64 {
         let bound = bound.as_nanos();

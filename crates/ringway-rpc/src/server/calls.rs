@@ -33,8 +33,8 @@ pub(super) struct ServedCall {
 enum CallState {
     /// Queued for its method. The number tells requests apart that used the same stream id.
     Queued { number: u64, request: Box<Queued> },
-    /// Started; its handler waits or is deferred.
-    Running { context: Context, task: Option<JoinHandle<()>> },
+    /// Started, at that time; its handler waits or is deferred.
+    Running { context: Context, began: Duration, task: Option<JoinHandle<()>> },
 }
 
 /// A request in the queue of its method.
@@ -81,6 +81,19 @@ impl Calls {
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.count
+    }
+
+    /// The calls under way, with the context of those that run and the method of those that are queued, and
+    /// since when.
+    pub(super) fn under_way(
+        &self,
+    ) -> impl Iterator<Item = (StreamId, Result<&Context, usize>, Duration)> {
+        self.by_slot.iter().flatten().map(|call| match &call.state {
+            CallState::Running { context, began, .. } => (call.stream, Ok(context), *began),
+            CallState::Queued { request, .. } => {
+                (call.stream, Err(request.method_index), request.at)
+            }
+        })
     }
 
     /// The bytes that queued requests keep.
@@ -159,8 +172,8 @@ impl Calls {
 }
 
 impl ServedCall {
-    pub(super) fn running(stream: StreamId, context: Context) -> Self {
-        Self { stream, state: CallState::Running { context, task: None } }
+    pub(super) fn running(stream: StreamId, context: Context, began: Duration) -> Self {
+        Self { stream, state: CallState::Running { context, began, task: None } }
     }
 
     pub(super) fn stream(&self) -> StreamId {
@@ -182,7 +195,7 @@ impl ServedCall {
     /// Cancels the call's context, then drops its handler if it waits. Nothing of the connection may be
     /// borrowed, because the handler's destructors are user code.
     pub(super) fn cancel(self, code: Code, reason: &str) {
-        if let CallState::Running { context, task } = self.state {
+        if let CallState::Running { context, task, .. } = self.state {
             context.cancel(code, reason);
             if let Some(task) = task {
                 task.abort();

@@ -4,6 +4,7 @@
 use std::cell::{Cell, Ref, RefCell, RefMut};
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -60,6 +61,11 @@ pub(crate) struct ServerConnection<M: Machine> {
     /// Whether the connection is to be closed at once, even with calls running.
     pub(super) is_ended: Cell<bool>,
     age: Age,
+    opened_at: Duration,
+    /// Tells the connections of a process apart, for people.
+    id: u64,
+    /// The last failure of a call, and when that was.
+    pub(super) last_failure: Cell<Option<(Code, Duration)>>,
     /// The number of calls that the client was last told are welcome.
     leased: Cell<Option<u32>>,
     send_mark: usize,
@@ -80,6 +86,7 @@ impl<M: Machine> ServerConnection<M> {
         send_mark: usize,
         machine: M,
     ) -> Rc<Self> {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let opened = Rc::new(Self {
             machine: RefCell::new(machine),
             site,
@@ -97,6 +104,9 @@ impl<M: Machine> ServerConnection<M> {
             unserved: Cell::default(),
             is_ended: Cell::new(false),
             age: Age::new(core.settings(), core.now()),
+            opened_at: core.now(),
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            last_failure: Cell::new(None),
             leased: Cell::new(None),
             send_mark,
             core,
@@ -115,6 +125,14 @@ impl<M: Machine> ServerConnection<M> {
 
     pub(crate) fn core(&self) -> &Rc<ServerCore> {
         &self.core
+    }
+
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(super) fn opened_at(&self) -> Duration {
+        self.opened_at
     }
 
     pub(super) fn site(&self) -> &Rc<Site> {

@@ -44,6 +44,12 @@ pub(super) trait CoreConnection {
     /// Asks the client to send less, or as usual again.
     fn set_over_soft_limit(&self, is_over_soft_limit: bool);
 
+    /// How much the connection has under way, to show the busiest.
+    fn business(&self) -> usize;
+
+    /// What people who look at the server want to know of the connection.
+    fn describe(&self) -> serde_json::Value;
+
     /// Gives tests access to the concrete connection.
     #[cfg(test)]
     fn into_any(self: Rc<Self>) -> Rc<dyn std::any::Any>;
@@ -70,6 +76,15 @@ impl Connections {
         if let Some(moved) = list.get(list_index).and_then(Weak::upgrade) {
             moved.set_list_index(list_index);
         }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.list.borrow().len()
+    }
+
+    /// Up to `max` of the connections.
+    pub(super) fn some(&self, max: usize) -> Vec<Rc<dyn CoreConnection>> {
+        self.list.borrow().iter().take(max).filter_map(Weak::upgrade).collect()
     }
 
     pub(super) fn all(&self) -> Vec<Rc<dyn CoreConnection>> {

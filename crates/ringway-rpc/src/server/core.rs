@@ -27,6 +27,7 @@ use super::log::SUBSCRIBER;
 use super::method_entry::MethodEntry;
 use super::settings::Settings;
 use super::shared::{Entries, ServerShared};
+use super::slow_calls::SlowCalls;
 use super::stats::CoreShare;
 use super::timed_batch::{TimedBatch, Turn};
 use crate::call::context::Drain;
@@ -67,6 +68,7 @@ pub(crate) struct ServerCore {
     drain: Arc<Drain>,
     /// The number of calls that each connection is offered, once there has been pressure.
     lease: Cell<Option<u32>>,
+    slow_calls: Rc<SlowCalls>,
 }
 
 /// The permit of a call against its method's limit, held until its offloaded work has ended.
@@ -127,11 +129,7 @@ impl Drop for QueuedGuard {
 impl ServerCore {
     /// Returns this thread's core of the server, which is made with the thread's first connection.
     pub(crate) fn of(shared: &Arc<ServerShared>, connection: &Connection) -> Rc<Self> {
-        let known = CORES.with_borrow(|cores| {
-            let found = cores.iter().find(|(id, _)| *id == shared.id);
-            found.and_then(|(_, core)| core.upgrade())
-        });
-        known.unwrap_or_else(|| Self::begin(shared, connection))
+        Self::here(shared.id).unwrap_or_else(|| Self::begin(shared, connection))
     }
 
     fn begin(shared: &Arc<ServerShared>, connection: &Connection) -> Rc<Self> {
@@ -154,6 +152,7 @@ impl ServerCore {
             draining: Cell::new(None),
             drain: Arc::default(),
             lease: Cell::new(None),
+            slow_calls: Rc::default(),
         });
         CORES.with_borrow_mut(|cores| {
             cores.retain(|(_, core)| core.strong_count() > 0);
@@ -324,6 +323,24 @@ impl ServerCore {
     /// The drain signal that handlers' contexts share.
     pub(super) fn drain_of_calls(&self) -> &Arc<Drain> {
         &self.drain
+    }
+
+    /// The slowest calls of the last minute, while somebody looks.
+    #[inline]
+    pub(super) fn slow_calls(&self) -> &Rc<SlowCalls> {
+        &self.slow_calls
+    }
+
+    pub(super) fn entries(&self) -> &[MethodEntry] {
+        &self.entries
+    }
+
+    /// This thread's core of the server with this number.
+    pub(super) fn here(server_id: u64) -> Option<Rc<Self>> {
+        CORES.with_borrow(|cores| {
+            let found = cores.iter().find(|(id, _)| *id == server_id);
+            found.and_then(|(_, core)| core.upgrade())
+        })
     }
 
     pub(super) fn lease(&self) -> Option<u32> {

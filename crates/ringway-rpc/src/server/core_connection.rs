@@ -109,6 +109,15 @@ impl<M: Machine> CoreConnection for ServerConnection<M> {
         self.machine().set_memory_pressure(is_over_soft_limit);
     }
 
+    fn business(&self) -> usize {
+        let calls = self.machine().in_flight() + self.calls.borrow().len();
+        calls + self.kept(Side::Unread) + self.kept(Side::Unsent)
+    }
+
+    fn describe(&self) -> serde_json::Value {
+        self.description()
+    }
+
     #[cfg(test)]
     fn into_any(self: std::rc::Rc<Self>) -> std::rc::Rc<dyn std::any::Any> {
         self

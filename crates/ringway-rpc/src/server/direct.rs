@@ -195,6 +195,7 @@ impl DirectMachine {
 impl Machine for DirectMachine {
     type Violation = Infallible;
 
+    const NAME: &'static str = "HTTP/1.1";
     const NUMBERS_ARE_INDICES: bool = true;
 
     fn takes(head: &RequestHead, codec: u8) -> bool {

@@ -4,9 +4,10 @@
 use std::rc::Rc;
 
 use ringway_http::http::{Method, StatusCode};
-use ringway_http::{HttpLimits, Request, Response, http, text};
+use ringway_http::{HttpLimits, Request, Response, Router, http, text};
 use ringway_net::{Connection, Result, View};
 
+use super::console;
 use super::core::ServerCore;
 use super::direct::DirectCalls;
 use super::jsonrpc::JsonDoor;
@@ -22,6 +23,9 @@ pub(super) async fn serve(core: Rc<ServerCore>, connection: Connection, first: V
     let respond = async |request: Request| {
         let account = request.body().account();
         let answer = async {
+            if let Some(response) = console_for(&core, &calls, &request).await {
+                return response;
+            }
             match door.is_for(&request) {
                 true => door.answer(request).await,
                 false => respond(&core, &calls, request).await,
@@ -52,6 +56,20 @@ async fn respond(core: &Rc<ServerCore>, calls: &DirectCalls, request: Request) -
             None => nothing(path),
         },
     }
+}
+
+/// The console's answer, unless the program has a route of its own there.
+async fn console_for(
+    core: &Rc<ServerCore>,
+    calls: &DirectCalls,
+    request: &Request,
+) -> Option<Response> {
+    let has_own = |routes: &Router| routes.has(request.uri().path());
+    let is_taken = core.shared().side_doors().routes.as_ref().is_some_and(has_own);
+    if is_taken || request.headers().contains_key(http::header::UPGRADE) {
+        return None;
+    }
+    console::respond(core, calls, request).await
 }
 
 fn metrics(core: &ServerCore) -> Response {

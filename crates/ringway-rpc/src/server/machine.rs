@@ -77,6 +77,9 @@ pub(crate) trait Machine: 'static {
     /// The reason why a connection fails.
     type Violation: Debug + Display + Unpin;
 
+    /// The name of the protocol, for people.
+    const NAME: &'static str;
+
     /// Whether method numbers are the method's index in the core's table plus one, so that clients need
     /// not send names.
     const NUMBERS_ARE_INDICES: bool;
@@ -119,6 +122,7 @@ pub(crate) trait Machine: 'static {
 impl Machine for native::Server {
     type Violation = native::Violation;
 
+    const NAME: &'static str = "native";
     const NUMBERS_ARE_INDICES: bool = false;
 
     #[inline]
@@ -163,6 +167,7 @@ impl Machine for native::Server {
 impl Machine for grpc::GrpcServer {
     type Violation = http2::Violation;
 
+    const NAME: &'static str = "gRPC";
     const NUMBERS_ARE_INDICES: bool = true;
 
     /// Most gRPC clients label their messages as protobuf whatever they send, so these match any codec

@@ -116,6 +116,11 @@ impl MethodEntry {
         self.forms.codec_in
     }
 
+    /// The name of the request, if it is a well-known message, or empty.
+    pub(super) fn message_in(&self) -> &'static str {
+        self.forms.message_in
+    }
+
     /// The codec of the replies.
     pub(super) fn codec_out(&self) -> u8 {
         self.forms.codec_out

@@ -17,9 +17,12 @@ mod compression;
 mod concurrency_limit;
 mod connection;
 mod connections;
+mod console;
+mod console_access;
 mod core;
 mod core_connection;
 mod cors;
+mod describe;
 mod direct;
 mod direct_flow;
 mod direct_stream;
@@ -50,6 +53,7 @@ mod settings;
 mod shared;
 mod shed_memory;
 mod side_doors;
+mod slow_calls;
 mod stats;
 mod streams;
 mod test_server;
@@ -67,8 +71,8 @@ use std::time::Duration;
 use ringway_http::Router;
 use ringway_net::{Address, Backend, Error, Result, ServerTls, ToAddresses};
 
+pub use self::{console_access::Console, cors::Cors};
 pub use compression::Compression;
-pub use cors::Cors;
 pub use handle::ServerHandle;
 pub use intercepted::Intercepted;
 pub use interceptor::{Next, Reply};
@@ -395,6 +399,12 @@ impl Server {
     /// none if there are none.
     pub fn json_rpc_paths<P: Into<String>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
         self.settings.json_paths = paths.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Sets who may see the console, the page at `/`. By default, programs of the same machine may.
+    pub fn console(mut self, console: Console) -> Self {
+        self.http.console = console;
         self
     }
 

@@ -17,6 +17,7 @@ use super::call_times::{Answered, CallTimes};
 use super::core::ServerCore;
 use super::log::SUBSCRIBER;
 use super::method_entry::MethodEntry;
+use super::slow_calls::Spent;
 use crate::call::context::Context;
 use crate::call::status::Code;
 use crate::metrics::CallEnd;
@@ -57,7 +58,25 @@ impl ServerCore {
         self.end_at(self.look_at_clock(), entry, times, answered);
     }
 
+    /// The same for a handler that has waited, and spent its time so while somebody looked.
+    pub(super) fn end_waiting(
+        &self,
+        entry: &MethodEntry,
+        times: CallTimes,
+        answered: Answered,
+        spent: Option<Spent>,
+    ) {
+        let now = self.look_at_clock();
+        self.slow_calls().record(entry.method(), times, answered.code, now, spent);
+        self.count_end(now, entry, times, answered);
+    }
+
     fn end_at(&self, now: Duration, entry: &MethodEntry, times: CallTimes, answered: Answered) {
+        self.slow_calls().record(entry.method(), times, answered.code, now, None);
+        self.count_end(now, entry, times, answered);
+    }
+
+    fn count_end(&self, now: Duration, entry: &MethodEntry, times: CallTimes, answered: Answered) {
         let service = now.saturating_sub(times.began);
         entry.counters().ended(CallEnd {
             code: answered.code,
@@ -118,7 +137,8 @@ impl ServerCore {
 
     /// Lets calls that end in place be timed together from now on.
     pub(super) fn start_batching(&self) {
-        self.batch().open.set(true);
+        // While somebody looks, each call is timed by itself.
+        self.batch().open.set(!self.slow_calls().is_watched());
     }
 
     pub(super) fn stop_batching(&self) {

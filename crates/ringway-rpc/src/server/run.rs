@@ -97,7 +97,8 @@ impl<M: Machine> ServerConnection<M> {
     /// Defers a handler of a request stream until all received bytes have been processed: a short stream
     /// is complete then, and its handler does not have to wait.
     fn defer(&self, admitted: Admitted, begin: Begin<'static>) {
-        let call = ServedCall::running(admitted.stream, begin.context.clone());
+        let call =
+            ServedCall::running(admitted.stream, begin.context.clone(), admitted.times.began);
         self.calls.borrow_mut().insert(call);
         let in_flight = self.core().count_in_flight();
         self.deferred.borrow_mut().push_back(Deferred { admitted, begin, in_flight });

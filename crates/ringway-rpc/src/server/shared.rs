@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::concurrency_limit::ConcurrencyLimit;
 use super::interceptor::MakeIntercept;
@@ -12,6 +13,8 @@ use super::method_entry::{Limit, MethodEntry};
 use super::settings::Settings;
 use super::side_doors::SideDoors;
 use super::stats::{CoreShare, ServerStats};
+use ringway_runtime::CoreHandle;
+
 use crate::builtin::reflection::ReflectionService;
 use crate::call::method::{Kind, Method};
 use crate::metrics::{Metrics, Side};
@@ -31,6 +34,9 @@ pub(crate) struct ServerShared {
     pub(super) in_flight: AtomicUsize,
     limits: Mutex<HashMap<&'static str, Arc<ConcurrencyLimit>>>,
     shares: Mutex<Vec<Arc<CoreShare>>>,
+    /// The cores that have had a connection.
+    cores: Mutex<Vec<CoreHandle>>,
+    started_at: Instant,
 }
 
 /// One core's table of methods, and how they are found by name.
@@ -60,6 +66,8 @@ impl ServerShared {
             in_flight: AtomicUsize::new(0),
             limits: Mutex::default(),
             shares: Mutex::default(),
+            cores: Mutex::default(),
+            started_at: Instant::now(),
         }
     }
 
@@ -113,7 +121,23 @@ impl ServerShared {
     pub(super) fn new_share(&self) -> Arc<CoreShare> {
         let share = Arc::new(CoreShare::default());
         lock(&self.shares).push(Arc::clone(&share));
+        lock(&self.cores).push(CoreHandle::current());
         share
+    }
+
+    /// The cores that have had a connection, in the order of their numbers.
+    pub(super) fn cores(&self) -> Vec<CoreHandle> {
+        let mut cores = lock(&self.cores).clone();
+        cores.sort_by_key(CoreHandle::id);
+        cores
+    }
+
+    pub(super) fn uptime(&self) -> Duration {
+        self.started_at.elapsed()
+    }
+
+    pub(super) fn services(&self) -> impl Iterator<Item = &'static ServiceDescriptor> {
+        self.services.iter().map(|service| service.descriptor())
     }
 
     /// Whether the server has as many calls in flight as `in_flight_max` allows.

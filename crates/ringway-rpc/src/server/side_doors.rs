@@ -2,6 +2,7 @@
 
 use ringway_http::Router;
 
+use super::console_access::Console;
 use super::cors::{Cors, CorsFields};
 use crate::builtin::health::Health;
 
@@ -11,6 +12,7 @@ pub(super) struct HttpSettings {
     /// The program's own routes.
     pub(super) routes: Option<Router>,
     pub(super) cors: Option<Cors>,
+    pub(super) console: Console,
 }
 
 /// The state behind the side doors of a server.
@@ -20,13 +22,15 @@ pub(crate) struct SideDoors {
     pub(super) routes: Option<Router>,
     /// The pages of other origins that may make calls.
     pub(super) cors: Option<CorsFields>,
+    pub(super) console: Console,
 }
 
 impl SideDoors {
     /// Checks the settings.
     pub(super) fn new(health: Health, settings: HttpSettings) -> Result<Self, String> {
-        let HttpSettings { routes, cors } = settings;
+        let HttpSettings { routes, cors, console } = settings;
+        console.check()?;
         let cors = cors.as_ref().map(Cors::compile).transpose()?;
-        Ok(Self { health, routes, cors })
+        Ok(Self { health, routes, cors, console })
     }
 }

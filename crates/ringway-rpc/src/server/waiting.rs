@@ -13,8 +13,10 @@ use super::connection::ServerConnection;
 use super::core::{InFlight, attempt};
 use super::machine::Machine;
 use super::observe::close_span;
+use super::slow_calls::{PollWatch, Spent};
 use crate::call::context::Context;
 use crate::call::status::{Code, Status};
+use crate::connection::table::Waits;
 use crate::service::{Encoded, Waiting};
 
 /// Spawns a task for a handler that waits. The task is named after the method for the stall watchdog.
@@ -24,14 +26,16 @@ pub(super) fn spawn_waiting<M: Machine>(
     running: Running,
 ) {
     let core = connection.core();
-    connection
-        .calls
-        .borrow_mut()
-        .insert(ServedCall::running(admitted.stream, running.context.clone()));
+    connection.calls.borrow_mut().insert(ServedCall::running(
+        admitted.stream,
+        running.context.clone(),
+        admitted.times.began,
+    ));
     let name = core.entry(admitted.method_index).method().name;
     let in_flight = Some(core.count_in_flight());
     let (of, running) = (Rc::clone(connection), Some(running));
-    let call = WaitingCall { connection: of, admitted, running, in_flight, alarm: None };
+    let call =
+        WaitingCall { connection: of, admitted, running, in_flight, alarm: None, spent: None };
     let task = spawn_named(name, call);
     connection.calls.borrow_mut().set_task(admitted.stream, task);
 }
@@ -43,6 +47,7 @@ struct WaitingCall<M: Machine> {
     running: Option<Running>,
     in_flight: Option<InFlight>,
     alarm: Option<Sleep>,
+    spent: Option<Spent>,
 }
 
 /// A handler that waits, with its context and span.
@@ -61,7 +66,16 @@ impl<M: Machine> Future for WaitingCall<M> {
         let Running { context, handler, span } = running;
         let mut scratch = this.connection.take_scratch();
         let poll = || context.enter(|| handler.as_mut().poll(cx, &mut scratch));
+        let watch = {
+            let core = this.connection.core();
+            PollWatch::begin(core.slow_calls(), || core.look_at_clock(), &mut this.spent)
+        };
         let polled = attempt(|| span.in_scope(poll));
+        if let Some(watch) = watch {
+            let waits = this.connection.known_streams().waits(this.admitted.stream);
+            let now = this.connection.core().look_at_clock();
+            watch.end(now, &mut this.spent, waits != Waits::ForNobody);
+        }
         let outcome = match polled {
             Ok(Poll::Ready(outcome)) => outcome,
             Err(panic) => {
@@ -118,7 +132,7 @@ impl<M: Machine> WaitingCall<M> {
             None => connection.given_up(self.admitted.stream, &context),
         };
         close_span(span, answered.code);
-        core.end(entry, self.admitted.times, answered);
+        core.end_waiting(entry, self.admitted.times, answered, self.spent);
         // The handler's destructors are user code, and may use streams of this connection.
         contain(entry.method().name, || context.enter(|| drop(handler)));
         context.recycle();

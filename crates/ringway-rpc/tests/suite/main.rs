@@ -12,6 +12,7 @@ mod client_threads;
 mod client_unary;
 mod client_wrong_servers;
 mod connect_streams;
+mod console;
 mod context;
 mod cors;
 mod distant_stream;

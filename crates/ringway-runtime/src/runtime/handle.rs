@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use crate::blocking::completion::{JobResult, completion};
 use crate::core::{CoreShared, try_with_current, with_current};
-use crate::counters::CoreCounters;
+use crate::counters::{CoreCounters, CurrentPoll, Stall};
 use crate::mailbox::{NeedSignal, PushError};
 use crate::park;
 use crate::task::JoinError;
@@ -84,6 +84,21 @@ impl CoreHandle {
     /// The current values of the core's counters.
     pub fn counters(&self) -> CoreCounters {
         self.shared.counters.snapshot()
+    }
+
+    /// The number of the core, which is unique among those that run.
+    pub fn id(&self) -> usize {
+        self.shared.id().into()
+    }
+
+    /// The stall that the watchdog has seen last, if there was one.
+    pub fn latest_stall(&self) -> Option<Stall> {
+        self.shared.counters.latest_stall()
+    }
+
+    /// The name of the task that the core polls at this moment; `None` between polls, and if it has no name.
+    pub fn current_task(&self) -> Option<&'static str> {
+        self.shared.counters.current_poll().and_then(CurrentPoll::name)
     }
 
     /// The kernel interface in use and the flags it accepted.

@@ -117,7 +117,11 @@ fn blocks_a_runtime(backend: Backend, events: mpsc::Receiver<Fields>) -> mpsc::R
     let afterwards = await_event(&events, "lets its core go on");
     assert_eq!(afterwards.of("task"), Some("the careless one"));
     assert_eq!(blocked.counters().stalls, 1, "one poll, one stall");
+    let stall = blocked.latest_stall().expect("a stall");
+    assert_eq!((stall.task, stall.is_over), (Some("the careless one"), true));
+    assert!(stall.held_for >= Duration::from_millis(held_for));
     assert_eq!(idle.counters().stalls, 0);
+    assert!(idle.latest_stall().is_none());
     runtime.shutdown().expect("no core failed");
     events
 }

@@ -1,6 +1,8 @@
 //! The examples of calls and streams each run as a process that serves, calls itself and ends.
 
-use crate::example::Example;
+use std::io::{Read, Write};
+
+use crate::example::{Example, connect};
 
 /// Lets an example come to its end; what it prints after its addresses.
 fn finish(example: Example) -> Vec<String> {
@@ -16,6 +18,20 @@ fn finish(example: Example) -> Vec<String> {
 fn rpc_quickstart() {
     let lines = finish(Example::start("rpc_quickstart", &[]));
     assert_eq!(lines, ["Hello, world!", "refused: the name is empty"]);
+}
+
+#[test]
+fn rpc_console() {
+    let example = Example::start("rpc_console", &[]);
+    let (_, address) = example.listening();
+    let mut socket = connect(address);
+    let request = b"GET /console/data HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    socket.write_all(request).expect("a request");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    assert!(answer.contains("\"name\":\"shop.v1.Shop/Buy\""), "{answer}");
+    example.stop();
 }
 
 #[test]

@@ -18,6 +18,8 @@ use crate::server::machine::Machine;
 impl Machine for JsonMachine {
     type Violation = JsonViolation;
 
+    const NAME: &'static str = "JSON-RPC";
+
     const NUMBERS_ARE_INDICES: bool = true;
     const SPEAKS_JSON: bool = true;
 

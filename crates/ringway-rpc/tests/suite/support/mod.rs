@@ -4,6 +4,7 @@
 pub(crate) mod allocations;
 #[path = "../../../../ringway-wire/tests/suite/support/alone.rs"]
 pub(crate) mod alone;
+pub(crate) mod browser;
 pub(crate) mod caller;
 pub(crate) mod echo;
 pub(crate) mod frames;

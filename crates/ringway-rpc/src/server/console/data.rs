@@ -1,0 +1,145 @@
+//! What the console shows and what changes: methods, connections, cores and slow calls.
+
+use std::cmp::Reverse;
+use std::rc::Rc;
+use std::time::Duration;
+
+use ringway_runtime::{CoreHandle, RemoteHandle, now, timeout};
+use serde_json::{Value, json};
+
+use crate::limits;
+use crate::metrics::{MethodSnapshot, Side};
+use crate::server::core::ServerCore;
+use crate::server::describe::millis;
+use crate::server::slow_calls::SlowCall;
+
+/// Gathers the data. Cores that do not answer at once are shown by their counters alone.
+pub(super) async fn of(core: &Rc<ServerCore>) -> Value {
+    let shared = core.shared();
+    let id = shared.id;
+    let cores = shared.cores();
+    let asked: Vec<_> = cores
+        .into_iter()
+        .map(|handle| {
+            let answer =
+                handle.spawn(async move || ServerCore::here(id).map(|core| of_core(&core)));
+            (handle, answer.ok())
+        })
+        .collect();
+    let until = now() + limits::CONSOLE_CORE_TIMEOUT;
+    let mut all = Vec::new();
+    for (handle, answer) in asked {
+        let left = until.saturating_duration_since(now());
+        all.push(with_counters(&handle, answered(answer, left).await));
+    }
+    let methods = shared.metrics.snapshot().methods;
+    let served = methods.iter().filter(|method| method.side == Side::Server);
+    let stats = shared.stats();
+    json!({
+        "uptime_ms": millis(shared.uptime()),
+        "draining": core.draining().is_some(),
+        "methods": served.map(method).collect::<Vec<_>>(),
+        "cores": all,
+        "stats": {
+            "in_flight": stats.in_flight,
+            "refused": stats.refused,
+            "shed": stats.shed,
+            "expired": stats.expired,
+            "cancelled": stats.cancelled,
+            "malformed": stats.malformed,
+            "panicked": stats.panicked,
+            "violations": stats.violations,
+            "exhausted": stats.exhausted,
+        },
+    })
+}
+
+async fn answered(answer: Option<RemoteHandle<Option<Value>>>, left: Duration) -> Option<Value> {
+    timeout(left, answer?).await.ok()?.ok()?
+}
+
+fn method(method: &MethodSnapshot) -> Value {
+    let latency: Vec<_> =
+        method.total.filled().map(|(upper_ns, count)| json!([upper_ns, count])).collect();
+    json!({
+        "name": method.method,
+        "started": method.started,
+        "ended": method.ended(),
+        "errors": method.errors(),
+        "in_flight": method.in_flight(),
+        "shed": method.shed,
+        "expired": method.expired,
+        "messages": method.messages_in + method.messages_out,
+        "bytes_in": method.bytes_in,
+        "bytes_out": method.bytes_out,
+        "latency": latency,
+    })
+}
+
+fn with_counters(handle: &CoreHandle, own: Option<Value>) -> Value {
+    let counters = handle.counters();
+    let stall = handle.latest_stall().map(|stall| {
+        json!({
+            "task": stall.task,
+            "ago_ms": millis(now().saturating_duration_since(stall.since)),
+            "held_ms": millis(stall.held_for),
+            "is_over": stall.is_over,
+        })
+    });
+    json!({
+        "id": handle.id(),
+        "backend": handle.backend(),
+        "task": handle.current_task().filter(|_| own.is_none()),
+        "turns": counters.turns,
+        "syscalls": counters.syscalls,
+        "polls": counters.polls,
+        "bytes_received": counters.bytes_received,
+        "bytes_sent": counters.bytes_sent,
+        "spin_hits": counters.spin_hits,
+        "spin_misses": counters.spin_misses,
+        "sleeps": counters.sleeps,
+        "stalls": counters.stalls,
+        "starved": counters.starved,
+        "held_bytes": counters.held_bytes,
+        "stall": stall,
+        "own": own,
+    })
+}
+
+/// What only the core itself can tell.
+fn of_core(core: &Rc<ServerCore>) -> Value {
+    core.slow_calls().watch();
+    let mut connections = core.connections().some(limits::CONSOLE_CONNECTIONS_SEEN);
+    connections.sort_by_cached_key(|connection| Reverse(connection.business()));
+    let shown = connections.iter().take(limits::CONSOLE_CONNECTIONS_MAX);
+    let slowest = core.slow_calls().slowest();
+    json!({
+        "cpu_ms": cpu_time().map(millis),
+        "connection_count": core.connections().len(),
+        "connections": shown.map(|connection| connection.describe()).collect::<Vec<_>>(),
+        "slow": slowest.iter().map(|call| slow_call(call, core.now())).collect::<Vec<_>>(),
+    })
+}
+
+/// The time that the calling thread has run, by the kernel's word.
+fn cpu_time() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    Some(Duration::from_nanos(text.split(' ').next()?.parse().ok()?))
+}
+
+fn slow_call(call: &SlowCall, now: Duration) -> Value {
+    let (running, for_client) = match call.spent {
+        Some(spent) => (spent.running, spent.for_client),
+        None => (call.service, Duration::ZERO),
+    };
+    json!({
+        "method": call.method.name(),
+        "code": call.code.name(),
+        "ago_ms": millis(now.saturating_sub(call.ended_at)),
+        "total_ms": millis(call.total()),
+        "queued_ms": millis(call.queued),
+        "running_ms": millis(running),
+        "client_ms": millis(for_client),
+        "waiting_ms": millis(call.service.saturating_sub(running + for_client)),
+    })
+}

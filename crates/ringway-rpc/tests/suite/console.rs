@@ -1,0 +1,198 @@
+//! The console: who may see it, what it tells, and what it does in a real browser.
+
+use bytes::Bytes;
+use ringway_http::{Router, text};
+use ringway_rpc::{
+    Codec, Console, Context, Cors, Kind, Method, Methods, Server, ServerHandle, Service,
+    ServiceDescriptor, Status,
+};
+use serde_json::Value;
+
+use crate::support::browser::Page;
+use crate::support::web_caller::{Answer, ask, frame, post};
+use crate::support::web_service::{Reports, start};
+use crate::support::{end, socket_addr};
+
+fn get(handle: &ServerHandle, path: &str, host: &str, fields: &str) -> Answer {
+    let head = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n{fields}\r\n");
+    ask(handle, head)
+}
+
+fn data(handle: &ServerHandle) -> Value {
+    let answer = get(handle, "/console/data", "localhost", "");
+    assert_eq!(answer.status, 200, "{answer:?}");
+    serde_json::from_slice(&answer.body).expect("JSON")
+}
+
+fn put(handle: &ServerHandle) {
+    let answer =
+        ask(handle, post("/web.v1.Web/Put", "content-type: application/json\r\n", "\"x\""));
+    assert_eq!(answer.status, 200);
+}
+
+#[test]
+fn the_page_may_load_nothing_and_runs_its_own_script_alone() {
+    let handle = start(Reports::default(), |server| server);
+    let page = get(&handle, "/", "127.0.0.1:80", "");
+    assert_eq!((page.status, page.field("content-type")), (200, Some("text/html; charset=utf-8")));
+    let policy = page.field("content-security-policy").expect("a policy").to_owned();
+    assert!(policy.starts_with("default-src 'none'; script-src 'nonce-"), "{policy}");
+    assert!(policy.contains("frame-ancestors 'none'") && !policy.contains("unsafe"), "{policy}");
+    let nonce =
+        policy.split('\'').nth(3).and_then(|it| it.strip_prefix("nonce-")).expect("a nonce");
+    let html = page.text();
+    assert_eq!(html.matches(&format!("nonce=\"{nonce}\"")).count(), 2, "style and script");
+    for loaded in ["src=", "<link", "@import", "url(", "http:", "https:", "innerHTML", "onclick="] {
+        let found = html.replace("http://www.w3.org/2000/svg", "").contains(loaded);
+        assert!(!found, "{loaded} is in the page");
+    }
+    let again = get(&handle, "/", "localhost", "");
+    assert!(!again.text().contains(nonce), "a nonce is used once");
+    assert_eq!(page.field("set-cookie"), None);
+    assert_eq!(page.field("cache-control"), Some("no-store"));
+    end(handle);
+}
+
+/// The status of a GET of the path that JSON-RPC is posted to.
+const POST_ONLY: u16 = 405;
+
+#[test]
+fn only_programs_of_this_machine_see_it_unless_there_is_a_token() {
+    let handle = start(Reports::default(), |server| server.cors(Cors::any_origin()));
+    for path in ["/", "/console/data", "/console/services"] {
+        assert_eq!(get(&handle, path, "localhost:9000", "").status, 200, "{path}");
+        for (host, fields) in [
+            ("evil.example", ""),
+            ("localhost.evil.example:80", ""),
+            ("localhost", "x-forwarded-for: 10.0.0.1\r\n"),
+            ("localhost", "origin: https://evil.example\r\n"),
+        ] {
+            let hidden = if path == "/" { POST_ONLY } else { 404 };
+            assert_eq!(get(&handle, path, host, fields).status, hidden, "{path} {host} {fields}");
+        }
+    }
+    end(handle);
+    let handle = start(Reports::default(), |server| server.console(Console::off()));
+    assert_eq!(get(&handle, "/", "localhost", "").status, POST_ONLY);
+    end(handle);
+    let token = "open sesame, please";
+    let handle = start(Reports::default(), |server| server.console(Console::with_token(token)));
+    assert_eq!(get(&handle, "/", "console.example", "").status, 200, "the page holds no data");
+    assert_eq!(get(&handle, "/console/data", "localhost", "").status, 401);
+    let fields = format!("authorization: Bearer {token}\r\n");
+    assert_eq!(get(&handle, "/console/data", "console.example", &fields).status, 200);
+    end(handle);
+    let server = Server::bind("tcp://127.0.0.1:0").expect("an address");
+    let error = server.console(Console::with_token("short")).start().expect_err("a guess");
+    assert!(error.to_string().contains("shorter than 16"), "{error}");
+    let routes = Router::new().get("/", async |_| Ok(text("own page")));
+    let handle = start(Reports::default(), |server| server.http_routes(routes));
+    assert_eq!(get(&handle, "/", "localhost", "").text(), "own page");
+    assert_eq!(get(&handle, "/console/data", "localhost", "").status, 200);
+    end(handle);
+}
+
+#[test]
+fn the_data_are_those_of_the_counters() {
+    let handle = start(Reports::default(), |server| server);
+    put(&handle);
+    ask(&handle, post("/web.v1.Web/Fail", "content-type: application/json\r\n", "\"x\""));
+    let first = data(&handle);
+    let slow = &first["cores"][0]["own"]["slow"];
+    assert_eq!(slow.as_array().map(Vec::len), Some(0), "nobody has looked before: {slow}");
+    let fields = "content-type: application/connect+json\r\n";
+    ask(&handle, post("/web.v1.Web/Count", fields, frame(0, "3")));
+    let second = data(&handle);
+    let method = |name: &str| {
+        let methods = second["methods"].as_array().expect("a list");
+        methods.iter().find(|method| method["name"] == name).expect("it is served").clone()
+    };
+    let (put, fail, count) =
+        (method("web.v1.Web/Put"), method("web.v1.Web/Fail"), method("web.v1.Web/Count"));
+    assert_eq!((&put["ended"], &put["errors"]), (&1.into(), &0.into()));
+    assert_eq!((&fail["ended"], &fail["errors"]), (&1.into(), &1.into()));
+    assert_eq!(count["messages"], 3);
+    assert_eq!(put["latency"][0][1], 1);
+    let slow = second["cores"][0]["own"]["slow"].as_array().expect("a list").clone();
+    assert_eq!((slow.len(), &slow[0]["method"]), (1, &"web.v1.Web/Count".into()));
+    let part = |name: &str| slow[0][name].as_f64().expect("a number");
+    let parts: f64 =
+        ["queued_ms", "running_ms", "waiting_ms", "client_ms"].into_iter().map(part).sum();
+    assert!((parts - part("total_ms")).abs() < 0.01, "{slow:?}");
+    let own = &second["cores"][0]["own"];
+    assert_eq!(own["connections"][0]["protocol"], "HTTP/1.1");
+    assert!(second["cores"][0]["turns"].as_u64() > Some(0));
+    end(handle);
+}
+
+#[test]
+fn services_are_listed_with_examples_of_their_requests() {
+    let handle = start(Reports::default(), |server| server);
+    let answer = get(&handle, "/console/services", "localhost", "");
+    let services: Value = serde_json::from_slice(&answer.body).expect("JSON");
+    let web = &services[0];
+    assert_eq!(
+        (&web["name"], web["methods"].as_array().map(Vec::len)),
+        (&"web.v1.Web".into(), Some(10))
+    );
+    let look = &web["methods"][0];
+    assert_eq!((&look["kind"], &look["example"]), (&"unary".into(), &"text".into()));
+    assert_eq!(look["no_side_effects"], true);
+    assert_eq!(web["methods"][4]["kind"], "server stream");
+    end(handle);
+}
+
+/// A service whose name is meant to become a part of the page.
+struct Hostile;
+
+const NAME: &str =
+    "x.<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>";
+static HOSTILE: [Method; 1] = [Method::new(
+    "x.<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>/<b>",
+    Kind::Unary,
+)];
+static DESCRIPTOR: ServiceDescriptor =
+    ServiceDescriptor { name: NAME, methods: &HOSTILE, file_descriptor_set: None };
+
+impl Service for Hostile {
+    fn descriptor(&self) -> &'static ServiceDescriptor {
+        &DESCRIPTOR
+    }
+
+    fn register(&self, methods: &mut Methods) {
+        let echo = |_: Context, bytes: Bytes| async move { Ok::<_, Status>(bytes) };
+        methods.unary(&HOSTILE[0], Codec::raw(), Codec::raw(), echo);
+    }
+}
+
+#[test]
+fn a_browser_shows_it_calls_a_method_and_runs_no_foreign_script() {
+    let handle = start(Reports::default(), |server| server.service(Hostile));
+    put(&handle);
+    let url = format!("http://localhost:{}/", socket_addr(&handle).port());
+    let Some(mut page) = Page::open(&url) else { return end(handle) };
+    page.wait_for("document.querySelector('#methods tr').textContent.includes('Web/Put')");
+    page.wait_for("document.getElementById('state').textContent === 'serving'");
+    page.wait_for("document.querySelectorAll('#cores .core').length === 1");
+    page.wait_for("document.querySelector('#connections tr').textContent.includes('HTTP/1.1')");
+
+    page.eval("choose('web.v1.Web/Put', true)");
+    page.eval("$('request').value = '\"from the page\"'; $('go').click()");
+    page.wait_for("$('answer').textContent === '\"from the page\"'");
+    page.wait_for("$('answer-state').textContent.startsWith('HTTP 200')");
+    page.eval("choose('web.v1.Web/Fail', true); $('go').click()");
+    page.wait_for("$('answer').textContent.includes('\"not_found\"')");
+    page.wait_for("[...document.querySelectorAll('#slow tr')].some((row) => row.textContent.includes('Web/Fail'))");
+
+    page.eval("$('all').click()");
+    page.wait_for("[...document.querySelectorAll('#methods td.name')].some((cell) => cell.textContent.includes('<img src=x'))");
+    page.wait_for("[...$('method').options].some((option) => option.value.includes('<script>'))");
+    assert_eq!(page.eval("document.querySelectorAll('img, td b, script:not([nonce])').length"), 0);
+    assert_eq!(page.eval("document.title"), "Ringway console");
+    let complaints: Vec<_> =
+        page.complaints.iter().filter(|it| !it.contains("404 (Not Found)")).collect();
+    assert!(complaints.is_empty(), "{complaints:?}");
+    assert_eq!(page.eval("document.documentElement.scrollWidth <= innerWidth"), true);
+    drop(page);
+    end(handle);
+}
