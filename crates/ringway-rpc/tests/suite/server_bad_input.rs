@@ -56,9 +56,8 @@ fn check(misbehave: impl FnOnce(&ServerHandle, SocketAddr)) {
 
 #[test]
 fn other_protocols_are_closed_and_counted() {
-    let cases: [&[u8]; 7] = [
+    let cases: [&[u8]; 6] = [
         b"PRI * HTTP/2.0\r\n\r\nNO\r\n\r\n",
-        b"{\"jsonrpc\":\"2.0\"}\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01",
         b"PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\n",
         b"\x0d\x0a\x0d\x0a\x00\x0d\x0a\x51\x55\x49\x54\x0a",
