@@ -39,12 +39,12 @@ pub(crate) async fn play(stream: Stream, end: &End, conduct: &Conduct) {
             disturb(&known, conduct).await;
         }
     }
-    // It tells by its end that the callback is gone.
+    // The marks of the end show that the callback is gone.
     _ = was_dropped.await;
     canary::watch_for_a_while(&end.world).await;
 }
 
-/// Does from outside what its owner has in mind for a stream that a callback plays.
+/// Handles the stream of a callback from outside, as its conduct demands.
 async fn disturb(stream: &Weak<Stream>, conduct: &Conduct) {
     for &give in &conduct.gives {
         yield_now().await;
@@ -57,7 +57,7 @@ async fn disturb(stream: &Weak<Stream>, conduct: &Conduct) {
     }
 }
 
-/// A callback that owns `stream`.
+/// A callback that owns its stream.
 fn install(stream: Rc<Stream>, player: Rc<Player>) {
     let owned = RefCell::new(Some(Rc::clone(&stream)));
     stream.set_callback(move |incoming| {
@@ -70,7 +70,7 @@ fn install(stream: Rc<Stream>, player: Rc<Player>) {
             Manner::Replaced(at) if calls == at && next == Next::Continue => {
                 owned.take();
                 install(stream, Rc::clone(&player));
-                // Said by the one that was replaced: it must not count for the other.
+                // The replaced callback said this, so it must not count for the new one.
                 return Next::Continue;
             }
             Manner::DropsWithin(at) if calls >= at => {
@@ -78,7 +78,7 @@ fn install(stream: Rc<Stream>, player: Rc<Player>) {
                 owned.take();
             }
             Manner::Panics(at) if calls >= at => {
-                // It is reset: half an answer must not look like a whole one.
+                // The stream is reset, because half an answer must not look like a whole one.
                 player.end.does(Act::Aborted);
                 player.is_dropped();
                 std::panic::resume_unwind(Box::new("a callback's panic"));
@@ -89,7 +89,7 @@ fn install(stream: Rc<Stream>, player: Rc<Player>) {
     });
 }
 
-/// What the callbacks of one end share.
+/// The state that the callbacks of one end share.
 struct Player {
     end: End,
     conduct: Conduct,
@@ -150,5 +150,5 @@ impl Player {
     }
 }
 
-/// Calls after which those close that do not wait for the other's end.
+/// After this many calls, callbacks that do not wait for the other end close their stream.
 const CALLS_BEFORE_ITS_END: usize = 3;

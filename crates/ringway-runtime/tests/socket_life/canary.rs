@@ -1,5 +1,5 @@
-//! Descriptors that nobody else has anything to do with, opened where others have just been closed: whatever is
-//! done to them was meant for a descriptor that had their number before.
+//! Descriptors that no other code uses, opened where others have just been closed. An operation that reaches them was
+//! meant for the descriptor that had their number before.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, IntoRawFd};
@@ -11,9 +11,9 @@ use ringway_runtime::yield_now;
 
 use crate::ledger::{Network, World};
 
-/// Opens a pair of descriptors, and looks at it through the next turns of the core.
+/// Opens a pair of descriptors and checks it during the next turns of the core.
 pub(crate) async fn watch_for_a_while(world: &Arc<World>) {
-    // Under the simulated network descriptors are not the kernel's.
+    // The simulated network does not use descriptors of the kernel.
     let is_of_use = world.network == Network::Kernel && !world.is_scarce;
     if !is_of_use || ALIVE.load(SeqCst) >= ALIVE_MAX {
         return;
@@ -41,7 +41,7 @@ impl Canary {
         Self { world: Arc::clone(world), ends: Some(ends), identities }
     }
 
-    /// Nothing has arrived, both are still what they were, and one reaches the other.
+    /// Checks that nothing has arrived, that both descriptors are unchanged, and that one reaches the other.
     fn look(&self) {
         let ends = self.ends.as_ref().expect("present until the drop");
         for (end, due) in ends.iter().zip(self.identities) {
@@ -76,21 +76,21 @@ impl Drop for Canary {
         let ends = self.ends.take().expect("taken once");
         for (end, due) in ends.into_iter().zip(self.identities) {
             if identity(&end) != due {
-                // It is somebody else's now: closing it would do the same once more.
+                // The number now belongs to another file, and closing it would repeat the defect.
                 _ = end.into_raw_fd();
             }
         }
     }
 }
 
-/// What the kernel says the descriptor is.
+/// The kernel's description of the descriptor.
 fn identity(end: &UnixStream) -> (u64, u64) {
     rustix::fs::fstat(end).map_or((0, 0), |stat| (stat.st_dev, stat.st_ino))
 }
 
 static ALIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// Enough to sit where descriptors are closed, few enough to leave some numbers to others.
+/// Enough canaries to sit where descriptors are closed, and few enough to leave numbers to sockets.
 const ALIVE_MAX: usize = 8;
-/// A closed descriptor's last operation comes a turn or two later.
+/// The last operation on a closed descriptor comes within this many turns.
 const TURNS_WATCHED: usize = 6;

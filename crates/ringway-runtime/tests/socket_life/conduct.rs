@@ -1,4 +1,4 @@
-//! How one end of a connection behaves, decided before it begins.
+//! The behaviour of one end of a connection, decided before the connection begins.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use ringway_runtime::io::StreamLimits;
 
 use crate::random::Random;
 
-/// What an end does from its beginning to its end.
+/// Everything that an end does in its life.
 #[derive(Clone, Debug)]
 pub(crate) struct Conduct {
     pub(crate) gives: Vec<Give>,
@@ -15,7 +15,7 @@ pub(crate) struct Conduct {
     pub(crate) ending: Ending,
     pub(crate) manner: Manner,
     pub(crate) is_paced: bool,
-    /// Some of what it receives is kept on another thread.
+    /// Another thread keeps some of the received bytes.
     pub(crate) shares: bool,
     pub(crate) expiry: Option<Expiry>,
     pub(crate) recv_high_water: usize,
@@ -25,19 +25,19 @@ pub(crate) struct Conduct {
 /// One step of sending.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Give {
-    /// A copy of so many bytes.
+    /// Sends a copy of this many bytes.
     Written(usize),
-    /// A vector of so many.
+    /// Sends a vector of this many bytes.
     Moved(usize),
-    /// Memory of ours of so many, whose destructor uses the runtime.
+    /// Sends this many bytes of foreign memory, whose destructor uses the runtime.
     Lent(usize),
     Drained,
     Flushed,
     Yield,
     Pause(Duration),
-    /// Whether its reading waits for room from now on.
+    /// From now on, reading waits for room, or stops to do so.
     Paced(bool),
-    /// Other marks from now on.
+    /// Sets other marks for the outbox.
     Limits {
         recv_high_water: usize,
         send_high_water: usize,
@@ -48,29 +48,29 @@ pub(crate) enum Give {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pace {
     Steady,
-    /// A pause after each so many bytes, and a few views kept for a while.
+    /// Pauses after every so many bytes, and keeps a few views for a while.
     Slow {
         bytes: usize,
         pause: Duration,
     },
-    /// Not before it has sent everything.
+    /// Reads only after the end has sent everything.
     AfterSending,
 }
 
-/// What an end does when it has sent everything.
+/// What an end does after it has sent everything.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ending {
-    /// Finishes sending, reads to the end, and is dropped then.
+    /// Finishes sending, reads to the end, and then drops the stream.
     Finish,
-    /// Reads to the end, then is dropped: that finishes it.
+    /// Reads to the end, then drops the stream, which finishes sending.
     Answer,
-    /// Is dropped with all that is queued.
+    /// Drops the stream with everything that is queued.
     Drop,
-    /// Finishes sending and is dropped at once.
+    /// Finishes sending and drops the stream at once.
     FinishAndDrop,
-    /// Is dropped when all was accepted by the kernel.
+    /// Drops the stream when the kernel has taken everything.
     FlushAndDrop,
-    /// Ends receiving, takes what has arrived, then finishes.
+    /// Ends receiving, takes what has arrived, then finishes sending.
     EndReceiving,
     Abort,
 }
@@ -82,22 +82,22 @@ pub(crate) enum Expiry {
     Idle(Duration),
 }
 
-/// Who receives.
+/// Who receives: a task or a callback.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Manner {
     Tasks,
     /// A callback that owns the stream.
     Callback,
-    /// A callback that puts another in its place when it was called so often.
+    /// A callback that another one replaces after this many calls.
     Replaced(usize),
-    /// A callback that drops its stream within such a call.
+    /// A callback that drops its stream within this call.
     DropsWithin(usize),
-    /// A callback that panics in such a call.
+    /// A callback that panics in this call.
     Panics(usize),
 }
 
 impl Conduct {
-    /// For the first end, or the second one of a connection that may be an echo.
+    /// Chooses the conduct of the first end, or of the second end of a connection that may be an echo.
     pub(crate) fn random(random: &mut Random, bytes_max: usize) -> Self {
         let manner = match random.within(0..=15) {
             0..=9 => Manner::Tasks,
@@ -143,7 +143,7 @@ impl Conduct {
         self.limits_with(self.recv_high_water, self.send_high_water)
     }
 
-    /// The limits that a step of sending sets.
+    /// The marks that a step of sending sets.
     pub(crate) fn limits_from(&self, give: Give) -> Rc<StreamLimits> {
         match give {
             Give::Limits { recv_high_water, send_high_water } => {
@@ -170,14 +170,14 @@ impl Conduct {
         })
     }
 
-    /// Whether it may finish only after the other end has.
+    /// Whether this end may finish only after the other end has finished.
     pub(crate) fn waits(&self) -> bool {
         let finishes = [Ending::Finish, Ending::FinishAndDrop, Ending::EndReceiving];
         self.ending == Ending::Answer
             || self.manner != Manner::Tasks && !finishes.contains(&self.ending)
     }
 
-    /// Makes its reading wait for room, and not always.
+    /// Makes reading wait for room, in some steps only.
     pub(crate) fn is_paced_now_and_then(&mut self, random: &mut Random) {
         self.is_paced = random.chance(70);
         for _ in 0..random.of_any_size(8) {
@@ -186,7 +186,7 @@ impl Conduct {
         }
     }
 
-    /// Makes it one that finishes by itself.
+    /// Changes the conduct into one that finishes by itself.
     pub(crate) fn does_not_wait(&mut self) {
         if self.waits() {
             self.ending = Ending::Finish;
@@ -205,7 +205,7 @@ fn gives(random: &mut Random, bytes_max: usize, pace: Pace) -> Vec<Give> {
             1 => Give::Moved(len),
             _ => Give::Lent(len),
         });
-        // Whoever does not read meanwhile must not wait for one who does the same.
+        // An end that does not read meanwhile must not wait for another end that does the same.
         let waits = pace != Pace::AfterSending;
         match random.within(0..=9) {
             0..=1 => gives.push(Give::Yield),

@@ -1,4 +1,4 @@
-//! Datagram sockets: each datagram says who sent it to which address, and is a piece of that socket's bytes.
+//! Datagram sockets: each datagram names its sender and its destination, and carries a piece of the sender's bytes.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -16,7 +16,7 @@ use crate::ledger::World;
 use crate::pattern::Source;
 use crate::random::{Random, mix};
 
-/// The addresses that datagrams may be sent to: those of sockets that live, and of some that do no longer.
+/// The addresses of live sockets, and of some closed ones. Datagrams go to any of them.
 #[derive(Clone, Default)]
 pub(crate) struct Directory(Arc<Mutex<VecDeque<SockAddr>>>);
 
@@ -35,7 +35,7 @@ impl Directory {
     }
 }
 
-/// Lives a while as a socket at `bind`: sends, receives, and is dropped with datagrams queued.
+/// Plays a socket at `bind` for a while: sends, receives, and is dropped with datagrams queued.
 pub(crate) async fn live(
     world: Arc<World>,
     bind: SockAddr,
@@ -104,7 +104,7 @@ async fn take_what_is_there(world: &World, socket: &DatagramSocket) {
 }
 
 async fn take_one(world: &World, socket: &DatagramSocket) {
-    // An error tells of an earlier datagram to an address where nobody is.
+    // The error belongs to an earlier datagram, sent to an address that has no socket.
     let Ok((found, from)) = socket.recv_from().await else {
         return;
     };
@@ -115,14 +115,14 @@ async fn take_one(world: &World, socket: &DatagramSocket) {
     }
 }
 
-/// Who sends a datagram.
+/// The sender of a datagram.
 struct Name {
     source: Source,
     number: u32,
 }
 
 impl Name {
-    /// Number of the sender (4 bytes), number of the datagram (8), where it goes (8), and bytes of the sender.
+    /// Sender's number (4 bytes), number of the datagram (8), destination (8), and bytes of the sender.
     fn datagram(&self, sequence: u64, to: &SockAddr, len: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER_BYTES + len);
         bytes.extend_from_slice(&self.number.to_le_bytes());
@@ -151,7 +151,7 @@ impl Name {
     }
 }
 
-/// An address as a number.
+/// The number that stands for an address in a datagram.
 fn place(address: &SockAddr) -> u64 {
     match address.as_socket() {
         Some(inet) => u64::from(inet.port()),

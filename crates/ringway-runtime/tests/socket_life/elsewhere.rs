@@ -1,5 +1,5 @@
-//! A thread outside of the runtime that keeps bytes which a core has received, in the core's own buffers, and
-//! drops them later: perhaps when the core is gone.
+//! A thread outside of the runtime that keeps bytes in the core's receive buffers and drops them later, perhaps
+//! when the core is gone.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -11,14 +11,14 @@ use bytes::Bytes;
 use crate::ledger::World;
 use crate::pattern::Source;
 
-/// Bytes that a stream has received, and which they have to be for as long as they are kept.
+/// Bytes that a stream has received, and the bytes that they must stay equal to.
 pub(crate) struct Shared {
     pub(crate) bytes: Bytes,
     pub(crate) source: Source,
     pub(crate) from: u64,
 }
 
-/// The thread of one run; it begins with the first bytes that it is given.
+/// The thread of one run. It starts with the first bytes that it receives.
 #[derive(Default)]
 pub(crate) struct Elsewhere(Mutex<Option<Keeper>>);
 
@@ -28,14 +28,14 @@ struct Keeper {
 }
 
 impl Elsewhere {
-    /// Gives bytes to the thread. They are dropped here where it is behind.
+    /// Gives bytes to the thread, or drops them here if the thread is behind.
     pub(crate) fn keep(&self, world: &Arc<World>, shared: Shared) {
         let mut keeper = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let keeper = keeper.get_or_insert_with(|| Keeper::start(Arc::clone(world)));
         drop(keeper.sender.try_send(shared));
     }
 
-    /// Drops what is kept, and waits for that.
+    /// Drops all kept bytes and waits until the thread has ended.
     pub(crate) fn end(&self) {
         let keeper = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(Keeper { sender, thread }) = keeper {
@@ -76,5 +76,5 @@ impl Shared {
 }
 
 const WAITING_MAX: usize = 64;
-/// Fewer than would pin half of a core's buffers of any size.
+/// Few enough not to pin half of a core's buffers of any size.
 const KEPT_MAX: usize = 48;

@@ -1,4 +1,4 @@
-//! An end of a connection that tasks play.
+//! An end of a connection whose sending and receiving are tasks.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -15,7 +15,7 @@ use crate::canary;
 use crate::conduct::{Conduct, Ending, Give, Manner, Pace};
 use crate::ledger::{Act, Doing, End, World};
 
-/// Plays `end` until it has nothing more to do.
+/// Plays `end` until its conduct is done.
 pub(crate) async fn live(stream: Stream, end: End, conduct: Conduct) {
     end.behaves(&conduct);
     if conduct.expiry.is_some() {
@@ -95,7 +95,7 @@ async fn send_all(stream: &Stream, end: &End, conduct: &Conduct) {
     }
 }
 
-/// One step of sending; `Closed` when the stream takes no more.
+/// Performs one step of sending. Returns `Closed` when the stream takes no more.
 async fn send_one(stream: &Stream, end: &End, conduct: &Conduct, give: Give) -> Pressure {
     end.is_doing(Doing::Sending);
     match give {
@@ -147,7 +147,7 @@ pub(crate) fn queue(stream: &Stream, end: &End, give: Give) -> Pressure {
     pressure
 }
 
-/// Takes what comes until the end.
+/// Receives until the end of the stream.
 async fn receive(stream: &Stream, end: &End, conduct: &Conduct) {
     let (pace, is_echo) = (conduct.pace, end.is_echo());
     let mut kept: Vec<View> = Vec::new();
@@ -173,7 +173,7 @@ async fn receive(stream: &Stream, end: &End, conduct: &Conduct) {
                 end.sees_end();
                 match stream.recv().await {
                     Ok(None) => return,
-                    // What it was told as the end stays the end, unless sending fails afterwards.
+                    // An end that the stream has reported is final, unless sending fails afterwards.
                     other => return drop(other),
                 }
             }
@@ -190,7 +190,7 @@ async fn receive(stream: &Stream, end: &End, conduct: &Conduct) {
     }
 }
 
-/// Gives a view back to whom it came from.
+/// Returns a view to its sender.
 pub(crate) fn send_back(stream: &Stream, end: &End, view: View) {
     let len = view.len();
     end.gives(len);
@@ -199,7 +199,7 @@ pub(crate) fn send_back(stream: &Stream, end: &End, view: View) {
     }
 }
 
-/// Both to their ends, at once or one after the other.
+/// Polls both futures to their ends, in parallel or one after the other.
 async fn both(pace: Pace, send: impl Future<Output = ()>, receive: impl Future<Output = ()>) {
     if pace == Pace::AfterSending {
         send.await;
@@ -215,7 +215,7 @@ async fn both(pace: Pace, send: impl Future<Output = ()>, receive: impl Future<O
     .await;
 }
 
-/// The first to its end, and the second as far as it comes meanwhile.
+/// Polls the first future to its end, and the second one meanwhile.
 async fn beside(send: impl Future<Output = ()>, receive: impl Future<Output = ()>) {
     let (mut send, mut receive) = (pin!(send), pin!(receive));
     let mut received = false;
@@ -227,7 +227,7 @@ async fn beside(send: impl Future<Output = ()>, receive: impl Future<Output = ()
     .await;
 }
 
-/// Memory of ours in a queue of the runtime.
+/// Foreign memory in a queue of the runtime.
 struct Lent {
     bytes: Vec<u8>,
     _loan: Loan,
@@ -239,7 +239,7 @@ impl AsRef<[u8]> for Lent {
     }
 }
 
-/// Something that the runtime has to drop. When it does, it meets code that uses the runtime.
+/// A value that the runtime must drop. Its destructor calls code that uses the runtime.
 pub(crate) struct Loan(Arc<World>);
 
 impl Loan {

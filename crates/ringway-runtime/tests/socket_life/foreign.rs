@@ -1,4 +1,4 @@
-//! An end of a connection outside of the runtime: a thread with a plain socket, which may be slow, vanish or reset.
+//! An end of a connection outside of the runtime: a thread with a plain socket. It may be slow, vanish or reset.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::atomic::Ordering::SeqCst;
@@ -12,11 +12,11 @@ use crate::conduct::pause;
 use crate::ledger::{Act, Doing, End};
 use crate::random::Random;
 
-/// How it behaves.
+/// The behaviour of a thread with a plain socket.
 #[derive(Clone, Copy, Debug)]
 struct Habits {
     bytes: usize,
-    /// Bytes of one write and one read at most.
+    /// The most bytes of one write or read.
     write_max: usize,
     read_max: usize,
     pause: Duration,
@@ -25,17 +25,17 @@ struct Habits {
 
 #[derive(Clone, Copy, Debug)]
 enum Leaving {
-    /// Finishes, and reads to the end.
+    /// Finishes sending, and reads to the end.
     Finishes,
-    /// Reads to the end, then finishes.
+    /// Reads to the end, then finishes sending.
     Answers,
-    /// Closes when it has taken so many bytes, or at the end: whatever is unread is reset by the kernel.
+    /// Closes after this many bytes, or at the end. The kernel then resets the connection if bytes are unread.
     Vanishes(usize),
-    /// As that, and resets for certain.
+    /// Closes in the same way, and always resets.
     Resets(usize),
 }
 
-/// A thread that plays the first end over a socket of its own.
+/// Starts a thread that plays the first end over its own socket.
 pub(crate) fn connects(to: SockAddr, end: End, mut random: Random) -> JoinHandle<()> {
     start(move || {
         let habits = Habits::random(&mut random, false);
@@ -49,7 +49,7 @@ pub(crate) fn connects(to: SockAddr, end: End, mut random: Random) -> JoinHandle
     })
 }
 
-/// A listening socket, and a thread that will play the second end of the connection that comes.
+/// Opens a listening socket, and starts a thread that will play the second end of the next connection.
 pub(crate) fn accepts(
     at: &SockAddr,
     end: End,
@@ -64,7 +64,7 @@ pub(crate) fn accepts(
         end.is_doing(Doing::Connecting);
         while !wait_for(&listener, PollFlags::IN)? {
             if end.world.has_ended.load(SeqCst) {
-                // Who was to connect has ended before it began to.
+                // The connecting end was gone before it began.
                 end.does(Act::Left);
                 return Ok(());
             }
@@ -76,7 +76,7 @@ pub(crate) fn accepts(
     Ok((bound, thread))
 }
 
-/// A thread that plays the second end over `socket`.
+/// Starts a thread that plays the second end over `socket`.
 pub(crate) fn adopts(socket: Socket, end: End, mut random: Random) -> JoinHandle<()> {
     start(move || {
         let habits = Habits::random(&mut random, true);
@@ -146,7 +146,7 @@ fn converse(socket: &Socket, end: &End, habits: Habits) -> io::Result<()> {
             end.does(Act::Aborted);
             socket.set_linger(Some(Duration::ZERO))?;
         }
-        // A clean end where nothing is unread, and else a reset.
+        // Closing ends cleanly if nothing is unread, and resets otherwise.
         Leaving::Vanishes(_) => {
             talk.takes_back_unsent();
             end.does(Act::Aborted);
@@ -167,7 +167,7 @@ struct Talk<'a> {
     taken: usize,
     is_finished: bool,
     has_ended: bool,
-    /// Why nothing more can be sent.
+    /// Why the socket takes no more bytes.
     failure: Option<io::Error>,
     buffer: Vec<u8>,
 }
@@ -177,7 +177,7 @@ impl Talk<'_> {
         self.left == 0 && self.unsent.is_empty()
     }
 
-    /// What was not written was not given.
+    /// Bytes that were not written do not count as given.
     fn takes_back_unsent(&mut self) {
         self.end.takes_back(self.unsent.len());
         self.unsent.clear();
@@ -195,7 +195,7 @@ impl Talk<'_> {
         if self.has_sent() && !self.is_finished && !matches!(leaving, Leaving::Answers) {
             self.end.does(Act::Finished);
             self.is_finished = true;
-            // It may have been reset.
+            // The other end may have reset the connection.
             _ = self.socket.shutdown(std::net::Shutdown::Write);
         }
     }
@@ -238,7 +238,7 @@ impl Talk<'_> {
             Ok(0) => {
                 self.has_ended = true;
                 match self.failure.take() {
-                    // The kernel tells of a reset once, and then of an end.
+                    // The kernel reports a reset once, and an end afterwards.
                     Some(error) => self.end.sees_error(&error),
                     None => self.end.sees_end(),
                 }
@@ -256,7 +256,7 @@ impl Talk<'_> {
     }
 }
 
-/// Waits a moment until something can be done; false if it was for nothing.
+/// Waits a moment until the socket is ready. Returns false if it is not.
 fn wait_for(socket: &Socket, wanted: PollFlags) -> io::Result<bool> {
     let moment = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
     match poll(&mut [PollFd::new(socket, wanted)], Some(&moment)) {
@@ -270,8 +270,8 @@ fn is_later(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-/// Writes that sending everything takes, or a few more.
+/// Bound of writes: at least as many as sending everything takes.
 const CALLS_ABOUT: usize = 100;
 
-/// A slow one pauses so often at most, so that a run ends in time.
+/// Bound of the pauses of a slow thread, so that a run ends in time.
 const PAUSES_MAX: usize = 40;

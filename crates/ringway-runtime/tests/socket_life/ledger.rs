@@ -1,8 +1,9 @@
-//! What the ends of connections have done, and what each may therefore see.
+//! A record of what the ends of connections have done, and of what each may therefore observe.
 //!
-//! Every byte is attributed: it is the next one of the other end's pattern, or wrong. A clean end is right only
-//! if the other end has finished and all that it gave has arrived. An error needs an excuse: something that an end
-//! has done which breaks a connection.
+//! Every byte is attributed: it is the next one of the other end's pattern, or it is wrong. A clean end is right only
+//! if the other end has finished and everything that it gave has arrived. An error needs an excuse: an action of one
+//! of the
+//! ends that breaks a connection.
 
 use std::fmt;
 use std::io;
@@ -21,41 +22,41 @@ use crate::pattern::Source;
 /// One run of a program: its connections, and what went wrong.
 pub(crate) struct World {
     pub(crate) run: u32,
-    /// The core, or the network, may break any connection: whatever arrives must still be right.
+    /// The core or the network may break any connection. Bytes that arrive must still be right.
     pub(crate) is_ending: AtomicBool,
-    /// No core is left.
+    /// All cores have ended.
     pub(crate) has_ended: AtomicBool,
     connections: Mutex<Vec<Arc<Connection>>>,
     faults: Mutex<Vec<String>>,
-    /// Moves as long as anything happens.
+    /// A counter that moves as long as anything happens.
     pub(crate) progress: AtomicU64,
-    /// Memory of ours that is in the runtime's queues, and guards of open descriptors.
+    /// Foreign memory in the runtime's queues, and guards of open descriptors.
     pub(crate) lent: AtomicUsize,
-    /// Numbers of datagram sockets that were given away.
+    /// The next number of a datagram socket.
     datagram_sockets: AtomicU32,
     pub(crate) network: Network,
     /// Descriptors run out now and then.
     pub(crate) is_scarce: bool,
-    /// What cores hold is at its bound now and then.
+    /// Cores reach their bound of memory now and then.
     is_full: bool,
-    /// Threads with plain sockets.
+    /// The threads with plain sockets.
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
     elsewhere: Elsewhere,
     tally: Tally,
 }
 
-/// What a run has seen.
+/// Counts of what happened in a run.
 #[derive(Default)]
 struct Tally {
     clean_ends: AtomicU64,
-    /// Connections that broke because an end was dropped, and not waited for any longer.
+    /// Connections that broke because one end was dropped and its wait for the peer was over.
     given_up: AtomicU64,
-    /// Streams that failed since their core held too much.
+    /// Streams that failed because their core held too much.
     too_slow: AtomicU64,
     shared: AtomicU64,
 }
 
-/// What runs have seen, added up.
+/// The counts of several runs, added up.
 #[derive(Default, Debug)]
 #[allow(dead_code)] // it is there to be printed
 pub(crate) struct Total {
@@ -67,27 +68,27 @@ pub(crate) struct Total {
     shared: u64,
 }
 
-/// What is between the ends.
+/// The network between the ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Network {
     Kernel,
     Simulated,
-    /// Simulated, and it resets connections.
+    /// A simulated network that resets connections.
     Faulty,
 }
 
-/// What there may be too little of.
+/// A resource that is scarce in a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Want {
     pub(crate) of_descriptors: bool,
     pub(crate) of_memory: bool,
 }
 
-/// Two ends; the one that connected is the first.
+/// A connection's two ends. The first one connected.
 pub(crate) struct Connection {
     number: u32,
     pub(crate) is_unix: bool,
-    /// The second end sends back what it receives.
+    /// The second end returns the bytes that it receives.
     pub(crate) is_echo: bool,
     sides: [Side; 2],
 }
@@ -97,15 +98,15 @@ struct Side {
     given: AtomicU64,
     taken: AtomicU64,
     acts: AtomicU32,
-    /// What it waits for, by `Doing`.
+    /// What the end waits for, as a `Doing`.
     doing: AtomicU8,
-    /// Since when it has a stream.
+    /// The time at which the end got its stream.
     opened: OnceLock<Instant>,
-    /// How it behaves.
+    /// The conduct of the end.
     conduct: OnceLock<String>,
 }
 
-/// One end of a connection, in the hands of whoever plays it.
+/// One end of a connection, held by its player.
 #[derive(Clone)]
 pub(crate) struct End {
     pub(crate) world: Arc<World>,
@@ -113,26 +114,26 @@ pub(crate) struct End {
     index: usize,
 }
 
-/// What an end has done; noted before it is done.
+/// What an end has done. It is recorded before the action.
 #[derive(Clone, Copy)]
 pub(crate) enum Act {
-    /// Sends no more; what it has given is to arrive.
+    /// The end sends no more, and everything that it gave must arrive.
     Finished = 1,
-    /// The handle is gone, with what it has given still to be sent.
+    /// The handle is dropped, and everything given must still be sent.
     Dropped = 2,
-    /// Has reset the connection, or does not care whether it does.
+    /// The end has reset the connection, or accepts a reset.
     Aborted = 4,
-    /// Has ended its receiving by itself.
+    /// The end has ended its receiving.
     EndedReceiving = 8,
     SawEnd = 16,
     SawError = 32,
-    /// Nobody plays it any more.
+    /// The end has no player any more.
     Left = 64,
-    /// Has a stream that ends by itself, at a moment that nobody knows.
+    /// The end's stream ends by itself at an unknown moment.
     Expires = 128,
 }
 
-/// What an end waits for, for the report of a hang.
+/// What an end waits for. The report of a hang shows it.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub(crate) enum Doing {
@@ -165,7 +166,7 @@ impl World {
         })
     }
 
-    /// Adds what this run has seen.
+    /// Adds the counts of this run.
     pub(crate) fn add_to(&self, total: &mut Total) {
         let connections = lock(&self.connections);
         total.connections += connections.len() as u64;
@@ -177,17 +178,17 @@ impl World {
         total.shared += self.tally.shared.load(SeqCst);
     }
 
-    /// A thread with a plain socket has begun.
+    /// Records that a thread with a plain socket has begun.
     pub(crate) fn has_thread(&self, thread: thread::JoinHandle<()>) {
         lock(&self.threads).push(thread);
     }
 
-    /// Threads with plain sockets that are at work.
+    /// The number of running threads with plain sockets.
     pub(crate) fn threads_at_work(&self) -> usize {
         lock(&self.threads).iter().filter(|thread| !thread.is_finished()).count()
     }
 
-    /// Waits for all threads, when no core is left that could begin another.
+    /// Waits for all threads. No core is left that could start another.
     pub(crate) fn end_threads(&self) -> io::Result<()> {
         self.has_ended.store(true, SeqCst);
         let threads = std::mem::take(&mut *lock(&self.threads));
@@ -201,7 +202,7 @@ impl World {
         self.is_ending.load(SeqCst)
     }
 
-    /// A new connection's two ends.
+    /// Creates the two ends of a new connection.
     pub(crate) fn connect(self: &Arc<Self>, is_unix: bool, is_echo: bool) -> [End; 2] {
         let mut connections = lock(&self.connections);
         let number = connections.len() as u32;
@@ -214,12 +215,12 @@ impl World {
         })
     }
 
-    /// A datagram socket's number.
+    /// The next number for a datagram socket.
     pub(crate) fn next_datagram_socket(&self) -> u32 {
         self.datagram_sockets.fetch_add(1, SeqCst)
     }
 
-    /// Notes a violation. The program stops at its next step.
+    /// Records a violation. The program stops at its next step.
     pub(crate) fn complain(&self, what: impl fmt::Display) {
         eprintln!("socket life: {what}");
         lock(&self.faults).push(what.to_string());
@@ -229,12 +230,12 @@ impl World {
         self.progress.fetch_add(1, SeqCst);
     }
 
-    /// The first violation, if there was one.
+    /// The first violation, if there is one.
     pub(crate) fn fault(&self) -> Option<String> {
         lock(&self.faults).first().cloned()
     }
 
-    /// What everybody does who still does something.
+    /// What each end that is still active waits for.
     pub(crate) fn describe(&self) -> String {
         let connections = lock(&self.connections);
         let alive =
@@ -242,8 +243,8 @@ impl World {
         alive.map(|connection| format!("\n  {connection:?}")).collect()
     }
 
-    /// Looks at all connections when everybody has left: what was given by an end that has finished, and not
-    /// reset, has reached everyone who was there to take it.
+    /// Checks all connections after all players have left: bytes of an end that finished without a reset
+    /// have reached every end that was still receiving.
     pub(crate) fn close_the_books(&self) {
         for connection in lock(&self.connections).iter() {
             for (giver, taker) in [(0, 1), (1, 0)] {
@@ -259,7 +260,7 @@ impl World {
         }
     }
 
-    /// Looks when nothing is left that could give anything back.
+    /// Checks that nothing is held any more, after everything that could be returned has been.
     pub(crate) fn is_given_back(&self) {
         match self.lent.load(SeqCst) {
             0 => {}
@@ -269,7 +270,7 @@ impl World {
         }
     }
 
-    /// Whose these bytes are, wherever they were found.
+    /// Names the sender of these bytes, wherever they were found.
     pub(crate) fn attribute(&self, found: &[u8]) -> String {
         for connection in lock(&self.connections).iter() {
             for index in [0, 1] {
@@ -292,36 +293,36 @@ impl World {
 }
 
 impl Connection {
-    /// What an end sends: its own bytes, or those of the other end again.
+    /// The pattern that an end sends: its own, or that of the other end if it is an echo.
     fn source(&self, run: u32, index: usize) -> Source {
         Source::new(run, self.number, if self.is_echo { 0 } else { index })
     }
 }
 
 impl End {
-    /// Whether this end sends back what it receives.
+    /// Whether this end returns what it receives.
     pub(crate) fn is_echo(&self) -> bool {
         self.connection.is_echo && self.index == 1
     }
 
-    /// Notes what this end is about to do.
+    /// Records what this end is about to do.
     pub(crate) fn does(&self, act: Act) {
         self.own().acts.fetch_or(act as u32, SeqCst);
         self.world.moves();
     }
 
-    /// Notes how this end is going to behave, for the report of a violation.
+    /// Records the conduct of this end, for the report of a violation.
     pub(crate) fn behaves(&self, conduct: &impl fmt::Debug) {
         _ = self.own().conduct.set(format!("{conduct:?}"));
         _ = self.own().opened.set(moment());
     }
 
-    /// Whether it could not begin.
+    /// Whether this end never got a stream.
     pub(crate) fn has_failed_to_begin(&self) -> bool {
         self.own().has(Act::Left) && self.own().opened.get().is_none()
     }
 
-    /// Keeps the bytes that it has taken last on another thread.
+    /// Lets another thread keep the bytes that this end took last.
     pub(crate) fn shares(&self, bytes: bytes::Bytes) {
         let from = self.own().taken.load(SeqCst) - bytes.len() as u64;
         let source = self.connection.source(self.world.run, 1 - self.index);
@@ -333,18 +334,18 @@ impl End {
         self.own().doing.store(doing as u8, SeqCst);
     }
 
-    /// Its next `len` bytes, which count as given.
+    /// The next `len` bytes of this end, which count as given.
     pub(crate) fn next_bytes(&self, len: usize) -> Vec<u8> {
         let from = self.gives(len);
         self.connection.source(self.world.run, self.index).bytes(from, len)
     }
 
-    /// It gives so many bytes; returns how many it had given before.
+    /// Records that this end gives `len` bytes. Returns how many it had given before.
     pub(crate) fn gives(&self, len: usize) -> u64 {
         self.own().given.fetch_add(len as u64, SeqCst)
     }
 
-    /// So many bytes were not taken from it, since its stream has failed, or sends no more.
+    /// Takes back `len` given bytes, because the stream has failed or takes no more.
     pub(crate) fn was_refused(&self, len: usize, failure: Option<io::Error>, what: &str) {
         self.takes_back(len);
         let is_want = failure.is_some_and(|error| error.kind() == io::ErrorKind::OutOfMemory);
@@ -355,12 +356,12 @@ impl End {
         self.may_break(what, true);
     }
 
-    /// So many bytes were never sent.
+    /// Takes back `len` given bytes that were never sent.
     pub(crate) fn takes_back(&self, len: usize) {
         self.own().given.fetch_sub(len as u64, SeqCst);
     }
 
-    /// Bytes have arrived.
+    /// Checks bytes that have arrived.
     pub(crate) fn takes(&self, found: &[u8]) {
         let from = self.own().taken.fetch_add(found.len() as u64, SeqCst);
         self.world.moves();
@@ -372,7 +373,7 @@ impl End {
         }
     }
 
-    /// The other end sends no more.
+    /// Checks that the other end has finished.
     pub(crate) fn sees_end(&self) {
         self.does(Act::SawEnd);
         let (own, other) = (self.own(), self.other());
@@ -381,27 +382,27 @@ impl End {
             self.world.tally.clean_ends.fetch_add(1, SeqCst);
             return;
         }
-        // A Unix socket that is reset may look like one that has finished.
+        // A reset of a Unix socket may look like a clean end.
         let is_reset = self.connection.is_unix && other.may_reset();
         if !(is_reset || own.has(Act::EndedReceiving) || self.anything_goes()) {
             self.complain("a clean end, but not after all that was given");
         }
     }
 
-    /// The connection has failed.
+    /// Checks that the connection had a reason to fail.
     pub(crate) fn sees_error(&self, error: &io::Error) {
         self.does(Act::SawError);
         self.may_break(&format!("receiving failed ({error})"), false);
     }
 
-    /// Sending has failed.
+    /// Checks that sending had a reason to fail.
     pub(crate) fn sees_send_error(&self, error: &io::Error) {
         self.may_break(&format!("sending failed ({error})"), true);
     }
 
     fn may_break(&self, what: &str, is_sending: bool) {
         let (own, other) = (self.own(), self.other());
-        // Whoever is gone takes no more, but what it has given arrives first.
+        // An end that is gone takes no more bytes, but the bytes that it gave arrive first.
         let is_all = own.taken.load(SeqCst) == other.given.load(SeqCst);
         let is_gone = other.has(Act::Dropped) && (is_sending || is_all);
         if is_gone || own.may_reset() || other.may_reset() || self.anything_goes() {
@@ -441,15 +442,15 @@ impl Side {
         self.has(Act::Aborted) || self.has(Act::Expires)
     }
 
-    /// Whether it has existed for so long that its peer may have been silent for the time that a dropped
-    /// stream waits for more of it. When it last received something only the runtime knows.
+    /// Whether this end is old enough for its peer to have been silent for the whole time that a dropped stream
+    /// waits for more of it. Only the runtime knows when bytes arrived last.
     fn has_lingered(&self) -> bool {
         let opened = self.opened.get();
         opened.is_some_and(|&opened| moment().saturating_duration_since(opened) >= LINGER_QUIET)
     }
 }
 
-/// The time of whoever asks: of the simulation on its core, else of the kernel.
+/// The current time: that of the simulation on its core, and the kernel's elsewhere.
 fn moment() -> Instant {
     if CoreHandle::is_here() { now_exact() } else { Instant::now() }
 }
@@ -503,5 +504,5 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How long the runtime waits for more from the silent peer of a dropped stream.
+/// How long the runtime waits for a silent peer of a dropped stream.
 const LINGER_QUIET: Duration = Duration::from_secs(1);

@@ -1,7 +1,9 @@
-//! The life of sockets, at random: opened, accepted, handed over, half-closed, dropped with bytes queued, reset and
-//! opened again under the same number, over every driver, on one core and on two.
+//! The life of sockets at random: they are opened, accepted, handed over, half-closed, dropped with bytes queued,
+//! reset
+//! and opened again under the same number, over every driver, on one core and on two.
 //!
-//! `RINGWAY_SEED` repeats what a run decides, `RINGWAY_STEPS` makes it longer, `RINGWAY_ROUND` runs one of its rounds.
+//! `RINGWAY_SEED` repeats the choices of a run, `RINGWAY_STEPS` makes it longer, and `RINGWAY_ROUND` selects one of
+//! its rounds.
 
 #[path = "../suite/support/held.rs"]
 mod held;
@@ -77,9 +79,9 @@ struct Round {
     outcome: Outcome,
     /// The simulated network resets connections.
     is_faulty: bool,
-    /// Where there are few descriptors, how many.
+    /// The number of descriptors, if they are scarce.
     descriptors_max: Option<usize>,
-    /// Where its cores may hold little, how much.
+    /// The bytes that each core may hold, if memory is scarce.
     held_bytes_max: Option<usize>,
     bytes_max: usize,
 }
@@ -89,7 +91,7 @@ struct Round {
 enum Outcome {
     Whole,
     CutShort,
-    /// Its runtime is shut down by another thread after so many steps, in the middle of one.
+    /// Another thread shuts the runtime down after this many steps, in the middle of one.
     ShutDown(usize),
 }
 
@@ -193,7 +195,7 @@ impl Round {
             _ => Faults::harsh(),
         };
         let resets = if self.is_faulty { 200 } else { 0 };
-        // A failing accept gives up the streams that are only read on, as a want of descriptors does.
+        // A failing accept gives up the streams that only receive, as a lack of descriptors does.
         let accept_errors = if self.descriptors_max.is_some() { faults.accept_errors } else { 0 };
         let usual = SimConfig::new(self.seed);
         SimConfig {
@@ -209,7 +211,7 @@ async fn alone(script: Script) {
     program::run(script, vec![CoreHandle::current()]).await;
 }
 
-/// Runs a script, and shuts the cores down when it says so or has ended.
+/// Runs a script, and shuts the cores down at its chosen step or when it has ended.
 fn on_cores(builder: Builder, script: Script, is_time: &Receiver<()>) -> io::Result<()> {
     let runtime = builder.start()?;
     let handles = runtime.cores().to_vec();
@@ -217,7 +219,7 @@ fn on_cores(builder: Builder, script: Script, is_time: &Receiver<()>) -> io::Res
     let running = runtime.cores()[0].spawn(async move || program::run(script, handles).await);
     let running = running.map_err(io::Error::other)?;
     if is_shut_down {
-        // An error: the program has ended before it came so far.
+        // The channel fails if the program has ended before that step.
         _ = is_time.recv();
         return runtime.shutdown();
     }
@@ -230,6 +232,6 @@ fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name} is a number, not {text}")))
 }
 
-/// What a run of the gate does: some seconds over each driver.
+/// The rounds of the gate, which take some seconds over each driver.
 const STEPS: u64 = 4_000;
 const TELL_EVERY: Duration = Duration::from_secs(5);

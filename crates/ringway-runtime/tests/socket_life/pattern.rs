@@ -1,8 +1,8 @@
-//! Bytes that tell where they belong: each eight of them are a mix of who sends them and of their place.
+//! Bytes that name their origin: every eight of them are a mix of their sender and their position.
 
 use crate::random::{STEP, STEP_INVERSE, mix, unmix};
 
-/// Whose bytes they are.
+/// The sender of bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Source(u64);
 
@@ -17,7 +17,7 @@ impl Source {
         Self::new(run, number, 1 << 33)
     }
 
-    /// The bytes from `from` on.
+    /// The bytes that begin at position `from`.
     pub(crate) fn bytes(self, from: u64, len: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(len + 2 * WORD);
         let words = from / WORD as u64..(from + len as u64).div_ceil(WORD as u64);
@@ -27,7 +27,7 @@ impl Source {
         bytes
     }
 
-    /// Where `found` first differs from the bytes from `from` on.
+    /// The position at which `found` first differs from the bytes that begin at `from`.
     pub(crate) fn first_wrong(self, from: u64, found: &[u8]) -> Option<usize> {
         let first = WORD - from as usize % WORD;
         let (mut at, mut index) = (0, from / WORD as u64);
@@ -43,7 +43,7 @@ impl Source {
         None
     }
 
-    /// At which place of these bytes `found` stands, if it is a piece of them.
+    /// The position of `found` among these bytes, if it is a piece of them.
     pub(crate) fn place_of(self, found: &[u8]) -> Option<u64> {
         (0..WORD).find_map(|skipped| {
             let word = found.get(skipped..skipped + WORD)?;
@@ -61,7 +61,7 @@ impl Source {
 
 const WORD: usize = 8;
 
-/// No connection sends so much.
+/// More bytes than any connection sends.
 const PLACES_MAX: u64 = 1 << 40;
 
 #[test]

@@ -1,4 +1,4 @@
-//! What happens in one run: a random program of steps, each of which begins the life of some socket.
+//! The program of one run: random steps, each of which starts the life of a socket.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -23,27 +23,27 @@ use crate::ledger::{Act, Doing, End, Network, World};
 use crate::random::Random;
 use crate::scarcity::Scarcity;
 
-/// What a program is made of.
+/// The size of a program and the choices that it may make.
 #[derive(Clone)]
 pub(crate) struct Script {
     pub(crate) world: Arc<World>,
     pub(crate) seed: u64,
     pub(crate) steps: usize,
     pub(crate) end: Finale,
-    /// Descriptors that the steps may use, where that is few.
+    /// The number of descriptors that the steps may use, if they are scarce.
     pub(crate) descriptors_max: Option<usize>,
-    /// Bytes that one end sends at most.
+    /// The most bytes that one end sends.
     pub(crate) bytes_max: usize,
 }
 
 /// How a program ends.
 #[derive(Clone)]
 pub(crate) enum Finale {
-    /// Everybody comes to an end.
+    /// All players come to their end.
     WindUp,
-    /// With everything that it has begun still under way.
+    /// The program ends while its players are still active.
     CutShort,
-    /// Somebody is told after so many steps, who ends the cores meanwhile.
+    /// A thread that shuts the cores down receives a message after this many steps.
     Shutdown { after: usize, tell: Sender<()> },
 }
 
@@ -65,7 +65,7 @@ pub(crate) async fn run(script: Script, cores: Vec<CoreHandle>) {
     if matches!(program.script.end, Finale::WindUp) {
         program.wind_up(held).await;
     }
-    // Whoever has a stream in hand may lose it from here on.
+    // From here on, every player may lose its stream.
     program.script.world.is_ending.store(true, SeqCst);
 }
 
@@ -74,15 +74,15 @@ struct Program {
     random: Random,
     cores: Vec<CoreHandle>,
     posts: Vec<Post>,
-    /// Who plays an end or a datagram socket.
+    /// The players of ends and datagram sockets.
     players: VecDeque<Player>,
     players_max: usize,
     directory: Directory,
-    /// Unix names given so far.
+    /// The number of Unix names in use so far.
     names: usize,
 }
 
-/// A listener, and where it listens.
+/// A listener and its address.
 struct Post {
     listener: Listener,
     is_unix: bool,
@@ -103,7 +103,7 @@ impl Program {
                 && step == *after
             {
                 self.script.world.is_ending.store(true, SeqCst);
-                // Nobody listens where that has failed, which is told there.
+                // A failed listener has reported its failure itself.
                 _ = tell.send(());
             }
             self.step().await;
@@ -132,7 +132,7 @@ impl Program {
         }
     }
 
-    /// Two ends of ours, on any cores.
+    /// Starts two ends of the runtime, on any cores.
     async fn pair(&mut self) {
         let Some(at) = self.any_post() else { return };
         let is_echo = self.random.chance(30);
@@ -144,7 +144,7 @@ impl Program {
         }
     }
 
-    /// One end of ours and one of a thread with a plain socket.
+    /// Starts one end of the runtime and one of a thread with a plain socket.
     async fn foreign_pair(&mut self) {
         let world = Arc::clone(&self.script.world);
         if world.threads_at_work() >= THREADS_MAX {
@@ -203,7 +203,7 @@ impl Program {
         for _ in 0..REBINDS_MAX {
             match Listener::bind(&address, ListenOptions::default()) {
                 Ok(listener) => return self.posts.push(Post { listener, is_unix }),
-                // The kernel closes the former one when it has given up accepting.
+                // The kernel closes the former listener after its accept has been cancelled.
                 Err(error) if self.may_be_rebound(&error) => {
                     sleep(Duration::from_millis(1)).await;
                 }
@@ -217,7 +217,7 @@ impl Program {
         error.kind() == io::ErrorKind::AddrInUse || self.script.world.is_scarce
     }
 
-    /// Begins to connect, and drops that after a poll or two.
+    /// Begins to connect, and drops the future after a poll or two.
     async fn give_up_connecting(&mut self) {
         let is_unix = self.random.chance(40);
         let Some(post) = self.new_post(is_unix) else { return };
@@ -229,14 +229,14 @@ impl Program {
         }
     }
 
-    /// Accepts a connection and drops it, untouched.
+    /// Accepts a connection and drops it at once.
     async fn let_go_of_accepted(&mut self) {
         let Some(at) = self.any_post() else { return };
         let (one, _) = self.two_conducts(false);
         let [first, second] = self.script.world.connect(self.posts[at].is_unix, false);
         self.connect(self.posts[at].listener.local_addr().clone(), first.clone(), one);
         let accepted = self.accept(at, &first).await;
-        // It has given nothing, so its end is clean.
+        // The connection has given nothing, so its end is clean.
         [Act::Finished, Act::Dropped, Act::Left].iter().for_each(|&act| second.does(act));
         drop(accepted);
     }
@@ -266,7 +266,7 @@ impl Program {
         (one, other)
     }
 
-    /// A first end connects, and is played.
+    /// Connects a first end and plays it.
     fn connect(&mut self, to: SockAddr, end: End, conduct: Conduct) {
         self.start(async move || {
             end.is_doing(Doing::Connecting);
@@ -302,8 +302,8 @@ impl Program {
         });
     }
 
-    /// The connection that `first` makes, unless it fails to. Whoever waits here for ever hangs, which the
-    /// watch tells.
+    /// Returns the connection that `first` makes, unless it fails. If this waits for ever, the watch reports
+    /// a hang.
     async fn accept(&mut self, at: usize, first: &End) -> Option<Accepted> {
         loop {
             match timeout(LOOK_EVERY, self.posts[at].listener.accept()).await {
@@ -340,7 +340,7 @@ impl Program {
         }
     }
 
-    /// Notes a violation, unless the cores may be ending: then nobody owes anything to a program.
+    /// Records a violation, unless the cores may be ending: then every failure is allowed.
     fn complain(&self, what: impl fmt::Display) {
         if !self.script.world.is_ending() {
             self.script.world.complain(what);
@@ -368,7 +368,7 @@ impl Program {
         }
     }
 
-    /// Waits until everybody has left, and every descriptor is closed while the core still runs.
+    /// Waits until all players have left and every descriptor is closed, while the core still runs.
     async fn wind_up(&mut self, held: Option<usize>) {
         while !self.players.is_empty() {
             self.wait_for_oldest().await;
@@ -400,14 +400,14 @@ impl Program {
     }
 }
 
-/// A loopback address of this process alone: what is sent to a port after its socket was closed must not
-/// reach whoever else was given that port meanwhile.
+/// A loopback address of this process alone. A datagram to the port of a closed socket must not reach another
+/// process that was given the same port.
 fn own_loopback() -> [u8; 4] {
     let [.., high, middle, low] = std::process::id().to_be_bytes();
     [127, 1 + high % 100, middle, low]
 }
 
-/// Ends and datagram sockets that live at once: enough for descriptors to be used anew all the time.
+/// Ends and datagram sockets that live at the same time: enough to use descriptors again all the time.
 const PLAYERS_MAX: [usize; 4] = [6, 24, 24, 80];
 const POSTS_MAX: usize = 4;
 const THREADS_MAX: usize = 6;

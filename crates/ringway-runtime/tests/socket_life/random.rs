@@ -2,11 +2,11 @@
 
 use std::ops::RangeInclusive;
 
-/// A sequence of random numbers.
+/// A generator of random numbers.
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// The choices of whatever `name` stands for, in the run with this seed.
+    /// The generator for the choices of `name` in the run with this seed.
     pub(crate) fn new(seed: u64, name: u64) -> Self {
         Self(mix(seed ^ mix(name.wrapping_add(STEP))))
     }
@@ -20,7 +20,7 @@ impl Random {
         range.start() + self.next() as usize % (range.end() - range.start() + 1)
     }
 
-    /// True so many times in a hundred.
+    /// True in `percent` of a hundred cases.
     pub(crate) fn chance(&mut self, percent: usize) -> bool {
         self.within(0..=99) < percent
     }
@@ -29,7 +29,7 @@ impl Random {
         choices[self.within(0..=choices.len() - 1)]
     }
 
-    /// A number of any size up to `max`: small ones as often as large ones.
+    /// A number up to `max`, small ones as often as large ones.
     pub(crate) fn of_any_size(&mut self, max: usize) -> usize {
         let bits = max.ilog2() as usize + 1;
         let below = 1_usize << self.within(1..=bits);
@@ -44,7 +44,7 @@ pub(crate) fn mix(mut word: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// What [`mix`] has made of it.
+/// The inverse of [`mix`].
 pub(crate) fn unmix(mut word: u64) -> u64 {
     word = (word ^ (word >> 31) ^ (word >> 62)).wrapping_mul(0x3196_42b2_d24d_8ec3);
     word = (word ^ (word >> 27) ^ (word >> 54)).wrapping_mul(0x96de_1b17_3f11_9089);
@@ -53,5 +53,5 @@ pub(crate) fn unmix(mut word: u64) -> u64 {
 
 /// 2^64 divided by the golden ratio, odd.
 pub(crate) const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-/// Times `STEP` it is one.
+/// The inverse of `STEP` modulo 2^64.
 pub(crate) const STEP_INVERSE: u64 = 0xf1de_83e1_9937_733d;

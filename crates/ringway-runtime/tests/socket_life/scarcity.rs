@@ -1,16 +1,16 @@
-//! A process with few descriptors.
+//! A limit that leaves the process few descriptors.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::held::open_descriptors;
 
-/// The limit of descriptors is low until this is dropped.
+/// Keeps the limit of descriptors low until it is dropped.
 pub(crate) struct Scarcity {
     before: Rlimit,
 }
 
 impl Scarcity {
-    /// Leaves about so many.
+    /// Sets the limit so that about `spare` descriptors are left.
     pub(crate) fn begin(spare: usize) -> Self {
         let before = getrlimit(Resource::Nofile);
         let limit = (open_descriptors() + spare) as u64;

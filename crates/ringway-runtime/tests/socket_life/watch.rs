@@ -1,4 +1,4 @@
-//! Ends the process, with a report, when a run makes no progress any more.
+//! A watch that ends the process with a report when a run makes no progress.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::ledger::World;
 
-/// Looks after a run until it is dropped.
+/// Watches a run until it is dropped.
 pub(crate) struct Watch {
     thread: Option<JoinHandle<()>>,
     over: Option<Sender<()>>,
@@ -43,5 +43,5 @@ impl Drop for Watch {
 }
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Longer than any timeout of the runtime, on a machine that does much else.
+/// Longer than any timeout of the runtime, also on a busy machine.
 const STILL_MAX: Duration = Duration::from_secs(90);

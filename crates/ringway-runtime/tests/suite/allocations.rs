@@ -1,5 +1,5 @@
-//! In the steady state a message costs no allocation: not on a task, not in a callback, neither
-//! small nor large, on one connection or on many. And cores that come and go leave no memory behind.
+//! In the steady state a message costs no allocation: in a task or a callback, small or large, on one connection or on
+//! many. Cores that start and end leave no memory behind.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -15,12 +15,12 @@ use crate::support::allocations::{ALLOCATOR, allocations};
 use crate::support::held::Held;
 use crate::support::{alone, block_on, connected_to, echo, listen};
 
-/// Messages before counting begins: queues and lists grow to what the load needs.
+/// Messages before counting begins. Meanwhile queues and lists grow to the size that the load needs.
 const WARM_UP: usize = 5_000;
 
 const COUNTED: usize = 10_000;
 
-/// Runs of so many messages in which the steady state must be reached.
+/// The number of runs within which the steady state must be reached.
 const WINDOWS_MAX: usize = 5;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,12 +49,12 @@ fn cores_that_come_and_go_leave_nothing_on_epoll() {
     alone(|| come_and_go(Backend::Epoll));
 }
 
-/// Rounds before counting begins: what lives as long as the process is made then.
+/// Rounds before counting begins. They create everything that lives as long as the process.
 const ROUNDS_WARM_UP: usize = 20;
 
 const ROUNDS: usize = 300;
 
-/// What the process may hold more after all rounds, none of which may leave even one byte.
+/// The growth that all rounds together may cause. Each round may leave not even one byte.
 const BYTES_LEFT_MAX: usize = ROUNDS / 2;
 
 fn come_and_go(backend: Backend) {
@@ -122,8 +122,8 @@ fn measure_all(backend: Backend) {
     }
 }
 
-/// Allocations made while both ends exchange the counted messages, again and again until there were
-/// none: when more connections than ever happen to send at once, a list grows once more.
+/// Counts the allocations of one run of messages between both ends, and repeats the run until there is none: a list
+/// grows once more whenever more connections than ever before send in the same turn.
 async fn measure(face: Face, connections: usize, len: usize) -> Vec<usize> {
     let listener = listen();
     let load = Rc::new(Load::new(connections));
@@ -176,7 +176,7 @@ impl Load {
         }
     }
 
-    /// Runs so many messages to their end.
+    /// Runs `messages` messages to their end.
     async fn run(&self, messages: usize) {
         while self.resting.get() < self.connections {
             self.ended.notified().await;
@@ -190,7 +190,7 @@ impl Load {
         assert_eq!(self.left.get(), 0);
     }
 
-    /// Leave to exchange one more message; waits for the next run when there is none.
+    /// Permits one more message, or waits for the next run if none is left.
     async fn next(&self) {
         while self.left.get() == 0 {
             let begin = self.begin.notified();
@@ -204,7 +204,7 @@ impl Load {
     }
 }
 
-/// Sends a message and compares what comes back, as often as the load says.
+/// Sends a message and compares its echo, as often as the load says.
 async fn exchange(stream: Stream, len: usize, load: Rc<Load>) {
     let message = bytes::Bytes::from(support::pattern(len, 1));
     loop {

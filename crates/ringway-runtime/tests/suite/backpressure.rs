@@ -1,4 +1,4 @@
-//! Peers that do not read: what is queued for them is bounded, told, and never a hang.
+//! Peers that do not read: the bytes queued for them are bounded, senders are told, and nothing hangs.
 
 use std::cell::Cell;
 use std::io::{ErrorKind, Read, Write};
@@ -40,12 +40,12 @@ mod outside {
 
 const SEGMENT: usize = 64 * 1024;
 
-/// Longer than any of this takes on a loaded machine.
+/// Longer than each of these tests takes on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// A batch that is accepted at once in all its parts, while nothing else wakes its core.
+/// A batch whose parts are all accepted at once, while nothing else wakes its core.
 fn a_batch_of_several_submissions_leaves_before_its_core_sleeps(backend: Backend) {
-    // A submission has 512 KiB; the socket takes all of them.
+    // A submission holds 512 KiB, and the socket takes all of them.
     const BATCH: usize = 3 * 512 * 1024 + 8;
     let (own, mut others) = UnixStream::pair().expect("two sockets");
     SockRef::from(&own).set_send_buffer_size(2 * BATCH).expect("a socket option");
@@ -65,7 +65,7 @@ fn a_batch_of_several_submissions_leaves_before_its_core_sleeps(backend: Backend
     assert_eq!(answer.expect("a core"), b"all");
 }
 
-/// Nothing would ever be taken off it, to end its pressure.
+/// The queue would never shrink, so the pressure would never end.
 async fn an_empty_queue_is_below_every_mark(_: Driver) {
     let marks = support::only(|limits| (limits.send_high_water, limits.send_low_water) = (0, 0));
     let (client, server) = pair_with(marks).await;
@@ -79,7 +79,7 @@ async fn an_empty_queue_is_below_every_mark(_: Driver) {
     assert_eq!(read(&server, 4).await, b"next");
 }
 
-/// Sends whole segments of a pattern until there is pressure; how many.
+/// Sends whole segments of a pattern until there is pressure. Returns how many.
 fn fill(stream: &Stream, seed: usize) -> usize {
     let run = pattern(support::PATTERN_BYTES, seed);
     let mut sent = 0;
@@ -170,7 +170,7 @@ async fn reading_pauses_while_the_send_queue_of_a_paced_stream_is_congested(_: D
         send_low_water: 128 * 1024,
         ..StreamLimits::default()
     };
-    // A view that arrives just below the mark, and what one bulk buffer holds.
+    // A view that arrives just below the mark, plus the content of one bulk buffer.
     let bound = limits.send_high_water + 256 * 1024;
     let (client, server) = narrow_pair(limits).await;
     server.set_paced(true);
@@ -191,7 +191,7 @@ async fn reading_pauses_while_the_send_queue_of_a_paced_stream_is_congested(_: D
     assert!(most.get() <= bound, "{} bytes were queued", most.get());
 }
 
-/// Echoes without ever waiting for the queue; that must not matter.
+/// Echoes without ever waiting for the queue. Nothing may break.
 async fn careless_echo(stream: Stream, congested: Rc<Notify>, most: Rc<Cell<usize>>) {
     while let Some(view) = stream.recv().await.expect("no error") {
         if stream.send(view) == Pressure::High {
@@ -218,7 +218,7 @@ async fn pacing_that_ends_wakes_the_reader(_: Driver) {
     assert_eq!(reader.await.expect("no panic"), b"a question");
 }
 
-/// More than both queues and the kernel's buffers hold.
+/// More than both queues and the kernel's buffers hold together.
 const EACH_WAY: usize = 64 << 20;
 
 async fn two_ends_that_both_send_wait_for_neither(driver: Driver) {

@@ -1,4 +1,4 @@
-//! Callbacks that serve streams: what they are told, and that a panic of one stays with its stream.
+//! Callbacks that serve streams: the events that they receive. A panic of one affects only its stream.
 
 use std::cell::{Cell, RefCell};
 use std::panic::panic_any;
@@ -41,7 +41,7 @@ on_every_driver!(
 
 const SEGMENT: usize = 64 * 1024;
 
-/// What a callback was told, without the bytes.
+/// An event of a callback, without the bytes.
 #[derive(Clone, Default)]
 struct Told(Rc<RefCell<Vec<String>>>);
 
@@ -57,7 +57,7 @@ impl Told {
     }
 }
 
-/// Says when a callback has been dropped.
+/// Reports when a callback has been dropped.
 struct Gone(Option<oneshot::Sender<()>>);
 
 impl Drop for Gone {
@@ -185,8 +185,8 @@ async fn a_panic_in_a_callback_resets_only_its_stream(_: Driver) {
     .await;
 }
 
-/// Gives the stream a callback that fails at its first bytes. It has to end with a reset, and another
-/// connection has to go on.
+/// Gives the stream a callback that panics at its first bytes. The stream must end with a reset, and another
+/// connection must go on.
 async fn ends_alone(
     bad: Stream,
     dropped: oneshot::Receiver<()>,
@@ -210,7 +210,7 @@ async fn ends_alone(
     }
 }
 
-/// Panics when it is dropped, so many times.
+/// Panics in its destructor, up to a number of times.
 struct Relentless(u32);
 
 impl Drop for Relentless {
@@ -348,7 +348,7 @@ async fn a_callback_can_be_replaced(_: Driver) {
     exchange(&client, b"served by the second").await;
 }
 
-/// The first callback reads one message and hands over to the second: a change of protocol.
+/// The first callback reads one message and installs the second, as a change of protocol does.
 async fn a_callback_can_replace_itself(_: Driver) {
     let (client, server) = pair().await;
     let server = Rc::new(server);
@@ -376,12 +376,12 @@ async fn a_callback_can_replace_itself(_: Driver) {
 }
 
 thread_local! {
-    /// What a destructor finds that may not hold a stream itself: owners of bytes and wakers are `Send`.
+    /// The state that a destructor sees. It cannot hold a stream, because owners of bytes and wakers are `Send`.
     static WITHIN_REACH: RefCell<Option<Rc<Stream>>> = const { RefCell::new(None) };
     static DROPPED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Uses its core when it is dropped, and may panic then.
+/// Uses its core in its destructor, and may panic there.
 struct Reentrant {
     bytes: &'static [u8],
     panics: bool,
@@ -412,13 +412,13 @@ async fn an_owner_of_sent_bytes_may_do_anything_when_it_is_dropped(_: Driver) {
     let (watcher, reached) = pair().await;
     WITHIN_REACH.set(Some(Rc::new(reached)));
     let owned = |bytes, panics| Bytes::from_owner(Reentrant { bytes, panics });
-    // Sent; two of one batch panic.
+    // These are sent; two of one batch panic.
     for panics in [false, true, true] {
         server.send(owned(b"sent ", panics));
     }
     assert_eq!(read(&client, 15).await, b"sent sent sent ");
     assert_eq!(read(&watcher, 3).await, b"!!!");
-    // Dropped unsent with their stream, refused by it, empty.
+    // These are dropped unsent with their stream, refused by it, or empty.
     server.send(owned(b"lost", true));
     server.send(owned(b"lost", true));
     server.abort();
@@ -470,13 +470,13 @@ async fn a_waker_that_panics_ends_only_its_stream(_: Driver) {
     client.flushed().await.expect("sent");
     busy_turns().await;
     let mut received = pin!(server.recv());
-    // What had arrived is still there; the failure is behind it.
+    // The bytes that had arrived are still there, and the failure comes after them.
     assert!(poll_once(received.as_mut()).await.is_ready());
     assert!(server.recv().await.is_err());
     exchange(&good, b"untouched").await;
 }
 
-/// Whoever waits to send hears of the end, whatever the waker of one who waits to receive does.
+/// A task that waits to send learns of the end even if the waker of the receiving task panics.
 async fn a_waker_that_panics_keeps_no_other_waiter_from_the_end(_: Driver) {
     let (_client, server) = narrow_pair(StreamLimits::default()).await;
     let server = Rc::new(server);
@@ -490,7 +490,7 @@ async fn a_waker_that_panics_keeps_no_other_waiter_from_the_end(_: Driver) {
     assert!(writer.await.expect("no panic of its own").is_err());
 }
 
-/// The end is told to a callback, not to a stream: one that takes its place hears of it as well.
+/// The end is an event of a callback, not of the stream: a callback that replaces another one receives it too.
 async fn a_callback_set_by_one_that_knows_of_the_end_is_told_too(_: Driver) {
     let (client, server) = pair().await;
     let told = Told::default();
@@ -514,7 +514,7 @@ async fn a_callback_set_by_one_that_knows_of_the_end_is_told_too(_: Driver) {
     assert_eq!(*told.0.borrow(), ["eof", "eof"]);
 }
 
-/// Has each callback that hears of the end set another one, as long as there are not absurdly many.
+/// Each callback that receives the end sets another one, up to an absurd number.
 fn set_at_the_end(stream: Rc<Stream>, told: Rc<Cell<usize>>) {
     let own = Rc::clone(&stream);
     stream.set_callback(move |incoming| {

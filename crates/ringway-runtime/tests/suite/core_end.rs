@@ -1,4 +1,4 @@
-//! The end of cores, wherever it comes from: every handle is told, and nothing is left.
+//! The end of cores, whatever causes it: every handle is told, and nothing is left.
 
 use std::cell::{Cell, RefCell};
 use std::future::pending;
@@ -39,8 +39,8 @@ fn start(backend: Backend, threads: usize) -> Runtime {
     Runtime::builder().threads(threads).backend(backend).start().expect("a runtime")
 }
 
-/// What a core may hold when it ends: a socket, a connection that nobody reads, a task that waits,
-/// and one that its destructor spawns.
+/// Everything that a core may hold when it ends: a socket, a connection that nobody reads, a waiting task,
+/// and a task that its destructor spawns.
 async fn hold_all_kinds() {
     let socket = DatagramSocket::bind(&any_port(), ListenOptions::default());
     let held = SpawnsWhenDropped;
@@ -75,7 +75,7 @@ impl Drop for SpawnsWhenDropped {
     }
 }
 
-/// Spawns on the core until it has ended; answers the handles.
+/// Spawns on the core until it has ended. Returns the handles.
 fn spawn_to_the_end(core: &CoreHandle) -> Vec<RemoteHandle<()>> {
     let mut handles = Vec::new();
     loop {
@@ -93,7 +93,7 @@ fn spawn_to_the_end(core: &CoreHandle) -> Vec<RemoteHandle<()>> {
 
 const SPAWNERS: usize = 3;
 
-/// Threads that spawn on a core to its end, and wait for every answer then.
+/// Starts threads that spawn on a core until it ends, and then wait for every answer.
 struct Spawners {
     begun: mpsc::Receiver<()>,
     answered: mpsc::Receiver<usize>,
@@ -125,7 +125,7 @@ impl Spawners {
     }
 }
 
-/// A test that waits that long for an answer has failed.
+/// If an answer takes longer, the test has failed.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
 
 fn a_runtime_that_ends_among_spawns_answers_each(backend: Backend) {
@@ -170,7 +170,7 @@ fn what_was_not_run_is_dropped_and_its_panics_contained(backend: Backend) {
         gate.recv().is_err()
     });
     entered.recv().expect("the core took it");
-    // These wait in the mailbox: the core is told to end before it can look.
+    // These stay in the mailbox: the core is told to end before it can look.
     let left: Vec<_> = (0..3)
         .map(|_| {
             let held = PanicsWhenDropped;
@@ -204,7 +204,7 @@ fn a_handle_that_outlives_its_core_is_told(backend: Backend) {
     }
 }
 
-/// Sockets that somebody holds when their core has ended: nothing of them waits for ever.
+/// Tasks that hold sockets after their core has ended do not wait for ever.
 fn a_socket_that_outlives_its_core_is_told(backend: Backend) {
     let sockets = block_on(backend, async {
         let listener = listen();
@@ -328,7 +328,7 @@ fn a_destructor_that_spawns_without_end_ends_with_the_core(backend: Backend) {
     assert!(waiting.expect("no core failed").is_finished());
 }
 
-/// Runs a closure when its thread ends, after everything else of the thread is gone.
+/// Runs a closure when its thread ends, after the other values of the thread are gone.
 struct AtThreadEnd(RefCell<Option<Box<dyn FnOnce()>>>);
 
 impl Drop for AtThreadEnd {
@@ -343,13 +343,13 @@ thread_local! {
     static AT_THREAD_END: AtThreadEnd = const { AtThreadEnd(RefCell::new(None)) };
 }
 
-/// Makes a thread that was a core and then ends; `run` is called at its end, before and after the
-/// thread has lost what the runtime keeps there.
+/// Starts a thread that is a core and then ends. `run` is called at its end, before and after the
+/// thread has lost the values of the runtime.
 fn at_the_end_of_a_core(backend: Backend, run: impl Fn(bool) + Send + 'static) {
     let (tell, told) = mpsc::channel();
     let body = move || {
-        // Values of a thread are dropped in the order in which they were first used, or the other
-        // way round: so one before the runtime's own, and one after.
+        // A thread drops its values in the order of their first use, or in the reverse order. So one
+        // value is created before the runtime's own, and one after.
         let early = Cell::new(Some((tell, run)));
         AT_THREAD_END.with(|_| ());
         block_on(backend, async {}).expect("no core failed");
@@ -411,7 +411,7 @@ fn fail_half_way(backend: Backend) {
     let before = Held::now();
     let limit = getrlimit(Resource::Nofile);
     let mut refused = 0;
-    // Whatever a core needs: some limit lets some of the four start, and not all of them.
+    // For every resource that a core needs, some limit lets some of the four start, and not all.
     for room in 0..24 {
         let current = Some((before.descriptors + 1 + room) as u64);
         setrlimit(Resource::Nofile, Rlimit { current, ..limit }).expect("lower");
@@ -432,7 +432,7 @@ fn cores_of_one_runtime_are_alike() {
     alone(|| {
         let before = Held::now();
         let limit = getrlimit(Resource::Nofile);
-        // With some room there are descriptors for a ring of the first core and none for the last one's.
+        // With some room there are descriptors for the first core's ring and none for the last one's.
         for room in 0..24 {
             let current = Some((before.descriptors + 1 + room) as u64);
             setrlimit(Resource::Nofile, Rlimit { current, ..limit }).expect("lower");

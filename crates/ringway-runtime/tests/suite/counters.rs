@@ -1,4 +1,4 @@
-//! What a core counts, against what it did.
+//! The counters of a core, compared with what the core did.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -16,12 +16,12 @@ on_every_driver!(
     small_pieces_of_a_turn_leave_in_one_send,
 );
 
-/// Lets a turn end: several polls of ready tasks may belong to one.
+/// Lets a turn end, because one turn may poll a ready task several times.
 async fn turn() {
     sleep(Duration::from_millis(1)).await;
 }
 
-/// The counters of this core; published at the end of a turn.
+/// The counters of this core, as published at the end of a turn.
 async fn counters() -> CoreCounters {
     turn().await;
     CoreHandle::current().counters()
@@ -47,7 +47,8 @@ async fn messages_and_bytes_are_counted_on_both_sides(driver: Driver) {
     assert_eq!(after.sends - before.sends, 2 * ROUNDS);
     assert_eq!(after.receives - before.receives, 2 * ROUNDS);
     assert_eq!(after.starved, 0);
-    // On a busy machine, a core that is not run for a while has stalled, and enters the kernel more often.
+    // On a busy machine, a core that the kernel does not run for a while has stalled, and enters the kernel more
+    // often.
     match driver {
         Driver::Sim => assert_eq!(after.stalls, 0),
         _ => assert!((1..=20 * ROUNDS).contains(&(after.syscalls - before.syscalls)), "{after:?}"),
@@ -68,7 +69,7 @@ async fn turns_and_polls_are_counted(_: Driver) {
 
 async fn sleeps_are_counted(_: Driver) {
     let before = counters().await;
-    // On a busy machine a time may have come before its core can wait for it.
+    // On a busy machine a time may be over before its core can wait for it.
     while counters().await.sleeps - before.sleeps < 5 {
         sleep(Duration::from_millis(2)).await;
     }
@@ -89,7 +90,7 @@ async fn small_pieces_of_a_turn_leave_in_one_send(_: Driver) {
     assert_eq!(after.bytes_sent - before.bytes_sent, 4_000);
 }
 
-/// Far more than it takes until a core has slept shortly and spins.
+/// Far more messages than a core needs before its sleeps are short and it spins.
 const ROUNDS_MAX: u32 = 1_000_000;
 
 #[test]
@@ -100,7 +101,7 @@ fn a_core_beside_another_one_spins_while_there_are_cpus_for_both() {
             return;
         }
         let start = |threads| Runtime::builder().threads(threads).start().expect("a runtime");
-        // A long budget, so that the sleeps of a busy machine are short beside it.
+        // The budget is long, so that the sleeps of a busy machine are short in comparison.
         let spins = |other: &Runtime, rounds: u32| {
             let other = other.cores()[0].clone();
             let main = async move {
@@ -115,7 +116,7 @@ fn a_core_beside_another_one_spins_while_there_are_cpus_for_both() {
                 }
                 spun()
             };
-            // All CPUs are named, and one core is started.
+            // The runtime names all CPUs, and starts one core.
             let builder = Builder::default().spin(Duration::from_millis(10));
             builder.block_on(main).expect("a core")
         };

@@ -1,4 +1,4 @@
-//! Work and wakes from one core or thread to another, and the end of a runtime.
+//! Spawns and wakes between cores and threads, and the end of a runtime.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -165,7 +165,7 @@ fn a_core_that_ends_tells_whoever_waits(backend: Backend) {
     assert!(core.counters().turns > 0, "counters stay readable");
 }
 
-/// Holds a core up until the sender is dropped.
+/// Blocks a core until the sender is dropped.
 fn block(core: &CoreHandle) -> mpsc::Sender<()> {
     let (release, gate) = mpsc::channel();
     let (tell, entered) = mpsc::channel();
@@ -280,7 +280,7 @@ fn blocking_work_answers_its_core(backend: Backend) {
     .expect("every answer arrived");
 }
 
-/// Each wake meets a core that is about to sleep, or sleeps.
+/// Each wake reaches a core that is about to sleep, or sleeps.
 fn a_wake_reaches_a_sleeping_core_every_time(backend: Backend) {
     let builder = Runtime::builder().threads(1).backend(backend);
     let runtime = builder.spin(ms(0)).start().expect("a runtime");
@@ -373,8 +373,8 @@ fn shut_down_in_flight(backend: Backend) {
 
 const CONNECTIONS: usize = 20;
 
-/// Leaves behind whatever a core can have in flight: receives, sends that nobody reads, callbacks,
-/// accepts, datagrams, timers, spawns to another core, blocking work.
+/// Leaves behind everything that a core can have in flight: receives, sends that nobody reads, callbacks,
+/// accepts, datagrams, timers, spawns to another core, and blocking work.
 async fn keep_busy(peer: CoreHandle) -> usize {
     let listener = listen();
     let mut made = 0;

@@ -1,4 +1,4 @@
-//! Datagram sockets: whole datagrams, their senders, and what happens when nobody takes them.
+//! Datagram sockets: whole datagrams, their senders, and full queues.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -66,7 +66,7 @@ async fn a_burst_arrives_complete(_: Driver) {
         let sent = client.send_to(number.to_be_bytes().to_vec(), server.local_addr());
         assert_eq!(sent, Pressure::Low);
     }
-    // A network may change the order; the simulated one does.
+    // A network may change the order, as the simulated one does.
     let mut arrived = BTreeSet::new();
     for _ in 0..BURST {
         let (data, _) = server.recv_from().await.expect("a datagram");
@@ -99,7 +99,7 @@ async fn datagrams_that_nobody_takes_are_dropped_and_counted(_: Driver) {
         client.drained().await;
         assert_eq!(client.send_to("waste", lazy.local_addr()), Pressure::Low);
     }
-    // What was sent after them has arrived, several times over: so have they.
+    // Datagrams that were sent after them have arrived several times, so they have arrived too.
     for _ in 0..50 {
         client.drained().await;
         client.send_to("probe", prompt.local_addr());
@@ -125,7 +125,7 @@ async fn a_port_is_free_again_after_the_drop(_: Driver) {
     let again = DatagramSocket::bind(&address, ListenOptions::default());
     assert_eq!(again.expect_err("taken").kind(), ErrorKind::AddrInUse);
     drop(first);
-    // The kernel closes the socket in one of the next turns; a probe makes turns.
+    // The kernel closes the socket in one of the next turns, and a probe makes turns.
     let (client, server) = (socket(), socket());
     for _ in 0..100 {
         client.send_to("turn", server.local_addr());
@@ -196,8 +196,8 @@ async fn a_burst_leaves_in_few_turns(_: Driver) {
     assert!(turns < BURST as u64 / 2, "{turns} turns for {BURST} datagrams");
 }
 
-/// Each round's sockets get the descriptors of the round before; what the old ones had queued, and
-/// what they still had to receive, is none of theirs.
+/// Each round's sockets get the descriptors of the round before. They must neither send nor receive datagrams
+/// of the sockets before them.
 async fn a_dropped_socket_reaches_no_descriptor_that_follows_it(_: Driver) {
     let sink = socket();
     for round in 0..20_u8 {
@@ -239,7 +239,7 @@ fn a_datagram_that_fits_no_buffer_is_told_and_not_cut(backend: Backend) {
     ran.expect("no core failed");
 }
 
-/// That one was too long is told by `dropped` as well, so it takes no other error's place.
+/// `dropped` counts a datagram that was too long, so this error takes no other error's place.
 fn a_datagram_that_fits_no_buffer_hides_no_other_error(backend: Backend) {
     let name = format!("ringway-hides-{}-{backend}", std::process::id());
     let ran = block_on(backend, async move {
@@ -262,5 +262,5 @@ fn a_datagram_that_fits_no_buffer_hides_no_other_error(backend: Backend) {
     ran.expect("no core failed");
 }
 
-/// What the documentation promises.
+/// The promises of the documentation.
 const LONGEST: usize = 128 * 1024;

@@ -1,5 +1,5 @@
-//! Destructors that panic, several of them at one place: one more than an unwinding thread survives.
-//! Where that goes wrong the process is aborted, so each test has one of its own.
+//! Several destructors that panic at the same place. Two panics at once would abort the process.
+//! A failure aborts, so each test has its own process.
 
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -56,7 +56,7 @@ fn guards_of_one_stream() {
     });
 }
 
-/// A list of guards is as long as the program makes it.
+/// The program decides how long a list of guards is.
 #[test]
 fn very_many_guards_of_one_stream() {
     alone(|| {
@@ -96,7 +96,7 @@ fn wakers_of_one_stream() {
     });
 }
 
-/// A connection to a peer that reads nothing, full to the brim.
+/// A connection whose peer reads nothing, and whose buffers are full.
 async fn full(peer: TcpListener) -> (Stream, TcpStream) {
     let stream = Stream::connect(&SockAddr::from(peer.local_addr().expect("bound"))).await;
     let (stream, peer) = (stream.expect("connect"), peer.accept().expect("accept").0);
@@ -105,7 +105,7 @@ async fn full(peer: TcpListener) -> (Stream, TcpStream) {
     (stream, peer)
 }
 
-/// Bytes that a core has not got rid of when it ends.
+/// Bytes that a core has not sent when it ends.
 #[test]
 fn owners_of_bytes_that_are_never_sent() {
     alone(|| {
@@ -131,7 +131,7 @@ impl Wake for PanicsWhenWoken {
     }
 }
 
-/// Whoever waits for the end of a send is woken when the bytes are dropped.
+/// A task that waits for the end of a send is woken when the bytes are dropped.
 #[test]
 fn owners_of_bytes_whose_end_wakes_a_waker_that_panics() {
     alone(|| {

@@ -1,4 +1,4 @@
-//! Simulated disks: what a crash leaves, and what programs make of disks that fail.
+//! Simulated disks: their content after a crash, and programs on disks that fail.
 
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::files::{names_in, pattern};
 
 const SEEDS: u64 = 60;
 
-/// Runs `main` with `disk` as its only one.
+/// Runs `main` with `disk` as the only disk.
 fn on<F: Future + 'static>(disk: &Disk, config: SimConfig, main: F) -> F::Output
 where
     F::Output: 'static,
@@ -24,7 +24,7 @@ where
     run.unwrap_or_else(|error| panic!("seed {}: {error}", config.seed))
 }
 
-/// Everything that `content` says of a disk after a crash, over many seeds.
+/// The contents of a disk after a crash, as `content` reads them, over many seeds.
 fn after_crashes<F, T>(
     config: fn(u64) -> SimConfig,
     before: fn() -> F,
@@ -49,7 +49,7 @@ fn a_file_is_replaced_as_a_whole_or_not_at_all() {
     let before = || async {
         fs::write_atomic("/state", vec![1; 1_000]).await?;
         let second = spawn(async { fs::write_atomic("/state", vec![2; 5_000]).await });
-        // It is stopped anywhere.
+        // The crash comes at any moment.
         sleep(Duration::from_micros(u64::from(now_in_micros() % 1_500))).await;
         drop(second);
         Ok(())
@@ -62,14 +62,14 @@ fn a_file_is_replaced_as_a_whole_or_not_at_all() {
     assert!(old > 0 && new > 0, "{old} times the old one, {new} times the new one");
 }
 
-/// A number that differs between seeds: of the virtual time that has passed.
+/// A number that differs between seeds, made of the virtual time that has passed.
 fn now_in_micros() -> u32 {
     now().duration_since(ringway_runtime::origin()).subsec_micros()
 }
 
 #[test]
 fn a_file_that_is_only_renamed_may_be_empty_after_a_crash() {
-    // The mistake that `write_atomic` is there for.
+    // `write_atomic` exists to prevent this mistake.
     let before = || async {
         let file = File::create("/new").await?;
         file.write_all_at(0, "content").await?;
@@ -131,7 +131,7 @@ fn removed_and_renamed_files_may_be_back() {
     for names in [&["from", "removed"][..], &["from"], &["to"]] {
         assert!(found.iter().any(|found| found == names), "never {names:?}");
     }
-    // In the order in which it was done, and a rename in one step.
+    // Changes are lost in their order, and a rename is one step.
     assert!(found.iter().all(|found| *found == ["from", "removed"] || found.len() == 1));
 }
 
@@ -140,7 +140,7 @@ fn a_log_is_a_prefix_of_what_was_written_and_has_all_that_was_synced() {
     const RECORD: usize = 100;
     for seed in 0..SEEDS {
         let disk = Disk::new(seed);
-        // Records of their number; a record is synced before the next but two is written.
+        // Each record contains its number. A record is synced before the next but two is written.
         let write = async {
             let log = OpenOptions::new().write(true).create(true).open("/log").await?;
             fs::sync_dir("/").await?;
@@ -237,7 +237,7 @@ fn a_full_disk_refuses_and_goes_on() {
             file.write_at(1 << 60, "x").await.expect_err("full").kind(),
             ErrorKind::StorageFull
         );
-        // What is there may be changed, and what is removed makes room.
+        // A full disk allows changes of existing bytes, and a removal makes room.
         file.write_all_at(0, vec![3; 9_000]).await.expect("no more than before");
         drop(file);
         fs::remove_file("/file").await.expect("there");
@@ -257,7 +257,7 @@ fn hosts_have_disks_of_their_own_and_crash_apart() {
         kept.write_all_at(0, "content").await.expect("room");
         let crossed = fs::rename("/one/file", "/other/moved").await.expect_err("two disks");
         assert_eq!(crossed.kind(), ErrorKind::CrossesDevices);
-        // In the middle of a write.
+        // The crash comes in the middle of a write.
         let mut write = std::pin::pin!(lost.write_all_at(0, "CONTENT"));
         let begun =
             std::future::poll_fn(|cx| std::task::Poll::Ready(write.as_mut().poll(cx).is_pending()));

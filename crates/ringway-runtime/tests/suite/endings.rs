@@ -1,4 +1,4 @@
-//! How streams end: by their owner, by their peer, by their timeouts, with their core.
+//! Streams end by their owner, by their peer, by their timeouts, or with their core.
 
 use std::cell::Cell;
 use std::io::{ErrorKind, Read, Write};
@@ -103,13 +103,13 @@ async fn a_stream_dropped_unread_ends_its_peer(_: Driver) {
     client.write(b"nobody will read this");
     client.flushed().await.expect("sent");
     drop(server);
-    // Finished or reset: it depends on whether the bytes were still in the kernel.
+    // The stream finished or was reset: it depends on whether the bytes were still in the kernel.
     if let Ok(view) = client.recv().await {
         assert!(view.is_none());
     }
 }
 
-/// The error of a timeout says which one it was.
+/// The error of a timeout names the timeout.
 async fn ends_by(server: &Stream, name: &str) {
     let error = server.recv().await.expect_err("a timeout");
     assert_eq!(error.kind(), ErrorKind::TimedOut);
@@ -211,7 +211,7 @@ async fn an_abort_closes_a_stream_that_is_still_held(_: Driver) {
     while let Ok(view) = client.recv().await {
         assert!(view.is_some(), "an incomplete stream must not look finished");
     }
-    // The handle tells the error, and reaches no descriptor of anybody else.
+    // The handle returns the error, and reaches no other socket's descriptor.
     assert_eq!(server.write(b"more"), Pressure::Closed);
     assert!(server.recv().await.is_err() && server.flushed().await.is_err());
     assert!(server.peer_addr().is_err() && server.local_addr().is_err());
@@ -239,7 +239,7 @@ async fn streams_without_a_handle_can_be_aborted(_: Driver) {
     exchange_once(&other_client, &held).await;
 }
 
-/// The peer reads only when all that it had to send is taken.
+/// The peer reads only after everything that it had to send has been taken.
 async fn a_dropped_stream_sends_to_a_peer_that_is_still_sending(_: Driver) {
     const UPLOAD: usize = 8 << 20;
     let (client, server) = narrow_pair(StreamLimits::default()).await;
@@ -283,7 +283,7 @@ async fn a_dropped_stream_whose_peer_stays_is_closed(driver: Driver) {
     }
 }
 
-// Only a virtual clock can afford it.
+// Only a virtual clock can afford such times.
 #[test]
 fn a_dropped_stream_sends_for_as_long_as_its_peer_reads() {
     support::run(Driver::Sim, a_slow_reader_of_a_dropped_stream);
@@ -382,7 +382,7 @@ async fn endless_timeouts_never_pass(_: Driver) {
     assert!(error.to_string().contains("idle"), "{error}");
 }
 
-/// A connection to a socket of the standard library: nothing that its end does runs on the core.
+/// A connection to a socket of the standard library, so nothing that this end does runs on the core.
 async fn connected_outside() -> (Stream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound").into();
@@ -433,18 +433,18 @@ fn the_end_of_a_core_finishes_streams_that_somebody_holds(backend: Backend) {
 }
 
 thread_local! {
-    /// What outlives its core.
+    /// A value that outlives its core.
     static SOMEBODY: Cell<Option<Stream>> = const { Cell::new(None) };
 }
 
-/// A core that gives a connection up resets it instead.
+/// A core that gives up a connection resets it instead.
 fn ends_cleanly(mut peer: TcpStream) {
     let mut got = Vec::new();
     peer.read_to_end(&mut got).expect("no reset");
     assert_eq!(got, b"bye");
 }
 
-/// A peer that has sent so much and reset the connection, before anything was received.
+/// A peer that has sent this many bytes and reset the connection, before anything was received.
 async fn reset_after(bytes: usize) -> Stream {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let bound = listener.local_addr().expect("bound").into();
@@ -455,7 +455,7 @@ async fn reset_after(bytes: usize) -> Stream {
     stream
 }
 
-/// How the stream hears of the reset.
+/// The way in which the stream learns of the reset.
 #[derive(Clone, Copy, Debug)]
 enum Found {
     Receiving,
@@ -477,7 +477,7 @@ async fn find(found: Found, stream: &Stream) {
     stream.flushed().await.expect_err("it has failed");
 }
 
-/// Pattern 5 to its end, which is no clean one.
+/// Receives pattern 5 to its end, which is not a clean one.
 async fn read_to_reset(stream: &Stream) -> usize {
     let mut verifier = Verifier::new(5);
     while let Ok(view) = stream.recv().await {
@@ -522,8 +522,8 @@ fn a_callback_gets_what_came_before_a_reset(backend: Backend) {
     ran.expect("no core failed");
 }
 
-/// What nobody takes keeps a connection that is gone open within the bound of the inbox, and until its
-/// owner gives it up.
+/// Bytes that nobody takes keep a lost connection open within the bound of the inbox, until the owner gives
+/// the stream up.
 fn a_stream_that_was_reset_is_closed(backend: Backend) {
     type Way = fn(Stream) -> Option<Stream>;
     let ways: [(usize, Way); 4] = [

@@ -1,4 +1,4 @@
-//! Descriptors of files, in the process as a whole: none is left, and what is no file gets none.
+//! Descriptors of files in the whole process: none is left, and things that are no files get none.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ fn dropped_operations_leave_no_descriptor(backend: Backend) {
             let open = File::open(&path).await.expect("there");
             begin(open.read_at(0, 100, Vec::new()));
         }
-        // Each ends after what was begun before it, so this ends soon, or never.
+        // Each operation ends after those that began before it, so this ends soon, or never.
         while links_to(&path) > before {
             file.metadata().await.expect("open");
         }
@@ -62,7 +62,7 @@ fn dropped_operations_leave_no_descriptor(backend: Backend) {
     run.expect("a core");
 }
 
-/// Descriptors of this process that are open on `path`.
+/// The descriptors of this process that are open on `path`.
 fn links_to(path: &Path) -> usize {
     let listing = std::fs::read_dir("/proc/self/fd").expect("/proc is mounted");
     let targets = listing.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
@@ -86,7 +86,7 @@ fn what_is_no_file_is_refused_at_once(backend: Backend) {
             );
         }
         assert!(File::open(&socket).await.is_err());
-        // Nobody reads that pipe: opening it to write must not wait for somebody.
+        // Nobody reads that pipe, and opening it for writing must not wait for a reader.
         assert!(OpenOptions::new().write(true).open(&pipe).await.is_err());
         assert!(OpenOptions::new().read(true).write(true).open(&pipe).await.is_err());
         assert_eq!(fs::metadata(&pipe).await.expect("there").kind, fs::FileKind::Other);
@@ -124,7 +124,7 @@ fn a_core_ends_while_files_are_worked_on(backend: Backend) {
         });
         run.expect("a core");
     }
-    // That nothing is left is told at the end of the suite.
+    // The end of the suite checks that nothing is left.
 }
 
 fn files_outlive_their_core(backend: Backend) {
@@ -134,11 +134,11 @@ fn files_outlive_their_core(backend: Backend) {
     let file = block_on(backend, async move { File::create(&made).await }).expect("a core");
     let file = file.expect("made");
     assert_eq!(links_to(&path), 1);
-    // Another core of this process has the use of it.
+    // Another core of this process uses it.
     let used = file.clone();
     let run = block_on(backend, async move { used.write_all_at(0, "used").await });
     run.expect("a core").expect("room");
-    // Its close may be a job of the pool's.
+    // A job of the pool may close it.
     while links_to(&path) > 1 {
         std::thread::yield_now();
     }

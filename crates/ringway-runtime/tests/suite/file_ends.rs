@@ -1,4 +1,4 @@
-//! What becomes of files and of their operations that nobody waits for any more.
+//! Files and operations whose owner no longer waits for them.
 
 use std::future::Future;
 use std::pin::pin;
@@ -79,7 +79,7 @@ async fn dropped_operations_end_where_they_began(driver: Driver) {
     assert_eq!(content, b"works");
 }
 
-/// Tells of its end.
+/// Reports its end.
 struct Counted {
     bytes: Vec<u8>,
     ended: Arc<AtomicU32>,
@@ -109,11 +109,11 @@ async fn bytes_that_were_written_are_dropped_outside(driver: Driver) {
     };
     for _ in 0..ROUNDS {
         assert_eq!(file.write_at(0, counted(false)).await.expect("room"), 1_000);
-        // Nobody waits for this one, and its destructor panics wherever it ends.
+        // Nobody waits for this operation, and its destructor panics wherever it runs.
         begin(file.write_at(0, counted(true)));
     }
     while ended.load(Ordering::SeqCst) < 2 * ROUNDS {
-        // One operation a round, so that a simulation's clock moves.
+        // There is one operation in each round, so that a simulation's clock moves.
         assert!(file.metadata().await.is_ok());
     }
 }

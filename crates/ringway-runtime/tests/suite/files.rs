@@ -1,4 +1,4 @@
-//! Files over every driver: what is written is read, what is refused says why, and dropped futures and files
+//! Files on every driver: reads return what was written, refusals say why, and dropped futures and files
 //! leave nothing behind.
 
 use std::io::ErrorKind;
@@ -29,7 +29,7 @@ on_every_driver!(
     clones_share_a_file,
 );
 
-/// A directory of a test's own: of the kernel's, removed again, or of the simulation's.
+/// A directory of one test: of the kernel's, removed at the end, or of the simulation's.
 pub(crate) struct Place {
     path: PathBuf,
     of_kernel: bool,
@@ -65,7 +65,7 @@ impl Drop for Place {
     }
 }
 
-/// Bytes of which each tells its place.
+/// Bytes that name their position.
 pub(crate) fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at ^ at >> 8 ^ at >> 16) as u8).collect()
 }
@@ -84,7 +84,7 @@ async fn what_is_written_is_read(driver: Driver) {
     file.sync_all().await.expect("a disk");
     let content = file.read_exact_at(0, 12, Vec::new()).await.expect("read");
     assert_eq!(content, b"hello, world");
-    // Behind what the buffer holds, and into its own memory.
+    // This reads behind the content of the buffer, into the buffer's own memory.
     let mut buffer = Vec::with_capacity(64);
     buffer.extend_from_slice(b"> ");
     let memory = buffer.as_ptr();
@@ -197,7 +197,7 @@ async fn names_move_and_go(driver: Driver) {
     fs::sync_dir(place.path()).await.expect("a disk");
     assert_eq!(fs::read(&to, 100).await.expect("there"), b"new");
     assert_eq!(kind_of(fs::metadata(&from).await), ErrorKind::NotFound);
-    // What is open stays, whatever becomes of its name.
+    // An open file stays, whatever happens to its name.
     assert_eq!(former.read_at(0, 100, Vec::new()).await.expect("open"), b"former");
     fs::remove_file(&to).await.expect("there");
     assert_eq!(kind_of(fs::remove_file(&to).await), ErrorKind::NotFound);
@@ -229,7 +229,7 @@ async fn directories_are_made_and_removed(driver: Driver) {
 
 async fn directories_are_listed_in_batches(driver: Driver) {
     let place = Place::new(driver).await;
-    // More than one batch, with names long enough for that.
+    // There are more entries than one batch holds, with names long enough for that.
     let mut expected = Vec::new();
     for number in 0..600 {
         let name = format!("{number:0>100}");
@@ -281,13 +281,13 @@ async fn files_are_replaced_atomically(driver: Driver) {
     OpenOptions::new().write(true).create(true).mode(0o600).open(&secret).await.expect("made");
     fs::write_atomic(&secret, "hidden").await.expect("written");
     assert_eq!(fs::metadata(&secret).await.expect("there").mode, 0o600);
-    // A directory cannot be replaced by a file; what was begun for that is removed again.
+    // A directory cannot be replaced by a file, and the temporary file is removed again.
     fs::create_dir(place.at("directory")).await.expect("made");
     assert!(fs::write_atomic(place.at("directory"), "x").await.is_err());
     assert_eq!(kind_of(fs::write_atomic("/", "x").await), ErrorKind::InvalidInput);
     let mut names = names_in(place.path()).await;
     while names.len() > 3 {
-        // The removal is under way.
+        // The removal is still in progress.
         ringway_runtime::yield_now().await;
         names = names_in(place.path()).await;
     }
@@ -377,7 +377,7 @@ async fn many_operations_at_once(driver: Driver) {
     const TASKS: usize = 600;
     let place = Place::new(driver).await;
     let file = File::create(place.at("file")).await.expect("made");
-    // More than may be under way: the others wait for their turn.
+    // More operations than may run at once, so the others wait for their turn.
     let tasks: Vec<_> = (0..TASKS)
         .map(|at| {
             let file = file.clone();

@@ -1,4 +1,4 @@
-//! Ten thousand connections at which nothing happens: what each costs the process.
+//! Ten thousand idle connections, and the memory and time that each costs the process.
 
 use std::cell::Cell;
 use std::io::Read;
@@ -35,7 +35,7 @@ fn serve_idle(backend: Backend) {
     let measured = block_on(backend, async {
         let listener = listen();
         let service = Rc::new(Service::default());
-        // One exchange pays for what all connections share: buffers, code, the driver's tables.
+        // One exchange pays for everything that all connections share: buffers, code, the driver's tables.
         live_exchange().await;
         let before = resident_bytes();
         let clients = Clients::start(listener.local_addr().as_socket().expect("inet"));
@@ -56,13 +56,13 @@ fn serve_idle(backend: Backend) {
     assert!(busy <= QUIET_CPU_MAX, "{busy:?} of CPU in a second without work");
 }
 
-/// Idle, a core has nothing to do: two turns for the timer that ends this, a few for chance.
+/// An idle core has nothing to do: two turns for the timer that ends this, and a few for chance.
 const QUIET_TURNS_MAX: u64 = 10;
 
 /// One hundredth of a core.
 const QUIET_CPU_MAX: Duration = Duration::from_millis(10);
 
-/// Turns of the core and CPU time of the whole process while nothing happens for a second.
+/// The turns of the core and the CPU time of the whole process during a second without traffic.
 async fn quiet_second() -> (u64, Duration) {
     let turns = || CoreHandle::current().counters().turns;
     let before = (turns(), cpu_time());
@@ -84,7 +84,7 @@ async fn live_exchange() {
     }
 }
 
-/// What a server shares between its handlers.
+/// State that a server shares between its handlers.
 #[derive(Default)]
 struct Service {
     limits: Rc<StreamLimits>,
@@ -101,7 +101,7 @@ impl Service {
         }
     }
 
-    /// A handler as a server would have it: requests of several pieces, and answers.
+    /// A handler like that of a server: requests of several pieces, and answers.
     async fn handle(self: Rc<Self>, stream: Stream) {
         self.waiting.set(self.waiting.get() + 1);
         let mut request = Vec::new();
@@ -149,7 +149,7 @@ impl Clients {
     }
 }
 
-/// The clients' process; in the suite itself there is nothing to hold.
+/// The clients' process. In the suite itself it holds nothing.
 #[test]
 fn hold_connections() {
     let Ok(address) = std::env::var(IDLE_ADDRESS) else {
@@ -172,8 +172,8 @@ fn raise_descriptor_limit() {
     setrlimit(Resource::Nofile, raised).expect("up to the hard limit");
 }
 
-/// Memory of this process that is present. Pages of the program's file are left out: it is larger than what
-/// is measured, and which of them are there depends on what lies beside each other in it.
+/// The resident memory of this process, without pages of the program's file. That file is larger than the
+/// measured memory, and the order of its content decides which of its pages are resident.
 fn resident_bytes() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").expect("/proc is mounted");
     let kib = |name: &str| -> usize {

@@ -1,4 +1,4 @@
-//! What a core takes of the kernel besides sockets: no threads, and nothing that outlives it.
+//! Kernel resources of a core besides sockets: it uses no threads, and leaves nothing after its end.
 
 use std::io::Read;
 use std::net::TcpStream;
@@ -10,11 +10,11 @@ use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
 use crate::support::{Stay, alone, block_on, busy_turns, listen};
 
-/// Peers that read slowly, and what each is sent: enough for hundreds of waits for room.
+/// Slow peers, and the bytes sent to each: enough for hundreds of waits for room.
 const SLOW_READERS: usize = 4;
 const EACH_BYTES: usize = 8 << 20;
 
-/// What a slow reader takes at a time.
+/// The bytes that a slow reader takes at a time.
 const PIECE_BYTES: usize = 16 * 1024;
 
 const NARROW_BYTES: usize = 32 * 1024;
@@ -47,7 +47,7 @@ fn slow_readers_need_no_thread_of_the_kernel() {
     });
 }
 
-/// Reads everything in small pieces; the most kernel threads that there were.
+/// Reads everything in small pieces. Returns the largest number of kernel threads seen.
 fn read_slowly(mut clients: Vec<TcpStream>) -> usize {
     let mut piece = vec![0; PIECE_BYTES];
     let mut most = 0;
@@ -101,8 +101,7 @@ fn kernel_workers() -> usize {
     names.filter(|name| name.starts_with("iou-wrk")).count()
 }
 
-/// A thread has sixteen places for rings that it enters by number; a ring that is gone gives its
-/// place back.
+/// A thread can register sixteen rings. A ring that is gone frees its place.
 #[test]
 fn rings_leave_nothing_on_their_thread() {
     let _stay = Stay::begin();

@@ -1,4 +1,4 @@
-//! Listeners: order, hand-over, closing, and the descriptor limit.
+//! Listeners: order, hand-over, closing, and the limit of descriptors.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -46,7 +46,7 @@ async fn connections_are_accepted_in_order(driver: Driver) {
     }
 }
 
-/// What opens and closes one connection beside; close is done by the kernel in a later turn.
+/// Opens and closes one connection. The kernel closes in a later turn.
 async fn some_turns() {
     let (client, server) = pair().await;
     drop(spawn(echo(server)));
@@ -130,8 +130,8 @@ mod between_cores {
     );
 }
 
-/// A read that fills the buffer is followed by another one: on a socket that is not prepared for
-/// its core that one waits, and the core with it.
+/// A read that fills its buffer is followed by another one. On a socket that is not prepared for
+/// its core, that read would block the core.
 fn a_connection_can_be_given_to_a_core_of_another_kind(backend: Backend) {
     const BUFFER: usize = 17 * 1024;
     let others = match backend {
@@ -180,7 +180,7 @@ fn accepting_rests_at_the_descriptor_limit_on_epoll() {
     alone(|| rest_at_the_limit(Backend::Epoll));
 }
 
-/// However often an acceptor asks, it hears of the limit once in a pause.
+/// An acceptor that asks often hears of the limit only once in each pause.
 fn rest_at_the_limit(backend: Backend) {
     const PAUSE: Duration = Duration::from_millis(50);
     let ended = block_on(backend, async {
@@ -222,7 +222,7 @@ fn accepting_survives_the_descriptor_limit_on_epoll() {
     alone(|| survive_the_limit(Backend::Epoll));
 }
 
-/// Room for a few connections at a time; every one of many is served in the end.
+/// There is room for a few connections at a time, and every one of many is served in the end.
 fn survive_the_limit(backend: Backend) {
     const CLIENTS: usize = 12;
     const ROOM: usize = 4;
@@ -267,7 +267,7 @@ fn connecting_takes_descriptors_that_are_kept_for_peers_alone_on_epoll() {
     alone(|| take_what_is_kept_for_peers(Backend::Epoll));
 }
 
-/// Dropped streams, of which all is sent, wait for the ends of their peers.
+/// Dropped streams that have sent everything wait for the ends of their peers.
 fn take_what_is_kept_for_peers(backend: Backend) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let to = SockAddr::from(listener.local_addr().expect("bound"));

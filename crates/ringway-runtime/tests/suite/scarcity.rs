@@ -1,5 +1,5 @@
-//! Memory that connections keep in use: one that is behind takes no buffers from the others, and a core
-//! holds no more than it may.
+//! Bounds of the memory that connections keep: a connection that is behind takes no buffers from others, and a core
+//! holds no more than its limit.
 
 use std::pin::pin;
 use std::rc::Rc;
@@ -30,7 +30,7 @@ mod bounded {
     );
 }
 
-/// Turns in which something happens on the core.
+/// Waits for turns in which something happens on the core.
 async fn turns(beside: &(Stream, Stream), count: usize) {
     for _ in 0..count {
         beside.0.write(b"turn");
@@ -69,7 +69,7 @@ async fn readers_who_are_behind_leave_large_buffers_to_others(_: Driver) {
     }
 }
 
-/// A stream of large buffers, a message and a datagram get through.
+/// Checks that a stream of large buffers, a message and a datagram get through.
 async fn serves_others() {
     let (client, server) = pair().await;
     let client = Rc::new(client);
@@ -86,9 +86,9 @@ async fn serves_others() {
     assert_eq!(*other.recv_from().await.expect("no error").0, *b"datagram");
 }
 
-/// What a callback sends back as it came, to a peer that does not read.
+/// A callback returns everything to a peer that does not read.
 async fn an_echo_that_is_not_read_leaves_buffers_to_others(_: Driver) {
-    // More than a core has receive buffers, and than a turn receives.
+    // More than the number of receive buffers of a core, and than a turn receives.
     const MESSAGES: usize = 4_600;
     let (client, server) = narrow_pair(only(|_| {})).await;
     server.on_incoming(|stream, incoming| {
@@ -142,7 +142,7 @@ async fn what_is_held_is_counted_and_given_back(_: Driver) {
     }
     turns(&beside, 10).await;
     let most = held() - before;
-    // Large pieces cost their bytes, and less than half as much again where they are received.
+    // Large pieces cost their bytes, and at most half as much again where they are received.
     assert!((QUEUED / 2..=QUEUED * 3 / 2).contains(&most), "{most} bytes for {QUEUED}");
     assert!(read(&server, QUEUED).await == payload);
     client.write(b"dropped with both");
@@ -158,7 +158,7 @@ async fn what_is_held_is_counted_and_given_back(_: Driver) {
     }
 }
 
-/// Runs a test's body on a core that may hold so much.
+/// Runs a test's body on a core that may hold `bytes` bytes.
 fn with_bound<F: Future<Output = ()> + 'static>(backend: Backend, bytes: usize, body: F) {
     let builder = Builder::default().threads(1).backend(backend).held_bytes_max(bytes);
     let ran = builder.block_on(timeout(support::ms(60_000), body));
@@ -204,7 +204,7 @@ fn a_full_core_receives_no_further_for_those_who_are_behind(backend: Backend) {
     with_bound(backend, BOUND, async {
         let mut ends = Vec::new();
         for _ in 0..STREAMS {
-            // Of itself it would take in everything, and send it.
+            // By its own bound it would receive everything, and send it.
             let limits = only(|limits| {
                 limits.recv_high_water = 4 * EACH;
                 limits.send_high_water = 4 * EACH;
@@ -217,7 +217,7 @@ fn a_full_core_receives_no_further_for_those_who_are_behind(backend: Backend) {
         }
         let beside = pair().await;
         turns(&beside, 300).await;
-        // Each has received for one turn, or for two when it changed to large buffers.
+        // Each has received for one turn, or for two if it changed to large buffers.
         let bound = BOUND + STREAMS * EACH / 2;
         let sending = ends.iter().filter(|(client, _)| client.queued_bytes() > 0).count();
         let received = held().saturating_sub(sending * EACH);

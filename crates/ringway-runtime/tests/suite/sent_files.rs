@@ -17,7 +17,7 @@ on_every_driver!(
     a_peer_that_is_gone_ends_the_sending,
 );
 
-/// What the queue of a stream holds of a file at most: the low-water mark and a piece.
+/// The most that the queue of a stream holds of a file: the low-water mark and a piece.
 const HELD_BYTES_MAX: usize = (256 + 128) * 1024;
 
 async fn file_of(place: &Place, content: &[u8]) -> File {

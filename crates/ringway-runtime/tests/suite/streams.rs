@@ -1,4 +1,4 @@
-//! Streams: every byte arrives, in order, once; both ways to finish; timeouts.
+//! Streams: every byte arrives once and in order; both ways to finish; timeouts.
 
 use std::pin::pin;
 use std::rc::Rc;
@@ -33,7 +33,7 @@ async fn an_echo_returns_every_byte(_: Driver) {
     let sizes = [1, 2, 63, 1_000, 16_384, 17 * 1_024 + 1, 100_000, 1 << 20, 4 << 20];
     for (seed, len) in sizes.into_iter().enumerate() {
         let payload = pattern(len, seed);
-        // Beside the reading: more than the buffers between the ends hold comes back meanwhile.
+        // This runs beside the reading, because more comes back than the buffers between the ends hold.
         let sender = spawn(send_in_pieces(client.clone(), payload.clone()));
         assert!(read(&client, len).await == payload, "{len} bytes came back changed");
         sender.await.expect("no panic");
@@ -124,7 +124,7 @@ async fn bytes_arrive_between_dropped_recvs(_: Driver) {
             Poll::Ready(end) => break assert!(end.expect("no error").is_none()),
             Poll::Pending => {
                 dropped += 1;
-                // Lets time pass: the simulated clock stands still while tasks only yield.
+                // Lets time pass, because the simulated clock stands still while tasks only yield.
                 let waited = timeout(ms(1), std::future::pending::<()>()).await;
                 assert!(waited.is_err());
             }
@@ -220,7 +220,7 @@ async fn slices_outlive_their_view_and_stay_unchanged(_: Driver) {
 }
 
 async fn held_views_starve_nobody(_: Driver) {
-    // More than a core has receive buffers.
+    // More than the number of receive buffers of a core.
     const CONNECTIONS: usize = 64;
     const VIEWS: usize = 80;
     let listener = listen();

@@ -12,11 +12,11 @@ use crate::support::{Stay, echo, listen, pattern, read};
 const CONNECTIONS: usize = 100;
 const MESSAGE_BYTES: usize = 16 * 1024;
 
-/// Messages of each connection before counting begins, and while it goes on.
+/// Messages of each connection before counting begins, and during counting.
 const WARM_UP: usize = 50;
 const COUNTED: usize = 200;
 
-/// System calls per message that are allowed at so many connections.
+/// The allowed system calls per message at a number of connections.
 const PER_MESSAGE_MAX: f64 = 0.15;
 
 #[test]
@@ -42,12 +42,12 @@ fn a_hundred_busy_connections_need_few_system_calls() {
     let per_message = calls as f64 / messages as f64;
     println!("{calls} system calls for {messages} messages: {per_message:.3} each");
     let bytes = messages * MESSAGE_BYTES as u64;
-    // The last turns may not have been published yet.
+    // The counters of the last turns may not have been published yet.
     assert!(after.bytes_received - before.bytes_received >= bytes / 100 * 95);
     assert!(per_message <= PER_MESSAGE_MAX, "{per_message:.3} system calls a message");
 }
 
-/// Begins to serve on this core; where.
+/// Starts a server on this core. Returns its address.
 fn serve() -> SocketAddr {
     let listener = listen();
     let address = listener.local_addr().as_socket().expect("inet");
@@ -69,7 +69,7 @@ async fn connect(address: &SocketAddr) -> Vec<Rc<Stream>> {
     connections
 }
 
-/// Keeps one message under way on every connection.
+/// Keeps one message in flight on every connection.
 async fn exchange_on_all(connections: &[Rc<Stream>], rounds: usize) {
     let tasks: Vec<_> = connections
         .iter()

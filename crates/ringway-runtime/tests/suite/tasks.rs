@@ -69,7 +69,7 @@ async fn an_aborted_task_is_dropped_and_its_waiter_told(_: Driver) {
     assert!(error.is_aborted() && !error.is_panic());
 }
 
-/// A task that has its own handle once it runs.
+/// A task that holds its own handle.
 fn with_own_handle<F: Future<Output = ()> + 'static>(
     body: impl FnOnce(Rc<JoinHandle<()>>) -> F + 'static,
 ) -> Rc<JoinHandle<()>> {
@@ -123,7 +123,7 @@ async fn a_panic_in_a_destructor_is_the_tasks_end(_: Driver) {
     assert!(error.to_string().contains("destructor"), "{error}");
 }
 
-/// Ends at its first poll; then its captured state is dropped, and that panics.
+/// Ends at its first poll. Then its captured state is dropped, and the destructor panics.
 fn panics_when_dropped() -> impl Future<Output = ()> {
     let guard = OnDrop(|| panic!("a destructor"));
     std::future::poll_fn(move |_| {
@@ -183,7 +183,7 @@ async fn yielding_tasks_take_turns(_: Driver) {
     assert_eq!(*order.borrow(), [0, 1, 2].repeat(4));
 }
 
-// Not under sim: its clock stands still while a task can run.
+// Not in the simulation, whose clock stands still while a task can run.
 #[test]
 fn input_is_served_beside_tasks_that_never_rest() {
     for driver in [Driver::Uring, Driver::Epoll] {

@@ -1,5 +1,5 @@
-//! Sleeping, timeouts and intervals: exact on the virtual clock, never early on a real one. What is
-//! early is told by the exact clock: that of the turn stands still if a wait ends within the turn.
+//! Sleeping, timeouts and intervals: exact on the virtual clock, never early on a real one. The exact clock decides
+//! what is early, because the clock of a turn stands still if a wait ends within the turn.
 
 use std::cell::{Cell, RefCell};
 use std::pin::{Pin, pin};
@@ -33,7 +33,7 @@ mod kernel {
     on_every_kernel_driver!(a_sleep_of_another_core_stops_no_timer_of_this_one);
 }
 
-/// The wheel's tick: no timer of an idle core may be later than this.
+/// The wheel's tick: no timer of an idle core fires later than this.
 const TICK: Duration = Duration::from_millis(1);
 
 async fn sleepers_wake_in_the_order_of_their_deadlines(_: Driver) {
@@ -136,7 +136,7 @@ async fn an_interval_does_not_drift(driver: Driver) {
         assert!(now_exact() >= due, "a tick before its time");
         match driver {
             Driver::Sim => assert_eq!(due, first + period * count),
-            // A busy machine may make us miss ticks, never move their times.
+            // A busy machine may cause missed ticks, and never moves their times.
             _ => assert_eq!((due - first).as_nanos() % period.as_nanos(), 0),
         }
         assert!(due > last);
@@ -200,13 +200,13 @@ async fn what_is_longer_than_the_clock_never_ends(_: Driver) {
         until.reset(now());
         until.await;
     }
-    // Far, but within what the clock can tell: armed, and stopped again.
+    // Far away, but within the range of the clock: armed, and stopped again.
     let far = Duration::from_secs(u32::MAX.into()) * 4;
     assert!(timeout(far, sleep(ms(1))).await.is_ok());
     assert!(timeout(ms(2), sleep(far)).await.is_err());
 }
 
-/// A sleep may cross threads, and outlive its core; what it knows of its timer is a number.
+/// A sleep may move to another thread and outlive its core, because it holds only the number of its timer.
 fn a_sleep_of_another_core_stops_no_timer_of_this_one(backend: Backend) {
     let begun = || {
         let begun = block_on(backend, async {

@@ -17,7 +17,7 @@ struct Listener {
     events: Mutex<mpsc::Sender<Fields>>,
 }
 
-/// What the log ends when it hears of a stall.
+/// What the subscriber ends when it receives a stall.
 static ENDED_BY_THE_LOG: Mutex<Option<Runtime>> = Mutex::new(None);
 
 const ENDED: &str = "ended by the log";
@@ -69,10 +69,10 @@ impl Subscriber for Listener {
     fn exit(&self, _: &Id) {}
 }
 
-/// How long the watchdog may take; a test that waits that long has failed.
+/// The time that the watchdog may take. If it takes longer, the test has failed.
 const REPORT_TIME_MAX: Duration = Duration::from_secs(20);
 
-/// The next event of which `message` is a part.
+/// The next event whose text contains `message`.
 fn await_event(events: &mpsc::Receiver<Fields>, message: &str) -> Fields {
     loop {
         let event = events.recv_timeout(REPORT_TIME_MAX).expect("the watchdog reports");
@@ -82,7 +82,7 @@ fn await_event(events: &mpsc::Receiver<Fields>, message: &str) -> Fields {
     }
 }
 
-/// Watchdogs have threads of their own, so the subscriber is the whole process's.
+/// Watchdogs have their own threads, so the subscriber belongs to the whole process.
 #[test]
 fn a_task_that_blocks_its_core_is_named_and_counted() {
     alone(|| {
@@ -143,7 +143,7 @@ fn blocks_its_own_thread(events: mpsc::Receiver<Fields>) -> mpsc::Receiver<Field
     events
 }
 
-/// A task that works on several things, one of which takes long.
+/// A task that polls several futures, one of which takes long.
 fn names_what_it_works_on(events: mpsc::Receiver<Fields>) -> mpsc::Receiver<Fields> {
     let builder = Builder::default().threads(1).stall_threshold(Duration::from_millis(2));
     let main = async move {
@@ -161,7 +161,7 @@ fn names_what_it_works_on(events: mpsc::Receiver<Fields>) -> mpsc::Receiver<Fiel
     events
 }
 
-/// A task whose call of a stream has called that stream's callback, and that then takes long.
+/// A task that calls a stream, which calls the stream's callback, which takes long.
 fn is_seen_after_a_callback(events: mpsc::Receiver<Fields>) -> mpsc::Receiver<Fields> {
     let builder = Builder::default().threads(1).stall_threshold(Duration::from_millis(2));
     let main = async move {
@@ -179,7 +179,7 @@ fn is_seen_after_a_callback(events: mpsc::Receiver<Fields>) -> mpsc::Receiver<Fi
     events
 }
 
-/// What listens to the log may do anything; here it ends the runtime that it is told of.
+/// A subscriber of the log may do anything. Here it ends the runtime that the event names.
 fn may_end_the_runtime(events: &mpsc::Receiver<Fields>) {
     let runtime = Runtime::builder().threads(1).stall_threshold(Duration::ZERO).start();
     let runtime = runtime.expect("a runtime");

@@ -1,4 +1,4 @@
-//! Being told of changes, over every driver.
+//! Watches of files and directories, over every driver.
 
 use std::ffi::OsStr;
 use std::future::Future;
@@ -34,7 +34,7 @@ fn names(changes: &Changes) -> Vec<&OsStr> {
     changes.names().collect()
 }
 
-/// Waits until every one of `expected` was told, and nothing else.
+/// Waits until exactly the `expected` changes were reported.
 async fn told(watch: &mut Watch, expected: &[&str]) {
     let mut missing: Vec<_> = expected.to_vec();
     while !missing.is_empty() {
@@ -66,7 +66,7 @@ async fn a_directory_tells_what_changes_in_it(driver: Driver) {
     told_at_last(&mut watch, "below").await;
 }
 
-/// Waits until `name` is told; what was told of before may come again.
+/// Waits until `name` is reported. Earlier changes may be reported again.
 async fn told_at_last(watch: &mut Watch, name: &str) {
     while !watch.changed().await.expect("it tells").names().any(|told| told == name) {}
 }
@@ -122,7 +122,7 @@ async fn a_dropped_wait_loses_nothing(driver: Driver) {
         let gave_up = timeout(Duration::from_micros(1), watch.changed()).await;
         assert!(gave_up.is_err(), "nothing has changed");
         fs::create_dir(place.at(&name)).await.expect("made");
-        // It is polled, told that there is something, and dropped.
+        // The future is polled, a change is reported, and the future is dropped.
         let _given_up = timeout(Duration::ZERO, watch.changed()).await.map(|told| {
             assert_eq!(names(&told.expect("it tells")), [OsStr::new(&name)]);
         });
@@ -184,7 +184,7 @@ async fn many_changes_say_look_again(driver: Driver) {
 }
 
 fn a_swapped_link_is_a_change(backend: Backend) {
-    // What Kubernetes does with the files of a ConfigMap.
+    // Kubernetes changes the files of a ConfigMap in this way.
     let run = block_on(backend, async {
         let place = Place::new(Driver::Uring).await;
         let link = |to: &str, at: &str| {
@@ -215,7 +215,7 @@ fn watches_leave_no_descriptor(backend: Backend) {
                 fs::watch(place.path()).await.expect("the former one is closed, or will be");
             crate::file_ends::begin(watch.changed());
             drop(watch);
-            // Its close is behind that.
+            // The close comes after that.
             while instances() > 20 {
                 fs::metadata(place.path()).await.expect("there");
             }

@@ -1,4 +1,4 @@
-//! What a process holds, so that a test can tell what it leaves behind: nothing.
+//! The resources that a process holds. Tests use them to show that nothing is left behind.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use ringway_runtime::cores_alive;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Held {
     pub(crate) descriptors: usize,
-    /// Threads of cores, watchdogs and rings; those of the blocking pool end when they are idle.
+    /// The threads of cores, watchdogs and rings. Those of the blocking pool end when they are idle.
     pub(crate) threads: usize,
     pub(crate) cores: usize,
 }
@@ -19,12 +19,12 @@ impl Held {
         Self { descriptors: open_descriptors(), threads: own_threads(), cores: cores_alive() }
     }
 
-    /// Waits until the process holds no more than this: a thread that was joined is listed for a
-    /// moment longer, and nobody tells when it is not. Less may be held, where a test that does not
-    /// stay in the suite had something when the first one came.
+    /// Waits until the process holds no more than `self`. A thread that was joined is listed for a
+    /// moment longer, and nothing reports when it is not. The process may hold less than `self` if a test outside of
+    /// the suite held something when the first test began.
     ///
     /// # Errors
-    /// What it holds instead.
+    /// Returns what the process holds instead.
     pub(crate) fn is_left(self) -> Result<(), String> {
         let began = Instant::now();
         loop {

@@ -1,5 +1,5 @@
-//! What the integration tests share: the same test over every driver, pairs of streams, payloads
-//! that tell where a byte belongs.
+//! Tools that the integration tests share: one test over every driver, pairs of streams, and payloads that name
+//! their position.
 
 #[path = "../../../../ringway-wire/tests/suite/support/allocations.rs"]
 pub(crate) mod allocations;
@@ -23,13 +23,13 @@ use ringway_runtime::{Backend, Builder, spawn, timeout};
 use socket2::SockAddr;
 pub(crate) use stay::Stay;
 
-/// Real time that one test may take; a hang then fails with its name.
+/// The real time that one test may take. A hang then fails under its name.
 const TEST_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// The simulated network of these tests; faults have tests of their own beside the driver.
+/// The simulated network of these tests. The driver's own tests cover faults.
 const SIM_SEED: u64 = 20;
 
-/// Tells apart the runs of one test's body.
+/// Distinguishes the runs of one test's body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Driver {
     Uring,
@@ -95,7 +95,7 @@ pub(crate) fn listen() -> Listener {
     Listener::bind(&any_port(), ListenOptions::default()).expect("loopback has a free port")
 }
 
-/// A listener on an address of its own: once it is dropped, no other test can get its port, so a
+/// A listener on an address of its own. After it is dropped, no other test can get its port, so a
 /// connect is refused.
 pub(crate) fn listen_apart() -> Listener {
     static LISTENERS: AtomicU16 = AtomicU16::new(0);
@@ -121,7 +121,7 @@ pub(crate) async fn connected_to(listener: &Listener, limits: StreamLimits) -> (
     (client, server)
 }
 
-/// As `pair_with`, with kernel buffers so small that megabytes do not fit between the ends.
+/// Like `pair_with`, with kernel buffers so small that megabytes do not fit between the ends.
 pub(crate) async fn narrow_pair(limits: StreamLimits) -> (Stream, Stream) {
     let listener = listen();
     let small = |socket: socket2::SockRef<'_>| {
@@ -142,7 +142,7 @@ pub(crate) async fn exchange_once(client: &Stream, server: &Stream) {
     assert_eq!(read(server, 4).await, b"ping");
 }
 
-/// Sends back what comes, until the peer has finished.
+/// Sends back every message until the peer has finished.
 pub(crate) async fn echo(stream: Stream) -> io::Result<()> {
     while let Some(view) = stream.recv().await? {
         stream.send(view);
@@ -157,7 +157,7 @@ pub(crate) async fn exchange(client: &Stream, message: &[u8]) {
     assert_eq!(read(client, message.len()).await, message);
 }
 
-/// One message there and back through an echo of its own.
+/// Sends one message and receives it, over a connection and an echo of its own.
 pub(crate) async fn exchange_with_echo(client: Stream, server: Stream, message: &[u8]) {
     let server = ringway_runtime::spawn(echo(server));
     exchange(&client, message).await;
@@ -165,7 +165,7 @@ pub(crate) async fn exchange_with_echo(client: Stream, server: Stream, message: 
     server.await.expect("no panic").expect("no error");
 }
 
-/// The next `len` bytes, which must end with a piece.
+/// Receives `len` bytes, which must end with a piece.
 pub(crate) async fn read(stream: &Stream, len: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(len);
     while bytes.len() < len {
@@ -176,7 +176,7 @@ pub(crate) async fn read(stream: &Stream, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Everything until the peer has finished.
+/// Receives until the peer has finished.
 pub(crate) async fn read_to_end(stream: &Stream) -> Vec<u8> {
     let mut bytes = Vec::new();
     while let Some(view) = stream.recv().await.expect("no error") {
@@ -185,7 +185,7 @@ pub(crate) async fn read_to_end(stream: &Stream) -> Vec<u8> {
     bytes
 }
 
-/// Turns of the loop with something happening on it.
+/// Waits for turns of the loop in which something happens.
 pub(crate) async fn busy_turns() {
     let (client, server) = pair().await;
     let server = spawn(echo(server));
@@ -196,7 +196,7 @@ pub(crate) async fn busy_turns() {
     server.await.expect("no panic").expect("no error");
 }
 
-/// Sends so much of `pattern(_, 6)`, never more than there is room for.
+/// Sends `len` bytes of `pattern(_, 6)`, never more than there is room for.
 pub(crate) async fn send_all(client: Rc<Stream>, total: usize) {
     let run = pattern(PATTERN_BYTES, 6);
     let mut left = total;
@@ -225,7 +225,7 @@ pub(crate) async fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output>
     std::future::poll_fn(|cx| Poll::Ready(future.take().expect("polled once").poll(cx))).await
 }
 
-/// Bytes of which each tells its place, in a run that does not fit buffer sizes.
+/// Bytes that name their position. Their period does not divide buffer sizes.
 pub(crate) fn pattern(len: usize, seed: usize) -> Vec<u8> {
     (0..len).map(|at| byte_at(at, seed)).collect()
 }
@@ -262,7 +262,7 @@ impl Verifier {
     }
 }
 
-/// Runs the body of the test that calls in a process of its own. This one holds the pipes meanwhile.
+/// Runs the body of the calling test in a process of its own, while this one holds the pipes.
 pub(crate) fn alone(body: impl FnOnce()) {
     let _stay = Stay::begin();
     alone::alone(body);

@@ -1,5 +1,5 @@
-//! A test leaves nothing behind. Each test of this program stays in it for its time; whoever is the last to
-//! leave finds no more in the process than the first has found.
+//! A check that tests leave nothing behind. Each test holds a `Stay` while it runs; when the last one is dropped, the
+//! process must hold no more than it did before the first.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -23,7 +23,7 @@ impl Drop for Stay {
     fn drop(&mut self) {
         let mut suite = suite();
         suite.staying -= 1;
-        // A test that fails has said what is wrong; what it leaves behind is no news.
+        // A test that fails has said what is wrong, so its leftovers are not reported.
         suite.failed |= std::thread::panicking();
         if suite.staying == 0 && !suite.failed {
             let left = suite.before.is_left(); // under the lock, so that no test begins meanwhile
