@@ -1,13 +1,15 @@
-//! Programs that the gate needs beside cargo: one table, checked before the first step, and what
-//! single steps need.
+//! Programs that the gate needs beside cargo: one table, checked before the first step, and the needs of
+//! single steps.
 
 use std::process::{Command, Stdio};
 
 /// A program and where it comes from.
 struct Need {
-    /// Called with `--version`; it is there when that succeeds.
-    program: &'static str,
+    /// Names of the program. One of them must succeed when it is called with `--version`.
+    programs: &'static [&'static str],
     origin: Origin,
+    /// What the gate leaves out without the program; `None` if the gate cannot run without it.
+    without: Option<&'static str>,
 }
 
 #[derive(Clone, Copy)]
@@ -18,21 +20,26 @@ enum Origin {
     Rustup(&'static str),
 }
 
-/// Minimal toolchains come without the last two.
+/// Minimal toolchains lack rustfmt and clippy.
 const NEEDS: &[Need] = &[
-    Need { program: "cc", origin: Origin::Debian("gcc") },
-    Need { program: "cargo-fmt", origin: Origin::Rustup("rustfmt") },
-    Need { program: "cargo-clippy", origin: Origin::Rustup("clippy") },
+    Need { programs: &["cc"], origin: Origin::Debian("gcc"), without: None },
+    Need { programs: &["cargo-fmt"], origin: Origin::Rustup("rustfmt"), without: None },
+    Need { programs: &["cargo-clippy"], origin: Origin::Rustup("clippy"), without: None },
+    Need {
+        programs: &["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"],
+        origin: Origin::Debian("chromium-headless-shell"),
+        without: Some("the tests in a browser are skipped"),
+    },
 ];
 
-/// A program that the gate cannot install: where it is missing, a step that needs it is skipped.
+/// A program that the gate cannot install: if it is missing, the gate skips the steps that need it.
 pub(crate) struct Required {
-    /// Succeeds where the program is there.
+    /// A command that succeeds if the program is installed.
     asks: &'static [&'static str],
     pub(crate) otherwise: &'static str,
 }
 
-/// Debian's is older than what grpc-go asks for.
+/// Debian's Go is older than the version that grpc-go requires.
 pub(crate) const GO: Required =
     Required { asks: &["go", "version"], otherwise: "`go` is missing: https://go.dev/doc/install" };
 
@@ -42,29 +49,43 @@ impl Required {
     }
 }
 
-/// Installs what is missing, a printed line for each.
+/// Installs the missing programs, and prints a line for each.
 ///
 /// # Errors
 ///
-/// A message with the command to run, when it may not be run here or fails.
+/// The command to run, if the gate cannot run without a program and the command failed or needs root.
 pub(crate) fn provide() -> Result<(), String> {
-    let mut missing = NEEDS.iter().filter(|need| !succeeds(&[need.program, "--version"]));
-    missing.try_for_each(|need| need.install(is_root()))
+    NEEDS.iter().filter(|need| !need.is_there()).try_for_each(|need| need.provide(is_root()))
 }
 
 impl Need {
+    fn is_there(&self) -> bool {
+        self.programs.iter().any(|program| succeeds(&[program, "--version"]))
+    }
+
+    fn provide(&self, is_root: bool) -> Result<(), String> {
+        match (self.install(is_root), self.without) {
+            (Err(why), Some(without)) => {
+                println!("{why}; {without}");
+                Ok(())
+            }
+            (outcome, _) => outcome,
+        }
+    }
+
     fn install(&self, is_root: bool) -> Result<(), String> {
+        let program = self.programs[0];
         let commands = self.origin.commands();
         let rows: Vec<String> = commands.iter().map(|command| command.join(" ")).collect();
         let shown = rows.join(" && ");
         if matches!(self.origin, Origin::Debian(_)) && !is_root {
-            return Err(format!("`{}` is missing; as root: {shown}", self.program));
+            return Err(format!("`{program}` is missing; as root: {shown}"));
         }
-        println!("`{}` is missing: {shown}", self.program);
+        println!("`{program}` is missing: {shown}");
         if commands.iter().all(|command| succeeds(command)) {
             return Ok(());
         }
-        Err(format!("`{}` is missing and this failed: {shown}", self.program))
+        Err(format!("`{program}` is missing and this failed: {shown}"))
     }
 }
 
@@ -99,13 +120,30 @@ mod tests {
 
     #[test]
     fn a_package_is_only_installed_by_root() {
-        let need = Need { program: "etcd", origin: Origin::Debian("etcd-server") };
+        let origin = Origin::Debian("etcd-server");
+        let need = Need { programs: &["etcd"], origin, without: None };
         let message = need.install(false).expect_err("not root");
         assert!(message.contains("`etcd` is missing"), "{message}");
         assert!(
             message.contains("apt-get install --yes --no-install-recommends etcd-server"),
             "{message}"
         );
+    }
+
+    #[test]
+    fn only_a_program_that_the_gate_can_do_without_may_be_missing() {
+        let origin = Origin::Debian("ringway-no-such-package");
+        let programs = &["ringway-no-such-program"];
+        let needed = Need { programs, origin, without: None };
+        assert!(!needed.is_there());
+        assert!(needed.provide(false).is_err());
+        assert!(Need { without: Some("less is tested"), ..needed }.provide(false).is_ok());
+    }
+
+    #[test]
+    fn one_of_several_programs_is_enough() {
+        let programs = &["ringway-no-such-program", "true"];
+        assert!(Need { programs, origin: Origin::Debian("none"), without: None }.is_there());
     }
 
     #[test]
