@@ -1,20 +1,21 @@
 //! The tasks of one core: a slab of boxed futures and a run queue, without atomics.
 
+mod body;
 mod join;
 mod token;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll, Waker};
+use std::pin::Pin;
+use std::task::{Context, Waker};
 
+use body::TaskBody;
 pub use join::{JoinError, JoinHandle};
 pub(crate) use token::{Run, TaskToken};
 
 use crate::blocking::completion::Completer;
-use crate::contain::{contain, drop_contained, panic_message};
+use crate::contain::{contain, drop_contained};
 use crate::limits;
 use crate::names::NameId;
 
@@ -85,10 +86,9 @@ impl Tasks {
         F::Output: 'static,
     {
         let (outcome, join) = join::pair();
-        let body = async move {
-            let ended = CatchPanic(pin!(Some(future))).await;
+        let body = TaskBody::new(future, move |ended: Result<F::Output, String>| {
             outcome.settle(ended.map_err(|panic| JoinError::panicked(name, panic)));
-        };
+        });
         let token = self.insert(Box::pin(body), NameId::of(name));
         JoinHandle::new(join, token, self.run)
     }
@@ -103,10 +103,9 @@ impl Tasks {
         F: Future + 'static,
         F::Output: 'static,
     {
-        let body = async move {
-            let ended = CatchPanic(pin!(Some(future))).await;
+        let body = TaskBody::new(future, move |ended: Result<F::Output, String>| {
             waiter.complete(ended.map_err(|panic| JoinError::panicked(name, panic)));
-        };
+        });
         self.insert(Box::pin(body), NameId::of(name));
     }
 
@@ -277,30 +276,3 @@ fn drop_task(future: LocalFuture) {
 
 /// The name under which panics of dropped tasks are logged.
 const DROPPED: &str = "a destructor of a task";
-
-/// Contains panics of the future that it polls, and of its destructors when it has ended.
-struct CatchPanic<'a, F>(Pin<&'a mut Option<F>>);
-
-impl<F: Future> Future for CatchPanic<'_, F> {
-    type Output = Result<F::Output, String>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let polled = catch_unwind(AssertUnwindSafe(|| {
-            let future = self.0.as_mut().as_pin_mut();
-            future.expect("not polled after its end").poll(cx)
-        }));
-        let outcome = match polled {
-            Ok(Poll::Pending) => return Poll::Pending,
-            Ok(Poll::Ready(output)) => Ok(output),
-            Err(panic) => Err(panic_message(panic)),
-        };
-        let dropped = catch_unwind(AssertUnwindSafe(|| self.0.set(None)));
-        Poll::Ready(match (outcome, dropped) {
-            (Ok(output), Err(panic)) => {
-                drop_contained("the destructor of a task's result", output);
-                Err(panic_message(panic))
-            }
-            (outcome, _) => outcome,
-        })
-    }
-}

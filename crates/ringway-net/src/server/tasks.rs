@@ -1,6 +1,5 @@
 //! Serving connections with a task for each.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -13,6 +12,7 @@ use super::context::{CoreContext, Serve};
 use super::failures::{report_error, report_panic};
 use crate::connection::{Connection, ConnectionInner, WeakConnection};
 use crate::error::Result;
+use crate::session::ConnectionId;
 use crate::spans;
 
 /// Makes the `Serve` that runs `handler` in a task for every connection.
@@ -28,52 +28,54 @@ where
     })
 }
 
-async fn serve(
+/// The task of a connection: its handler, whose panic is an outcome, so that only its own connection
+/// ends. The outcome decides how the connection ends: in order, by a plain drop, or by a reset.
+struct Serving<F> {
+    context: Rc<CoreContext>,
+    id: ConnectionId,
+    inner: WeakConnection,
+    served: Pin<Box<F>>,
+}
+
+fn serve(
     context: Rc<CoreContext>,
     handler: Rc<impl AsyncFn(Connection) -> Result>,
     connection: Connection,
-) {
-    let id = connection.id();
-    let inner = Rc::downgrade(connection.inner());
-    // The async block also contains a handler that panics before it returns its future. In a box,
-    // since each layer of a task that takes a future by value holds its memory twice.
-    let mut served = Box::pin(async move { handler(connection).await });
-    match (Ending { inner: &inner, served: served.as_mut() }).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => report_error(&context, id, &error),
-        Err(panic) => report_panic(&context, id, panic),
+) -> impl Future<Output = ()> {
+    Serving {
+        context,
+        id: connection.id(),
+        inner: Rc::downgrade(connection.inner()),
+        // The async block also contains a handler that panics before it returns its future.
+        served: Box::pin(async move { handler(connection).await }),
     }
 }
 
-/// A handler whose panic is an outcome, so that only its own connection ends. The outcome decides
-/// how the connection ends: in order, by a plain drop, or by a reset.
-struct Ending<'a, F> {
-    inner: &'a WeakConnection,
-    served: Pin<&'a mut F>,
-}
-
-impl<F: Future<Output = Result>> Future for Ending<'_, F> {
-    type Output = Result<Result, Box<dyn Any + Send>>;
+impl<F: Future<Output = Result>> Future for Serving<F> {
+    type Output = ();
 
     #[inline]
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         // The handler drops its connection when it ends. This reference keeps it, because how to
         // end it is known only then.
         let inner = self.inner.upgrade();
         let polled = catch_unwind(AssertUnwindSafe(|| self.served.as_mut().poll(cx)));
         match polled {
-            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(outcome)) => {
                 if outcome.is_ok() {
                     only_left(inner).inspect(|inner| inner.finish());
                 }
-                Poll::Ready(Ok(outcome))
+                if let Err(error) = outcome {
+                    report_error(&self.context, self.id, &error);
+                }
             }
             Err(panic) => {
                 only_left(inner).inspect(|inner| inner.abort());
-                Poll::Ready(Err(panic))
+                report_panic(&self.context, self.id, panic);
             }
         }
+        Poll::Ready(())
     }
 }
 

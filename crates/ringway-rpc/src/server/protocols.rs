@@ -1,5 +1,7 @@
 //! The protocols of a port: which one a connection speaks, and who serves it.
 
+use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use ringway_net::{Connection, Result};
@@ -11,6 +13,9 @@ use super::log::log;
 use super::shared::ServerShared;
 use super::{driver, http};
 
+/// The rest of a connection's life, once its protocol is known.
+type Stage = Pin<Box<dyn Future<Output = Result>>>;
+
 /// Serves each connection by the protocol that it speaks. Each stage is in a box of its own, so that a
 /// connection holds the memory of the stage that it is in and not that of the largest.
 pub(super) fn serve_with(
@@ -18,33 +23,43 @@ pub(super) fn serve_with(
 ) -> impl AsyncFn(Connection) -> Result + Clone + Send + 'static {
     async move |mut connection: Connection| {
         let core = ServerCore::of(&shared, &connection);
-        match Box::pin(first_bytes(&mut connection)).await? {
-            FirstBytes::Speaks(Detected::Native, first) if may_speak(&connection, ALPN_NATIVE) => {
-                let machine = core.native_machine();
-                return Box::pin(driver::serve(core, connection, machine, first)).await;
-            }
-            FirstBytes::Speaks(Detected::Http2, first) if may_speak(&connection, ALPN_HTTP2) => {
-                let machine = core.grpc_machine();
-                return Box::pin(driver::serve(core, connection, machine, first)).await;
-            }
-            FirstBytes::Speaks(Detected::Http1, first) if may_speak(&connection, ALPN_HTTP1) => {
-                return Box::pin(http::serve(core, connection, first)).await;
-            }
-            FirstBytes::Speaks(Detected::Json, first) if may_speak(&connection, b"") => {
-                let machine = core.json_machine();
-                return Box::pin(driver::serve(core, connection, machine, first)).await;
-            }
-            FirstBytes::Speaks(detected, _) => {
-                core.share().count_unknown_protocol();
-                log(|| tracing::debug!(?detected, "a connection speaks no protocol served here"));
-            }
-            FirstBytes::Silent => {
-                core.share().count_silent();
-                log(|| tracing::debug!("a connection has not said in time what it speaks"));
-            }
-            FirstBytes::Closed => {}
+        let first = Box::pin(first_bytes(&mut connection)).await?;
+        match stage(core, connection, first) {
+            Some(stage) => stage.await,
+            None => Ok(()),
         }
-        Ok(())
+    }
+}
+
+/// Begins to serve a connection; `None` if it speaks no protocol served here.
+fn stage(core: Rc<ServerCore>, connection: Connection, first: FirstBytes) -> Option<Stage> {
+    match first {
+        FirstBytes::Speaks(Detected::Native, first) if may_speak(&connection, ALPN_NATIVE) => {
+            let machine = core.native_machine();
+            Some(Box::pin(driver::serve(core, connection, machine, first)))
+        }
+        FirstBytes::Speaks(Detected::Http2, first) if may_speak(&connection, ALPN_HTTP2) => {
+            let machine = core.grpc_machine();
+            Some(Box::pin(driver::serve(core, connection, machine, first)))
+        }
+        FirstBytes::Speaks(Detected::Http1, first) if may_speak(&connection, ALPN_HTTP1) => {
+            Some(Box::pin(http::serve(core, connection, first)))
+        }
+        FirstBytes::Speaks(Detected::Json, first) if may_speak(&connection, b"") => {
+            let machine = core.json_machine();
+            Some(Box::pin(driver::serve(core, connection, machine, first)))
+        }
+        FirstBytes::Speaks(detected, _) => {
+            core.share().count_unknown_protocol();
+            log(|| tracing::debug!(?detected, "a connection speaks no protocol served here"));
+            None
+        }
+        FirstBytes::Silent => {
+            core.share().count_silent();
+            log(|| tracing::debug!("a connection has not said in time what it speaks"));
+            None
+        }
+        FirstBytes::Closed => None,
     }
 }
 
