@@ -1,0 +1,93 @@
+//! The versions of one key.
+
+use super::{Change, KeyValue, LeaseId, Revision};
+use bytes::Bytes;
+
+/// What a key was from a revision on.
+#[derive(Clone, Debug)]
+pub(super) struct Version<V> {
+    pub(super) mod_revision: Revision,
+    /// `None` since the key was deleted.
+    pub(super) live: Option<Live<V>>,
+}
+
+/// A key that exists.
+#[derive(Clone, Debug)]
+pub(super) struct Live<V> {
+    pub(super) create_revision: Revision,
+    /// The number of puts since the key was created.
+    pub(super) version: i64,
+    pub(super) lease: LeaseId,
+    pub(super) value: V,
+}
+
+/// The versions of a key since the last compaction, oldest first, and the one that was valid at it. Never empty.
+#[derive(Debug)]
+pub(super) struct History<V>(Vec<Version<V>>);
+
+impl<V: Clone> History<V> {
+    pub(super) fn new(first: Version<V>) -> Self {
+        Self(vec![first])
+    }
+
+    /// Adds a version. One of the same revision is replaced; returns whether there was one.
+    pub(super) fn push(&mut self, version: Version<V>) -> bool {
+        debug_assert!(self.0.last().is_none_or(|last| last.mod_revision <= version.mod_revision));
+        match self.0.last_mut().filter(|last| last.mod_revision == version.mod_revision) {
+            Some(last) => {
+                *last = version;
+                true
+            }
+            None => {
+                self.0.push(version);
+                false
+            }
+        }
+    }
+
+    /// The key as it was at `revision`.
+    pub(super) fn at(&self, key: &Bytes, revision: Revision) -> Option<KeyValue<V>> {
+        let behind = match self.0.last() {
+            Some(last) if last.mod_revision <= revision => self.0.len(),
+            _ => self.0.partition_point(|version| version.mod_revision <= revision),
+        };
+        self.0[..behind].last()?.of(key)
+    }
+
+    /// The change of `revision`; `None` if it was none of this key.
+    pub(super) fn change(&self, key: &Bytes, revision: Revision) -> Option<Change<V>> {
+        let at = self.0.binary_search_by_key(&revision, |version| version.mod_revision).ok()?;
+        let before = self.0[..at].last().and_then(|version| version.of(key));
+        Some(Change { revision, key: key.clone(), now: self.0[at].of(key), before })
+    }
+
+    /// Forgets the versions that were over before `revision`. Returns whether none is left.
+    pub(super) fn compact(&mut self, revision: Revision) -> bool {
+        let upto = self.0.partition_point(|version| version.mod_revision <= revision);
+        let Some(valid) = upto.checked_sub(1) else {
+            return false;
+        };
+        // A deletion at the revision itself can still be watched.
+        let is_gone = self.0[valid].live.is_none() && self.0[valid].mod_revision < revision;
+        let forgotten = if is_gone { upto } else { valid };
+        self.0.drain(..forgotten);
+        if self.0.len() == 1 && self.0.capacity() > 4 {
+            self.0.shrink_to_fit();
+        }
+        self.0.is_empty()
+    }
+}
+
+impl<V: Clone> Version<V> {
+    fn of(&self, key: &Bytes) -> Option<KeyValue<V>> {
+        let live = self.live.as_ref()?;
+        Some(KeyValue {
+            key: key.clone(),
+            create_revision: live.create_revision,
+            mod_revision: self.mod_revision,
+            version: live.version,
+            lease: live.lease,
+            value: live.value.clone(),
+        })
+    }
+}

@@ -1,0 +1,442 @@
+//! The keys of a registry with their history and leases: a machine without I/O and without a clock.
+//!
+//! Every change has a revision, one higher than the change before; several keys may change at the same revision. Past
+//! revisions can be read and watched until they are compacted. The store compacts by itself, because its history
+//! is bounded.
+//!
+//! A watch is a position in the history, not a queue: whoever watches asks for the [changes](Store::changes) from
+//! its next revision on. So a slow watcher costs nothing, and hears that its revisions were compacted in the end.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::limits;
+
+mod history;
+mod leases;
+mod range;
+#[cfg(test)]
+mod tests;
+
+use history::{History, Live, Version};
+use leases::Leases;
+pub use leases::{Lease, LeaseError, LeaseId};
+pub use range::KeyRange;
+
+/// The number of a state of a store. An empty store has revision 1.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Revision(pub i64);
+
+impl Revision {
+    /// The revision of an empty store.
+    pub const FIRST: Self = Self(1);
+
+    /// The revision after this one.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A key with its value at some revision.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeyValue<V> {
+    /// The key.
+    pub key: Bytes,
+    /// The revision at which the key was created.
+    pub create_revision: Revision,
+    /// The revision of the last put.
+    pub mod_revision: Revision,
+    /// The number of puts since the key was created, this one included.
+    pub version: i64,
+    /// The lease that the key ends with, or [`LeaseId::NONE`].
+    pub lease: LeaseId,
+    /// The value.
+    pub value: V,
+}
+
+/// A change of a key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Change<V> {
+    /// The revision of the change.
+    pub revision: Revision,
+    /// The key that changed.
+    pub key: Bytes,
+    /// The key after the change; `None` if it was deleted.
+    pub now: Option<KeyValue<V>>,
+    /// The key before the change; `None` if it did not exist, or if that was compacted.
+    pub before: Option<KeyValue<V>>,
+}
+
+/// Changes that a watch has not seen.
+#[derive(Debug)]
+pub struct Changes<V> {
+    /// The changes in order; those of one revision come together.
+    pub changes: Vec<Change<V>>,
+    /// The revision to ask for next.
+    pub next: Revision,
+}
+
+/// The revision that was asked for is compacted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Compacted {
+    /// The first revision that can be read.
+    pub first: Revision,
+}
+
+/// The reason why a revision cannot be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReadError {
+    /// It was compacted.
+    Compacted,
+    /// It has not come yet.
+    Future,
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Compacted => "required revision has been compacted",
+            Self::Future => "required revision is a future revision",
+        })
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+/// The keys that a read has found.
+#[derive(Debug)]
+pub struct Read<V> {
+    /// The first of the keys, as many as were asked for.
+    pub keys: Vec<KeyValue<V>>,
+    /// The number of keys in the range, whatever was asked for.
+    pub count: usize,
+}
+
+/// The keys, their history and the leases. `V` is the value of a key.
+pub struct Store<V> {
+    revision: Revision,
+    /// The first revision that can be read.
+    compacted: Revision,
+    keys: BTreeMap<Bytes, History<V>>,
+    /// The number of keys that exist now.
+    live: usize,
+    /// The key and the size of each change since the compaction, in the order of their revisions.
+    log: VecDeque<Logged>,
+    log_bytes: usize,
+    leases: Leases,
+    /// What the size of a value is to the bound of the history.
+    size_of: fn(&V) -> usize,
+}
+
+struct Logged {
+    revision: Revision,
+    key: Bytes,
+    bytes: usize,
+}
+
+impl<V: Clone> Store<V> {
+    /// An empty store. `size_of` says how many bytes of memory a value takes.
+    pub fn new(size_of: fn(&V) -> usize) -> Self {
+        Self {
+            revision: Revision::FIRST,
+            compacted: Revision::FIRST,
+            keys: BTreeMap::new(),
+            live: 0,
+            log: VecDeque::new(),
+            log_bytes: 0,
+            leases: Leases::default(),
+            size_of,
+        }
+    }
+
+    /// The revision of the last change.
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// The first revision that can be read.
+    pub fn compacted(&self) -> Revision {
+        self.compacted
+    }
+
+    /// The number of keys.
+    pub fn len(&self) -> usize {
+        self.live
+    }
+
+    /// Whether there are no keys.
+    pub fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    /// The key as it is now.
+    pub fn get(&self, key: &[u8]) -> Option<KeyValue<V>> {
+        let (key, history) = self.keys.get_key_value(key)?;
+        history.at(key, self.revision)
+    }
+
+    /// Reads the keys of a range, in their order: at most `limit` of those that `selects` accepts.
+    ///
+    /// # Errors
+    /// Fails if `at` is compacted, or higher than the [revision](Self::revision). `None` reads the present.
+    pub fn read(
+        &self,
+        range: &KeyRange,
+        at: Option<Revision>,
+        limit: usize,
+        mut selects: impl FnMut(&KeyValue<V>) -> bool,
+    ) -> Result<Read<V>, ReadError> {
+        let at = self.readable(at)?;
+        let (mut keys, mut count) = (Vec::new(), 0);
+        if let Some(bounds) = range.bounds() {
+            for (key, history) in self.keys.range::<[u8], _>(bounds) {
+                let Some(found) = history.at(key, at).filter(|found| selects(found)) else {
+                    continue;
+                };
+                count += 1;
+                if keys.len() < limit {
+                    keys.push(found);
+                }
+            }
+        }
+        Ok(Read { keys, count })
+    }
+
+    fn readable(&self, at: Option<Revision>) -> Result<Revision, ReadError> {
+        match at {
+            None => Ok(self.revision),
+            Some(at) if at > self.revision => Err(ReadError::Future),
+            Some(at) if at < self.compacted => Err(ReadError::Compacted),
+            Some(at) => Ok(at),
+        }
+    }
+
+    /// Makes changes of one revision, the next. Returns what `make` returns, and the store's revision, which is the
+    /// former one if `make` has changed nothing.
+    pub fn change<T>(&mut self, make: impl FnOnce(&mut Transaction<'_, V>) -> T) -> (T, Revision) {
+        let revision = self.revision.next();
+        let made = make(&mut Transaction { revision, store: self });
+        if self.log.back().is_some_and(|last| last.revision == revision) {
+            self.revision = revision;
+            self.bound_history();
+        }
+        (made, self.revision)
+    }
+
+    /// The changes of a range from a revision on, at most so many that the store is not held for long.
+    ///
+    /// If there are none, `next` is the revision that comes next, or that was asked for if it is higher.
+    ///
+    /// # Errors
+    /// Fails if the first revision is compacted.
+    pub fn changes(&self, range: &KeyRange, from: Revision) -> Result<Changes<V>, Compacted> {
+        if from < self.compacted {
+            return Err(Compacted { first: self.compacted });
+        }
+        let mut changes = Vec::new();
+        let begin = self.log.partition_point(|logged| logged.revision < from);
+        let mut last = from;
+        for (scanned, logged) in self.log.range(begin..).enumerate() {
+            let is_new = logged.revision != last;
+            if is_new
+                && (changes.len() >= limits::WATCH_CHANGES_MAX
+                    || scanned >= limits::WATCH_SCANNED_MAX)
+            {
+                return Ok(Changes { changes, next: logged.revision });
+            }
+            last = logged.revision;
+            if range.contains(&logged.key) {
+                changes.extend(self.change_of(logged));
+            }
+        }
+        Ok(Changes { changes, next: from.max(self.revision.next()) })
+    }
+
+    fn change_of(&self, logged: &Logged) -> Option<Change<V>> {
+        let (key, history) = self.keys.get_key_value(&logged.key)?;
+        history.change(key, logged.revision)
+    }
+
+    /// Forgets what was before a revision, which becomes the first that can be read.
+    ///
+    /// # Errors
+    /// Fails if the revision is not higher than the first one that can be read, or if it has not come yet.
+    pub fn compact(&mut self, first: Revision) -> Result<(), ReadError> {
+        if first > self.revision {
+            return Err(ReadError::Future);
+        }
+        if first <= self.compacted {
+            return Err(ReadError::Compacted);
+        }
+        self.compacted = first;
+        while let Some(oldest) = self.log.front().filter(|oldest| oldest.revision < first) {
+            self.log_bytes -= oldest.bytes;
+            let Some(Logged { key, .. }) = self.log.pop_front() else {
+                break;
+            };
+            if self.keys.get_mut(&key).is_some_and(|history| history.compact(first)) {
+                self.keys.remove(&key);
+            }
+        }
+        Ok(())
+    }
+
+    /// Compacts so far that the history keeps its bounds. One revision stays, however large it is.
+    fn bound_history(&mut self) {
+        while self.log.len() > limits::HISTORY_CHANGES_MAX
+            || self.log_bytes > limits::HISTORY_BYTES_MAX
+        {
+            let Some(oldest) = self.log.front().map(|oldest| oldest.revision) else {
+                return;
+            };
+            let behind = self.log.partition_point(|logged| logged.revision == oldest);
+            let Some(next) = self.log.get(behind).map(|logged| logged.revision) else {
+                return;
+            };
+            if self.compact(next).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Grants a lease. Each renewal holds for `ttl` from then on.
+    ///
+    /// # Errors
+    /// Fails if the id is in use.
+    pub fn grant(&mut self, id: LeaseId, ttl: Duration, now: Duration) -> Result<(), LeaseError> {
+        self.leases.grant(id, ttl, now)
+    }
+
+    /// Renews a lease, and returns the time for which that holds.
+    ///
+    /// # Errors
+    /// Fails if there is no such lease.
+    pub fn renew(&mut self, id: LeaseId, now: Duration) -> Result<Duration, LeaseError> {
+        self.leases.renew(id, now)
+    }
+
+    /// Ends a lease and deletes its keys, at one revision.
+    ///
+    /// # Errors
+    /// Fails if there is no such lease.
+    pub fn revoke(&mut self, id: LeaseId) -> Result<(), LeaseError> {
+        let keys = self.leases.remove(id)?;
+        self.change(|change| {
+            for key in keys {
+                change.delete(&KeyRange::Key(key));
+            }
+        });
+        Ok(())
+    }
+
+    /// The lease with this id.
+    ///
+    /// # Errors
+    /// Fails if there is no such lease.
+    pub fn lease(&self, id: LeaseId) -> Result<Lease, LeaseError> {
+        self.leases.get(id)
+    }
+
+    /// The ids of all leases, the first to expire first.
+    pub fn leases(&self) -> impl Iterator<Item = LeaseId> + '_ {
+        self.leases.ids()
+    }
+
+    /// The time at which the next lease expires, if there is one.
+    pub fn next_expiry(&self) -> Option<Duration> {
+        self.leases.next().map(|(at, _)| at)
+    }
+
+    /// The next lease that has expired by `now`. The owner decides when to [revoke](Self::revoke) it.
+    pub fn expired(&self, now: Duration) -> Option<LeaseId> {
+        self.leases.next().filter(|(at, _)| *at <= now).map(|(_, id)| id)
+    }
+
+    /// Whether there is such a lease.
+    pub fn has_lease(&self, id: LeaseId) -> bool {
+        self.leases.contains(id)
+    }
+}
+
+/// Changes of one revision. If a key changes several times, the last change is the one that counts.
+pub struct Transaction<'a, V: Clone> {
+    store: &'a mut Store<V>,
+    revision: Revision,
+}
+
+impl<V: Clone> Transaction<'_, V> {
+    /// The keys of a range, with the changes so far.
+    pub fn read(&self, range: &KeyRange) -> Vec<KeyValue<V>> {
+        let Some(bounds) = range.bounds() else {
+            return Vec::new();
+        };
+        let keys = self.store.keys.range::<[u8], _>(bounds);
+        keys.filter_map(|(key, history)| history.at(key, self.revision)).collect()
+    }
+
+    /// Puts a key. Returns the key before that.
+    ///
+    /// # Errors
+    /// Fails if the lease does not exist; the key has not changed then.
+    pub fn put(
+        &mut self,
+        key: Bytes,
+        value: V,
+        lease: LeaseId,
+    ) -> Result<Option<KeyValue<V>>, LeaseError> {
+        if lease != LeaseId::NONE && !self.store.leases.contains(lease) {
+            return Err(LeaseError::NotFound);
+        }
+        let before = self.store.keys.get(&key).and_then(|history| history.at(&key, self.revision));
+        let bytes = key.len() + (self.store.size_of)(&value);
+        let (create_revision, version) = match &before {
+            Some(before) => (before.create_revision, before.version + 1),
+            None => (self.revision, 1),
+        };
+        let former = before.as_ref().map_or(LeaseId::NONE, |before| before.lease);
+        if former != lease {
+            self.store.leases.detach(former, &key);
+            self.store.leases.attach(lease, &key);
+        }
+        self.store.live += usize::from(before.is_none());
+        let live = Some(Live { create_revision, version, lease, value });
+        self.log(key, Version { mod_revision: self.revision, live }, bytes);
+        Ok(before)
+    }
+
+    /// Deletes the keys of a range. Returns them.
+    pub fn delete(&mut self, range: &KeyRange) -> Vec<KeyValue<V>> {
+        let deleted = self.read(range);
+        for gone in &deleted {
+            self.store.leases.detach(gone.lease, &gone.key);
+            self.store.live -= 1;
+            let version = Version { mod_revision: self.revision, live: None };
+            self.log(gone.key.clone(), version, gone.key.len());
+        }
+        deleted
+    }
+
+    fn log(&mut self, key: Bytes, version: Version<V>, bytes: usize) {
+        let is_again = match self.store.keys.get_mut(&key) {
+            Some(history) => history.push(version),
+            None => {
+                self.store.keys.insert(key.clone(), History::new(version));
+                false
+            }
+        };
+        if !is_again {
+            self.store.log_bytes += bytes;
+            self.store.log.push_back(Logged { revision: self.revision, key, bytes });
+        }
+    }
+}
