@@ -1,5 +1,7 @@
 //! Bounds of discovery, each with its reason.
 
+use std::time::Duration;
+
 /// Changes that a store remembers before it compacts by itself. A watch that is cut for a while finds what it has
 /// missed: at a hundred changes a second this is a quarter of an hour.
 pub(crate) const HISTORY_CHANGES_MAX: usize = 100_000;
@@ -14,3 +16,46 @@ pub(crate) const WATCH_CHANGES_MAX: usize = 1_000;
 
 /// Changes that a watch looks at in one turn, for the same reason: most may be of other keys.
 pub(crate) const WATCH_SCANNED_MAX: usize = 10_000;
+
+/// The bytes of all keys and values. A registry of ten thousand servers has some 10 MiB.
+pub(crate) const KEYS_BYTES_MAX: usize = 256 << 20;
+
+/// Keys of a registry. Each costs some hundred bytes beside its own.
+pub(crate) const KEYS_MAX: usize = 1_000_000;
+
+/// Bytes of a request that changes keys, as etcd has it by default.
+pub(crate) const REQUEST_BYTES_MAX: usize = 3 << 19;
+
+/// Comparisons, or operations of one branch, in a transaction, as etcd has it by default.
+pub(crate) const TXN_OPERATIONS_MAX: usize = 128;
+
+/// Comparisons and operations of a transaction with all that are nested in it, so that nesting does not multiply the
+/// work. etcd has no such bound.
+pub(crate) const TXN_OPERATIONS_TOTAL_MAX: usize = 1_024;
+
+/// Leases of a registry, one for each server that registers.
+pub(crate) const LEASES_MAX: usize = 100_000;
+
+/// The shortest time of a lease, as etcd has it by default: shorter ones are granted this one.
+pub(crate) const LEASE_TTL_MIN: Duration = Duration::from_secs(2);
+
+/// The longest time of a lease, as etcd has it: 285 years.
+pub(crate) const LEASE_TTL_MAX: Duration = Duration::from_secs(9_000_000_000);
+
+/// How long the task that ends leases sleeps at most: a lease that was granted meanwhile may be the first to expire.
+pub(crate) const EXPIRY_LOOK: Duration = Duration::from_millis(500);
+
+/// Leases that end at once, while others wait for the store.
+pub(crate) const EXPIRED_AT_ONCE: usize = 100;
+
+/// Watches of one stream. A client of etcd has one stream for all its watches.
+pub(crate) const WATCHES_PER_STREAM_MAX: usize = 10_000;
+
+/// How often a quiet watch that has asked for it hears of its progress, as in etcd.
+pub(crate) const WATCH_PROGRESS_INTERVAL: Duration = Duration::from_secs(600);
+
+/// The term that responses name. There are no elections.
+pub(crate) const RAFT_TERM: u64 = 1;
+
+/// The version of etcd whose API this is.
+pub(crate) const API_VERSION: &str = "3.4.0";

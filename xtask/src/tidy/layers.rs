@@ -35,7 +35,10 @@ const LAYERS: &[Layer] = &[
             "ringway-wire",
         ],
     ),
-    layer("ringway-discovery", &["ringway-net", "ringway-rpc", "ringway-wire"]),
+    layer(
+        "ringway-discovery",
+        &["ringway-build", "ringway-net", "ringway-rpc", "ringway-runtime", "ringway-wire"],
+    ),
     layer("ringway-mongo", &["ringway-net", "ringway-wire"]),
     layer("ringway", LIBRARIES),
     layer("ringway-build-example", &["ringway", "ringway-build"]),

@@ -136,3 +136,9 @@ Examples:
   ringway report before.json after.json         which rows differ by more than the noise
   ringway report before.json --html page.html   charts of one result
   ringway bench grpc --peers --report page.html the same at once";
+
+pub(super) const SERVE_REGISTRY: &str = "\
+Examples:
+  ringway serve registry
+  ringway serve registry --listen tcp://0.0.0.0:2379 --cores 0
+  etcdctl put market/10.0.0.1 serving              a client of etcd, on the same machine";

@@ -69,12 +69,15 @@ pub(super) enum ServeKind {
     /// Serve RPC: an echo service with all four kinds of methods.
     #[command(after_help = examples::SERVE_RPC)]
     Rpc(ServeFlags),
+    /// Serve a registry for discovery, in memory, with the API of etcd v3
+    #[command(after_help = examples::SERVE_REGISTRY)]
+    Registry(ServeFlags),
 }
 
 #[derive(Debug, Args)]
 pub(super) struct ServeFlags {
     /// Address to listen on: tcp://, unix://, udp:// or tls://; repeatable; port 0 takes a free one
-    /// [default: tcp://127.0.0.1:7001; rpc tcp://127.0.0.1:9000]
+    /// [default: tcp://127.0.0.1:7001; rpc tcp://127.0.0.1:9000; registry tcp://127.0.0.1:2379]
     #[arg(long, value_name = "URI")]
     pub(super) listen: Vec<Uri>,
     /// Cores to run on, one thread each: 0 or 0-1 or 0,2-3 [default: all allowed]

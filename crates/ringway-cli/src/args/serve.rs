@@ -38,6 +38,8 @@ pub(crate) enum Service {
     DiscardFramed,
     /// Answers the calls of the echo service.
     Rpc,
+    /// A registry with etcd's API.
+    Registry,
 }
 
 /// Files of a TLS identity.
@@ -57,6 +59,7 @@ impl ServeConfig {
             Service::Discard => &["serve", "discard"],
             Service::DiscardFramed => &["serve", "discard", "--frame"],
             Service::Rpc => &["serve", "rpc"],
+            Service::Registry => &["serve", "registry"],
         };
         let mut args: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
         let mut flag = |name: &str, value: String| args.extend([name.to_owned(), value]);
@@ -90,6 +93,7 @@ pub(super) fn resolve(raw: Serve, allowed: &Cores) -> Result<ServeConfig, ValueE
         ServeKind::Discard { flags, frame: false } => (Service::Discard, flags),
         ServeKind::Discard { flags, frame: true } => (Service::DiscardFramed, flags),
         ServeKind::Rpc(flags) => (Service::Rpc, flags),
+        ServeKind::Registry(flags) => (Service::Registry, flags),
     };
     let ServeFlags { mut listen, cores, backend, spin, cert, key, client_ca, control } = flags;
     if listen.is_empty() {
@@ -116,6 +120,7 @@ fn default_address(service: Service) -> &'static str {
     match service {
         Service::Echo | Service::Discard | Service::DiscardFramed => "tcp://127.0.0.1:7001",
         Service::Rpc => "tcp://127.0.0.1:9000",
+        Service::Registry => "tcp://127.0.0.1:2379",
     }
 }
 

@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ringway_discovery::Registry;
 use ringway_net::{ClientAuth, Connection, Server, ServerHandle, ServerTls};
 use serde_json::{Value, json};
 
@@ -48,7 +49,7 @@ pub(crate) fn run(config: &ServeConfig) -> Result<(), Box<dyn Error>> {
 }
 
 fn start(config: &ServeConfig, totals: &Arc<Totals>) -> Result<ServerHandle, Box<dyn Error>> {
-    if config.service == Service::Rpc {
+    if matches!(config.service, Service::Rpc | Service::Registry) {
         return start_rpc(config);
     }
     let server = Server::bind(uris(config))?;
@@ -64,7 +65,7 @@ fn start(config: &ServeConfig, totals: &Arc<Totals>) -> Result<ServerHandle, Box
                 .on_datagram(async |_, _| Ok(()))
                 .start_with(move || Framed::new(Arc::clone(&totals)))
         }
-        Service::Echo | Service::Rpc => server
+        Service::Echo | Service::Rpc | Service::Registry => server
             .on_datagram(async |datagram, to| {
                 to.send(datagram.into_view());
                 Ok(())
@@ -81,10 +82,11 @@ fn uris(config: &ServeConfig) -> Vec<&str> {
 fn start_rpc(config: &ServeConfig) -> Result<ServerHandle, Box<dyn Error>> {
     let server = ringway_rpc::Server::bind(uris(config))?;
     let set_up = set_up(config)?;
-    let mut server = server
-        .net(set_up)
-        .drain_timeout(DRAIN_TIMEOUT)
-        .service(EchoServer::new(EchoService::new()));
+    let server = server.net(set_up).drain_timeout(DRAIN_TIMEOUT);
+    let mut server = match config.service {
+        Service::Registry => Registry::new().serve_on(server),
+        _ => server.service(EchoServer::new(EchoService::new())),
+    };
     if let Some(tls) = read_tls(config)? {
         // Not by `net`, which knows nothing of the protocols to agree on.
         server = server.tls(tls);

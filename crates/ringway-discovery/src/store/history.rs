@@ -47,11 +47,22 @@ impl<V: Clone> History<V> {
 
     /// The key as it was at `revision`.
     pub(super) fn at(&self, key: &Bytes, revision: Revision) -> Option<KeyValue<V>> {
-        let behind = match self.0.last() {
-            Some(last) if last.mod_revision <= revision => self.0.len(),
-            _ => self.0.partition_point(|version| version.mod_revision <= revision),
-        };
-        self.0[..behind].last()?.of(key)
+        self.version_at(revision).and_then(|version| version.of(key))
+    }
+
+    /// Whether the key existed at `revision`.
+    pub(super) fn exists_at(&self, revision: Revision) -> bool {
+        self.version_at(revision).is_some_and(|version| version.live.is_some())
+    }
+
+    fn version_at(&self, revision: Revision) -> Option<&Version<V>> {
+        match self.0.last() {
+            Some(last) if last.mod_revision <= revision => Some(last),
+            _ => {
+                let behind = self.0.partition_point(|version| version.mod_revision <= revision);
+                self.0[..behind].last()
+            }
+        }
     }
 
     /// The change of `revision`; `None` if it was none of this key.

@@ -100,6 +100,10 @@ impl Leases {
         Ok(held.keys)
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.held.len()
+    }
+
     pub(super) fn contains(&self, id: LeaseId) -> bool {
         self.held.contains_key(&id)
     }

@@ -130,6 +130,8 @@ pub struct Store<V> {
     keys: BTreeMap<Bytes, History<V>>,
     /// The number of keys that exist now.
     live: usize,
+    /// The bytes of these keys and their values.
+    live_bytes: usize,
     /// The key and the size of each change since the compaction, in the order of their revisions.
     log: VecDeque<Logged>,
     log_bytes: usize,
@@ -152,6 +154,7 @@ impl<V: Clone> Store<V> {
             compacted: Revision::FIRST,
             keys: BTreeMap::new(),
             live: 0,
+            live_bytes: 0,
             log: VecDeque::new(),
             log_bytes: 0,
             leases: Leases::default(),
@@ -174,6 +177,11 @@ impl<V: Clone> Store<V> {
         self.live
     }
 
+    /// The bytes of all keys and their values.
+    pub fn bytes(&self) -> usize {
+        self.live_bytes
+    }
+
     /// Whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.live == 0
@@ -185,7 +193,7 @@ impl<V: Clone> Store<V> {
         history.at(key, self.revision)
     }
 
-    /// Reads the keys of a range, in their order: at most `limit` of those that `selects` accepts.
+    /// Reads the first `limit` keys of a range, in their order, and counts all of them.
     ///
     /// # Errors
     /// Fails if `at` is compacted, or higher than the [revision](Self::revision). `None` reads the present.
@@ -194,18 +202,17 @@ impl<V: Clone> Store<V> {
         range: &KeyRange,
         at: Option<Revision>,
         limit: usize,
-        mut selects: impl FnMut(&KeyValue<V>) -> bool,
     ) -> Result<Read<V>, ReadError> {
         let at = self.readable(at)?;
         let (mut keys, mut count) = (Vec::new(), 0);
         if let Some(bounds) = range.bounds() {
             for (key, history) in self.keys.range::<[u8], _>(bounds) {
-                let Some(found) = history.at(key, at).filter(|found| selects(found)) else {
+                if !history.exists_at(at) {
                     continue;
-                };
+                }
                 count += 1;
                 if keys.len() < limit {
-                    keys.push(found);
+                    keys.extend(history.at(key, at));
                 }
             }
         }
@@ -224,13 +231,19 @@ impl<V: Clone> Store<V> {
     /// Makes changes of one revision, the next. Returns what `make` returns, and the store's revision, which is the
     /// former one if `make` has changed nothing.
     pub fn change<T>(&mut self, make: impl FnOnce(&mut Transaction<'_, V>) -> T) -> (T, Revision) {
-        let revision = self.revision.next();
-        let made = make(&mut Transaction { revision, store: self });
-        if self.log.back().is_some_and(|last| last.revision == revision) {
-            self.revision = revision;
-            self.bound_history();
+        let former = self.revision;
+        self.revision = former.next();
+        let made = make(&mut Transaction { former, store: self });
+        match self.has_change_now() {
+            true => self.bound_history(),
+            false => self.revision = former,
         }
         (made, self.revision)
+    }
+
+    /// Whether a key has changed at this revision.
+    fn has_change_now(&self) -> bool {
+        self.log.back().is_some_and(|last| last.revision == self.revision)
     }
 
     /// The changes of a range from a revision on, at most so many that the store is not held for long.
@@ -265,6 +278,15 @@ impl<V: Clone> Store<V> {
     fn change_of(&self, logged: &Logged) -> Option<Change<V>> {
         let (key, history) = self.keys.get_key_value(&logged.key)?;
         history.change(key, logged.revision)
+    }
+
+    /// The keys that have changed from a revision on.
+    pub fn changed_keys(&self, from: Revision) -> impl Iterator<Item = &[u8]> {
+        self.log
+            .iter()
+            .rev()
+            .take_while(move |logged| logged.revision >= from)
+            .map(|logged| &*logged.key)
     }
 
     /// Forgets what was before a revision, which becomes the first that can be read.
@@ -347,6 +369,11 @@ impl<V: Clone> Store<V> {
         self.leases.get(id)
     }
 
+    /// The number of leases.
+    pub fn lease_count(&self) -> usize {
+        self.leases.len()
+    }
+
     /// The ids of all leases, the first to expire first.
     pub fn leases(&self) -> impl Iterator<Item = LeaseId> + '_ {
         self.leases.ids()
@@ -370,18 +397,20 @@ impl<V: Clone> Store<V> {
 
 /// Changes of one revision. If a key changes several times, the last change is the one that counts.
 pub struct Transaction<'a, V: Clone> {
+    /// The revision before the changes.
+    former: Revision,
     store: &'a mut Store<V>,
-    revision: Revision,
 }
 
 impl<V: Clone> Transaction<'_, V> {
-    /// The keys of a range, with the changes so far.
-    pub fn read(&self, range: &KeyRange) -> Vec<KeyValue<V>> {
-        let Some(bounds) = range.bounds() else {
-            return Vec::new();
-        };
-        let keys = self.store.keys.range::<[u8], _>(bounds);
-        keys.filter_map(|(key, history)| history.at(key, self.revision)).collect()
+    /// The store with the changes so far.
+    pub fn store(&self) -> &Store<V> {
+        self.store
+    }
+
+    /// The revision of the changes, if there are any yet; otherwise that of the store before them.
+    pub fn revision(&self) -> Revision {
+        if self.store.has_change_now() { self.store.revision } else { self.former }
     }
 
     /// Puts a key. Returns the key before that.
@@ -394,49 +423,64 @@ impl<V: Clone> Transaction<'_, V> {
         value: V,
         lease: LeaseId,
     ) -> Result<Option<KeyValue<V>>, LeaseError> {
-        if lease != LeaseId::NONE && !self.store.leases.contains(lease) {
+        let store = &mut *self.store;
+        if lease != LeaseId::NONE && !store.leases.contains(lease) {
             return Err(LeaseError::NotFound);
         }
-        let before = self.store.keys.get(&key).and_then(|history| history.at(&key, self.revision));
-        let bytes = key.len() + (self.store.size_of)(&value);
-        let (create_revision, version) = match &before {
-            Some(before) => (before.create_revision, before.version + 1),
-            None => (self.revision, 1),
+        let before = store.get(&key);
+        let bytes = key.len() + (store.size_of)(&value);
+        let (create_revision, version, former_lease) = match &before {
+            Some(before) => (before.create_revision, before.version + 1, before.lease),
+            None => (store.revision, 1, LeaseId::NONE),
         };
-        let former = before.as_ref().map_or(LeaseId::NONE, |before| before.lease);
-        if former != lease {
-            self.store.leases.detach(former, &key);
-            self.store.leases.attach(lease, &key);
+        if former_lease != lease {
+            store.leases.detach(former_lease, &key);
+            store.leases.attach(lease, &key);
         }
-        self.store.live += usize::from(before.is_none());
+        match &before {
+            Some(before) => store.live_bytes -= store.bytes_of(before),
+            None => store.live += 1,
+        }
+        store.live_bytes += bytes;
         let live = Some(Live { create_revision, version, lease, value });
-        self.log(key, Version { mod_revision: self.revision, live }, bytes);
+        store.push(key, live, bytes);
         Ok(before)
     }
 
     /// Deletes the keys of a range. Returns them.
     pub fn delete(&mut self, range: &KeyRange) -> Vec<KeyValue<V>> {
-        let deleted = self.read(range);
+        let store = &mut *self.store;
+        let Ok(Read { keys: deleted, .. }) = store.read(range, None, usize::MAX) else {
+            return Vec::new();
+        };
         for gone in &deleted {
-            self.store.leases.detach(gone.lease, &gone.key);
-            self.store.live -= 1;
-            let version = Version { mod_revision: self.revision, live: None };
-            self.log(gone.key.clone(), version, gone.key.len());
+            store.leases.detach(gone.lease, &gone.key);
+            store.live -= 1;
+            store.live_bytes -= store.bytes_of(gone);
+            store.push(gone.key.clone(), None, gone.key.len());
         }
         deleted
     }
+}
 
-    fn log(&mut self, key: Bytes, version: Version<V>, bytes: usize) {
-        let is_again = match self.store.keys.get_mut(&key) {
+impl<V: Clone> Store<V> {
+    fn bytes_of(&self, found: &KeyValue<V>) -> usize {
+        found.key.len() + (self.size_of)(&found.value)
+    }
+
+    /// Adds what a key is from the present revision on, and logs that. `bytes` is the size of key and value.
+    fn push(&mut self, key: Bytes, live: Option<Live<V>>, bytes: usize) {
+        let version = Version { mod_revision: self.revision, live };
+        let is_again = match self.keys.get_mut(&key) {
             Some(history) => history.push(version),
             None => {
-                self.store.keys.insert(key.clone(), History::new(version));
+                self.keys.insert(key.clone(), History::new(version));
                 false
             }
         };
         if !is_again {
-            self.store.log_bytes += bytes;
-            self.store.log.push_back(Logged { revision: self.revision, key, bytes });
+            self.log_bytes += bytes;
+            self.log.push_back(Logged { revision: self.revision, key, bytes });
         }
     }
 }

@@ -1,0 +1,67 @@
+//! Failures with the codes and texts of etcd, by which its clients tell them apart.
+
+use ringway_rpc::Status;
+
+use crate::store::{LeaseError, ReadError};
+
+pub(super) fn compacted_or_future(error: ReadError) -> Status {
+    Status::out_of_range(match error {
+        ReadError::Compacted => "etcdserver: mvcc: required revision has been compacted",
+        ReadError::Future => "etcdserver: mvcc: required revision is a future revision",
+    })
+}
+
+pub(super) fn lease(error: LeaseError) -> Status {
+    match error {
+        LeaseError::NotFound => Status::not_found("etcdserver: requested lease not found"),
+        LeaseError::Exists => Status::failed_precondition("etcdserver: lease already exists"),
+    }
+}
+
+pub(super) fn lease_ttl_too_large() -> Status {
+    Status::out_of_range("etcdserver: too large lease TTL")
+}
+
+pub(super) fn too_many_leases() -> Status {
+    Status::resource_exhausted("etcdserver: too many leases")
+}
+
+pub(super) fn key_not_provided() -> Status {
+    Status::invalid_argument("etcdserver: key is not provided")
+}
+
+pub(super) fn key_not_found() -> Status {
+    Status::invalid_argument("etcdserver: key not found")
+}
+
+pub(super) fn value_provided() -> Status {
+    Status::invalid_argument("etcdserver: value is provided")
+}
+
+pub(super) fn lease_provided() -> Status {
+    Status::invalid_argument("etcdserver: lease is provided")
+}
+
+pub(super) fn duplicate_key() -> Status {
+    Status::invalid_argument("etcdserver: duplicate key given in txn request")
+}
+
+pub(super) fn too_many_operations() -> Status {
+    Status::invalid_argument("etcdserver: too many operations in txn request")
+}
+
+pub(super) fn invalid_sort() -> Status {
+    Status::invalid_argument("etcdserver: invalid sort option")
+}
+
+pub(super) fn request_too_large() -> Status {
+    Status::invalid_argument("etcdserver: request is too large")
+}
+
+pub(super) fn no_space() -> Status {
+    Status::resource_exhausted("etcdserver: mvcc: database space exceeded")
+}
+
+pub(super) fn authentication_disabled() -> Status {
+    Status::failed_precondition("etcdserver: authentication is not enabled")
+}

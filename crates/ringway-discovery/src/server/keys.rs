@@ -1,0 +1,60 @@
+//! The service KV.
+
+use prost::Message;
+use ringway_rpc::Status;
+
+use super::{Registry, change, failure, read, transaction};
+use crate::etcd::api::etcdserverpb::{
+    CompactionRequest, CompactionResponse, DeleteRangeRequest, DeleteRangeResponse, Kv, PutRequest,
+    PutResponse, RangeRequest, RangeResponse, TxnRequest, TxnResponse,
+};
+use crate::limits;
+use crate::store::Revision;
+
+impl Kv for Registry {
+    async fn range(&self, request: RangeRequest) -> Result<RangeResponse, Status> {
+        read::check(&request)?;
+        let state = self.state();
+        let mut response = read::range(&state.store, &request)?;
+        response.header = self.header(&state);
+        Ok(response)
+    }
+
+    async fn put(&self, request: PutRequest) -> Result<PutResponse, Status> {
+        change::check_put(&request)?;
+        check_size(&request)?;
+        let (mut response, header) = self.change(|store, _| change::put(store, request))?;
+        response.header = header;
+        Ok(response)
+    }
+
+    async fn delete_range(
+        &self,
+        request: DeleteRangeRequest,
+    ) -> Result<DeleteRangeResponse, Status> {
+        change::check_delete(&request)?;
+        let (mut response, header) = self.change(|store, _| Ok(change::delete(store, request)))?;
+        response.header = header;
+        Ok(response)
+    }
+
+    async fn txn(&self, request: TxnRequest) -> Result<TxnResponse, Status> {
+        check_size(&request)?;
+        transaction::check(&request)?;
+        let (mut response, header) = self.change(|store, _| transaction::run(store, request))?;
+        response.header = header;
+        Ok(response)
+    }
+
+    async fn compact(&self, request: CompactionRequest) -> Result<CompactionResponse, Status> {
+        let first = Revision(request.revision);
+        let ((), header) =
+            self.change(|store, _| store.compact(first).map_err(failure::compacted_or_future))?;
+        Ok(CompactionResponse { header })
+    }
+}
+
+fn check_size(request: &impl Message) -> Result<(), Status> {
+    let fits = request.encoded_len() <= limits::REQUEST_BYTES_MAX;
+    if fits { Ok(()) } else { Err(failure::request_too_large()) }
+}

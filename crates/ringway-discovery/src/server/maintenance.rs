@@ -1,0 +1,49 @@
+//! The services Maintenance, Cluster and Auth, as far as clients ask them.
+
+use ringway_rpc::Status;
+
+use super::{Registry, failure};
+use crate::etcd::api::etcdserverpb::{
+    Auth, AuthenticateRequest, AuthenticateResponse, Cluster, Maintenance, Member,
+    MemberListRequest, MemberListResponse, StatusRequest, StatusResponse,
+};
+use crate::limits;
+
+impl Maintenance for Registry {
+    async fn status(&self, _: StatusRequest) -> Result<StatusResponse, Status> {
+        let state = self.state();
+        let bytes = i64::try_from(state.store.bytes()).unwrap_or(i64::MAX);
+        let revision = u64::try_from(state.store.revision().0).unwrap_or(0);
+        Ok(StatusResponse {
+            header: self.header(&state),
+            version: limits::API_VERSION.to_owned(),
+            db_size: bytes,
+            db_size_in_use: bytes,
+            leader: self.shared.member_id,
+            raft_index: revision,
+            raft_applied_index: revision,
+            raft_term: limits::RAFT_TERM,
+            errors: Vec::new(),
+            is_learner: false,
+        })
+    }
+}
+
+impl Cluster for Registry {
+    async fn member_list(&self, _: MemberListRequest) -> Result<MemberListResponse, Status> {
+        let state = self.state();
+        let member = Member {
+            id: self.shared.member_id,
+            name: "ringway".to_owned(),
+            client_ur_ls: self.shared.urls.clone(),
+            ..Member::default()
+        };
+        Ok(MemberListResponse { header: self.header(&state), members: vec![member] })
+    }
+}
+
+impl Auth for Registry {
+    async fn authenticate(&self, _: AuthenticateRequest) -> Result<AuthenticateResponse, Status> {
+        Err(failure::authentication_disabled())
+    }
+}

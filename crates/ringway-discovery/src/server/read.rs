@@ -1,0 +1,106 @@
+//! Range: reading keys.
+
+use bytes::Bytes;
+use ringway_rpc::Status;
+
+use super::failure;
+use crate::etcd::api::etcdserverpb::range_request::{SortOrder, SortTarget};
+use crate::etcd::api::etcdserverpb::{RangeRequest, RangeResponse};
+use crate::etcd::api::mvccpb;
+use crate::store::{KeyRange, KeyValue, Read, Revision, Store};
+
+/// Checks what can be checked without the store.
+pub(super) fn check(request: &RangeRequest) -> Result<(), Status> {
+    if request.key.is_empty() {
+        return Err(failure::key_not_provided());
+    }
+    let knows = SortOrder::try_from(request.sort_order).is_ok()
+        && SortTarget::try_from(request.sort_target).is_ok();
+    if knows { Ok(()) } else { Err(failure::invalid_sort()) }
+}
+
+/// Reads the keys that a checked request asks for. The header is not filled in yet.
+pub(super) fn range(store: &Store<Bytes>, request: &RangeRequest) -> Result<RangeResponse, Status> {
+    let at = (request.revision > 0).then_some(Revision(request.revision));
+    let range = KeyRange::from_wire(request.key.clone(), request.range_end.clone());
+    let limit =
+        usize::try_from(request.limit).ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX);
+    let sorting = Sorting::of(request);
+    let is_reduced = sorting.is_some() || selects_by_revision(request);
+    let needed = match request.count_only {
+        true => 0,
+        false if is_reduced => usize::MAX,
+        false => limit,
+    };
+    let Read { keys, count } =
+        store.read(&range, at, needed).map_err(failure::compacted_or_future)?;
+    let mut keys: Vec<_> = keys.into_iter().filter(|found| is_selected(request, found)).collect();
+    if let Some(sorting) = sorting {
+        sorting.sort(&mut keys);
+    }
+    let more = !request.count_only && (keys.len() > limit || !is_reduced && count > keys.len());
+    keys.truncate(limit);
+    let kvs = keys.into_iter().map(|found| key_value(found, request.keys_only)).collect();
+    Ok(RangeResponse { header: None, kvs, more, count: i64::try_from(count).unwrap_or(i64::MAX) })
+}
+
+fn key_value(mut found: KeyValue<Bytes>, without_value: bool) -> mvccpb::KeyValue {
+    if without_value {
+        found.value = Bytes::new();
+    }
+    found.into()
+}
+
+fn selects_by_revision(request: &RangeRequest) -> bool {
+    let RangeRequest {
+        min_mod_revision,
+        max_mod_revision,
+        min_create_revision,
+        max_create_revision,
+        ..
+    } = request;
+    [min_mod_revision, max_mod_revision, min_create_revision, max_create_revision]
+        .iter()
+        .any(|bound| **bound != 0)
+}
+
+fn is_selected(request: &RangeRequest, found: &KeyValue<Bytes>) -> bool {
+    let is_within = |least: i64, most: i64, at: Revision| {
+        (least == 0 || at.0 >= least) && (most == 0 || at.0 <= most)
+    };
+    is_within(request.min_mod_revision, request.max_mod_revision, found.mod_revision)
+        && is_within(
+            request.min_create_revision,
+            request.max_create_revision,
+            found.create_revision,
+        )
+}
+
+/// An order other than that of the store, which is ascending by key.
+struct Sorting {
+    target: SortTarget,
+    descends: bool,
+}
+
+impl Sorting {
+    /// An order that is asked for by its target alone is ascending.
+    fn of(request: &RangeRequest) -> Option<Self> {
+        let (target, descends) =
+            (request.sort_target(), request.sort_order() == SortOrder::Descend);
+        (target != SortTarget::Key || descends).then_some(Self { target, descends })
+    }
+
+    /// Keys that are equal in this order stay in that of the store.
+    fn sort(&self, keys: &mut [KeyValue<Bytes>]) {
+        keys.sort_by(|one, other| {
+            let order = match self.target {
+                SortTarget::Key => one.key.cmp(&other.key),
+                SortTarget::Version => one.version.cmp(&other.version),
+                SortTarget::Create => one.create_revision.cmp(&other.create_revision),
+                SortTarget::Mod => one.mod_revision.cmp(&other.mod_revision),
+                SortTarget::Value => one.value.cmp(&other.value),
+            };
+            if self.descends { order.reverse() } else { order }
+        });
+    }
+}

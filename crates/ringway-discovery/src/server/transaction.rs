@@ -1,0 +1,217 @@
+//! Txn: comparing, and then changing or reading, at one revision.
+//!
+//! Everything that can fail is checked before anything is changed, because a store has no way back.
+
+use std::cmp::Ordering;
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use ringway_rpc::Status;
+
+use super::{change, failure, read};
+use crate::etcd::api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
+use crate::etcd::api::etcdserverpb::request_op::Request;
+use crate::etcd::api::etcdserverpb::response_op::Response;
+use crate::etcd::api::etcdserverpb::{
+    Compare, RequestOp, ResponseHeader, ResponseOp, TxnRequest, TxnResponse,
+};
+use crate::limits;
+use crate::store::{KeyRange, KeyValue, ReadError, Revision, Store, Transaction};
+
+/// Checks what can be checked without the store: sizes, keys, and that no key is changed twice.
+pub(super) fn check(request: &TxnRequest) -> Result<(), Status> {
+    let mut left = limits::TXN_OPERATIONS_TOTAL_MAX;
+    check_operations(request, &mut left)?;
+    keys_changed(&request.success)?;
+    keys_changed(&request.failure)?;
+    Ok(())
+}
+
+fn check_operations(request: &TxnRequest, left: &mut usize) -> Result<(), Status> {
+    let TxnRequest { compare, success, failure: otherwise } = request;
+    if compare.len().max(success.len()).max(otherwise.len()) > limits::TXN_OPERATIONS_MAX {
+        return Err(failure::too_many_operations());
+    }
+    let operations = compare.len() + success.len() + otherwise.len();
+    *left = left.checked_sub(operations).ok_or_else(failure::too_many_operations)?;
+    if compare.iter().any(|compare| compare.key.is_empty()) {
+        return Err(failure::key_not_provided());
+    }
+    success.iter().chain(otherwise).try_for_each(|operation| match &operation.request {
+        Some(Request::RequestRange(range)) => read::check(range),
+        Some(Request::RequestPut(put)) => change::check_put(put),
+        Some(Request::RequestDeleteRange(delete)) => change::check_delete(delete),
+        Some(Request::RequestTxn(nested)) => check_operations(nested, left),
+        None => Err(failure::key_not_found()),
+    })
+}
+
+/// What one branch of a transaction changes.
+#[derive(Default)]
+struct Changed<'a> {
+    puts: HashSet<&'a [u8]>,
+    deletes: Vec<KeyRange>,
+}
+
+impl<'a> Changed<'a> {
+    fn add_put(&mut self, key: &'a [u8]) -> Result<(), Status> {
+        let is_deleted = self.deletes.iter().any(|range| range.contains(key));
+        if is_deleted || !self.puts.insert(key) { Err(failure::duplicate_key()) } else { Ok(()) }
+    }
+}
+
+/// The keys that the operations change. Deletions of this level and puts of all others must not meet.
+fn keys_changed(operations: &[RequestOp]) -> Result<Changed<'_>, Status> {
+    let mut changed = Changed::default();
+    for operation in operations {
+        if let Some(Request::RequestDeleteRange(delete)) = &operation.request {
+            changed.deletes.push(KeyRange::from_wire(delete.key.clone(), delete.range_end.clone()));
+        }
+    }
+    for operation in operations {
+        if let Some(Request::RequestTxn(nested)) = &operation.request {
+            let (success, otherwise) =
+                (keys_changed(&nested.success)?, keys_changed(&nested.failure)?);
+            // Only one of the two is carried out.
+            for key in success.puts.union(&otherwise.puts) {
+                changed.add_put(key)?;
+            }
+            changed.deletes.extend(success.deletes.into_iter().chain(otherwise.deletes));
+        }
+    }
+    for operation in operations {
+        if let Some(Request::RequestPut(put)) = &operation.request {
+            changed.add_put(&put.key)?;
+        }
+    }
+    Ok(changed)
+}
+
+/// Carries out a checked transaction. The outer header is not filled in yet.
+pub(super) fn run(store: &mut Store<Bytes>, request: TxnRequest) -> Result<TxnResponse, Status> {
+    let path = choose(store, request);
+    let bytes = can_run(store, &path)?;
+    change::has_space(store, bytes)?;
+    store.change(|change| carry_out(change, path)).0
+}
+
+/// A transaction of which only the branch is left that is carried out.
+struct Chosen {
+    succeeded: bool,
+    steps: Vec<Step>,
+}
+
+enum Step {
+    Operation(Request),
+    Nested(Chosen),
+}
+
+/// All comparisons are made before anything is changed, those of nested transactions too.
+fn choose(store: &Store<Bytes>, request: TxnRequest) -> Chosen {
+    let succeeded = request.compare.iter().all(|compare| holds(store, compare));
+    let operations = if succeeded { request.success } else { request.failure };
+    let steps = operations.into_iter().filter_map(|operation| {
+        Some(match operation.request? {
+            Request::RequestTxn(nested) => Step::Nested(choose(store, nested)),
+            operation => Step::Operation(operation),
+        })
+    });
+    Chosen { succeeded, steps: steps.collect() }
+}
+
+fn holds(store: &Store<Bytes>, compare: &Compare) -> bool {
+    let range = KeyRange::from_wire(compare.key.clone(), compare.range_end.clone());
+    let found = store.read(&range, None, usize::MAX).map_or_else(|_| Vec::new(), |read| read.keys);
+    if found.is_empty() {
+        // A key that is not there has no value, not even an empty one.
+        return compare.target() != CompareTarget::Value && holds_for(compare, None);
+    }
+    found.iter().all(|found| holds_for(compare, Some(found)))
+}
+
+fn holds_for(compare: &Compare, found: Option<&KeyValue<Bytes>>) -> bool {
+    let number = |of: fn(&KeyValue<Bytes>) -> i64| found.map_or(0, of);
+    let (target, union) = (compare.target(), compare.target_union.as_ref());
+    let order = match (target, union) {
+        (CompareTarget::Value, Some(TargetUnion::Value(value))) => {
+            found.map_or(&[][..], |found| &found.value).cmp(&value[..])
+        }
+        (CompareTarget::Value, _) => found.map_or(&[][..], |found| &found.value).cmp(&[]),
+        (CompareTarget::Version, Some(TargetUnion::Version(version))) => {
+            number(|it| it.version).cmp(version)
+        }
+        (CompareTarget::Create, Some(TargetUnion::CreateRevision(at))) => {
+            number(|it| it.create_revision.0).cmp(at)
+        }
+        (CompareTarget::Mod, Some(TargetUnion::ModRevision(at))) => {
+            number(|it| it.mod_revision.0).cmp(at)
+        }
+        (CompareTarget::Lease, Some(TargetUnion::Lease(lease))) => {
+            number(|it| it.lease.0).cmp(lease)
+        }
+        (CompareTarget::Version, _) => number(|it| it.version).cmp(&0),
+        (CompareTarget::Create, _) => number(|it| it.create_revision.0).cmp(&0),
+        (CompareTarget::Mod, _) => number(|it| it.mod_revision.0).cmp(&0),
+        (CompareTarget::Lease, _) => number(|it| it.lease.0).cmp(&0),
+    };
+    match compare.result() {
+        CompareResult::Equal => order == Ordering::Equal,
+        CompareResult::NotEqual => order != Ordering::Equal,
+        CompareResult::Greater => order == Ordering::Greater,
+        CompareResult::Less => order == Ordering::Less,
+    }
+}
+
+/// Checks that all steps can be carried out. Returns the bytes that they need.
+fn can_run(store: &Store<Bytes>, chosen: &Chosen) -> Result<usize, Status> {
+    let mut bytes = 0;
+    for step in &chosen.steps {
+        bytes += match step {
+            Step::Operation(Request::RequestPut(put)) => change::can_put(store, put)?,
+            Step::Operation(Request::RequestRange(range)) => {
+                can_read(store, range.revision)?;
+                0
+            }
+            Step::Operation(_) => 0,
+            Step::Nested(nested) => can_run(store, nested)?,
+        };
+    }
+    Ok(bytes)
+}
+
+fn can_read(store: &Store<Bytes>, revision: i64) -> Result<(), Status> {
+    let error = match Revision(revision) {
+        at if at > store.revision() => ReadError::Future,
+        at if revision > 0 && at < store.compacted() => ReadError::Compacted,
+        _ => return Ok(()),
+    };
+    Err(failure::compacted_or_future(error))
+}
+
+fn carry_out(change: &mut Transaction<'_, Bytes>, chosen: Chosen) -> Result<TxnResponse, Status> {
+    let mut responses = Vec::with_capacity(chosen.steps.len());
+    for step in chosen.steps {
+        let mut response = match step {
+            Step::Nested(nested) => Response::ResponseTxn(carry_out(change, nested)?),
+            Step::Operation(Request::RequestRange(range)) => {
+                Response::ResponseRange(read::range(change.store(), &range)?)
+            }
+            Step::Operation(Request::RequestPut(put)) => {
+                Response::ResponsePut(change::put_in(change, put)?)
+            }
+            Step::Operation(Request::RequestDeleteRange(delete)) => {
+                Response::ResponseDeleteRange(change::delete_in(change, delete))
+            }
+            Step::Operation(Request::RequestTxn(_)) => continue, // it became `Nested`
+        };
+        let header = ResponseHeader { revision: change.revision().0, ..ResponseHeader::default() };
+        match &mut response {
+            Response::ResponseRange(it) => it.header = Some(header),
+            Response::ResponsePut(it) => it.header = Some(header),
+            Response::ResponseDeleteRange(it) => it.header = Some(header),
+            Response::ResponseTxn(it) => it.header = Some(ResponseHeader::default()),
+        }
+        responses.push(ResponseOp { response: Some(response) });
+    }
+    Ok(TxnResponse { header: None, succeeded: chosen.succeeded, responses })
+}

@@ -1,0 +1,241 @@
+//! The service Watch.
+//!
+//! A stream has many watches. They are positions in the store's history, so a stream that its client does not read
+//! holds nothing but these, and is told in the end that they were compacted.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::{Context, Poll};
+
+use ringway_rpc::{Sink, Status, Streaming};
+use ringway_runtime as runtime;
+
+use super::Registry;
+use super::listeners::ListenerId;
+use super::watcher::Watcher;
+use crate::etcd::api::etcdserverpb::watch_request::RequestUnion;
+use crate::etcd::api::etcdserverpb::{Watch, WatchCreateRequest, WatchRequest, WatchResponse};
+use crate::limits;
+
+impl Watch for Registry {
+    async fn watch(
+        &self,
+        mut requests: Streaming<WatchRequest>,
+        responses: Sink<WatchResponse>,
+    ) -> Result<(), Status> {
+        let mut stream = WatchStream::new(self, responses);
+        let mut progress = pin!(runtime::sleep(limits::WATCH_PROGRESS_INTERVAL));
+        loop {
+            let happened = {
+                let mut next = pin!(requests.next());
+                poll_fn(|cx| {
+                    if let Poll::Ready(request) = next.as_mut().poll(cx) {
+                        return Poll::Ready(Happened::Request(request));
+                    }
+                    if stream.poll_changed(cx) {
+                        return Poll::Ready(Happened::Change);
+                    }
+                    progress.as_mut().poll(cx).map(|_| Happened::Interval)
+                })
+                .await
+            };
+            match happened {
+                Happened::Request(request) => match request? {
+                    Some(WatchRequest { request_union: Some(request) }) => {
+                        stream.request(request).await?
+                    }
+                    Some(WatchRequest { request_union: None }) => {}
+                    None => return Ok(()),
+                },
+                Happened::Change => stream.deliver().await?,
+                Happened::Interval => {
+                    progress.set(runtime::sleep(limits::WATCH_PROGRESS_INTERVAL));
+                    stream.progress_of_quiet().await?;
+                }
+            }
+        }
+    }
+}
+
+enum Happened {
+    Request(Result<Option<WatchRequest>, Status>),
+    Change,
+    Interval,
+}
+
+/// One stream of a client, with its watches by their ids.
+struct WatchStream<'a> {
+    registry: &'a Registry,
+    listener: ListenerId,
+    watchers: BTreeMap<i64, Watcher>,
+    next_id: i64,
+    responses: Sink<WatchResponse>,
+}
+
+impl Drop for WatchStream<'_> {
+    fn drop(&mut self) {
+        let waker = self.registry.state().listeners.leave(self.listener);
+        drop(waker);
+    }
+}
+
+impl<'a> WatchStream<'a> {
+    fn new(registry: &'a Registry, responses: Sink<WatchResponse>) -> Self {
+        let listener = registry.state().listeners.join();
+        Self { registry, listener, watchers: BTreeMap::new(), next_id: 0, responses }
+    }
+
+    /// Whether something has changed that a watch may see.
+    fn poll_changed(&self, cx: &mut Context<'_>) -> bool {
+        let waker = cx.waker().clone();
+        let (has_changed, former) = self.registry.state().listeners.poll(self.listener, waker);
+        drop(former);
+        has_changed
+    }
+
+    async fn request(&mut self, request: RequestUnion) -> Result<(), Status> {
+        match request {
+            RequestUnion::CreateRequest(request) => self.create(request).await,
+            RequestUnion::CancelRequest(request) => self.cancel(request.watch_id).await,
+            RequestUnion::ProgressRequest(_) => self.progress(NO_WATCH).await,
+        }
+    }
+
+    async fn create(&mut self, request: WatchCreateRequest) -> Result<(), Status> {
+        let id = match request.watch_id {
+            0 => self.free_id(),
+            id => id,
+        };
+        let refusal = if self.watchers.contains_key(&id) {
+            Some("mvcc: duplicate watch ID provided on the WatchStream")
+        } else if self.watchers.len() >= limits::WATCHES_PER_STREAM_MAX {
+            Some("etcdserver: too many watches on this stream")
+        } else {
+            None
+        };
+        let response = {
+            let mut state = self.registry.state();
+            let mut response = WatchResponse {
+                header: self.registry.header(&state),
+                watch_id: id,
+                created: true,
+                ..WatchResponse::default()
+            };
+            if let Some(reason) = refusal {
+                response.watch_id = NO_WATCH;
+                response.canceled = true;
+                reason.clone_into(&mut response.cancel_reason);
+            } else {
+                let watcher = Watcher::new(id, &request, &state.store);
+                state.listeners.watch(self.listener, id, watcher.range.clone());
+                self.watchers.insert(id, watcher);
+            }
+            response
+        };
+        self.responses.send(response).await?;
+        Ok(())
+    }
+
+    fn free_id(&mut self) -> i64 {
+        loop {
+            let id = self.next_id;
+            self.next_id = self.next_id.wrapping_add(1) & i64::MAX;
+            if !self.watchers.contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    async fn cancel(&mut self, id: i64) -> Result<(), Status> {
+        if self.watchers.remove(&id).is_none() {
+            return Ok(());
+        }
+        let response = {
+            let mut state = self.registry.state();
+            state.listeners.unwatch(self.listener, id);
+            let header = self.registry.header(&state);
+            WatchResponse { header, watch_id: id, canceled: true, ..WatchResponse::default() }
+        };
+        self.responses.send(response).await?;
+        Ok(())
+    }
+
+    /// Tells the revision up to which this watch, or the whole stream, has seen everything.
+    async fn progress(&mut self, id: i64) -> Result<(), Status> {
+        self.deliver().await?;
+        let header = self.registry.header(&self.registry.state());
+        self.responses
+            .send(WatchResponse { header, watch_id: id, ..WatchResponse::default() })
+            .await?;
+        Ok(())
+    }
+
+    async fn progress_of_quiet(&mut self) -> Result<(), Status> {
+        let wanting: Vec<i64> = self
+            .watchers
+            .values()
+            .filter(|watcher| watcher.wants_progress)
+            .map(|watcher| watcher.id)
+            .collect();
+        for id in wanting {
+            self.progress(id).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends what the watches have not seen. It holds the store for one batch of one watch at a time.
+    async fn deliver(&mut self) -> Result<(), Status> {
+        let ids: Vec<i64> = self.watchers.keys().copied().collect();
+        for id in ids {
+            while let Some(response) = self.next_response(id) {
+                let ends = response.canceled;
+                self.responses.send(response).await?;
+                if ends {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The next changes for a watch, or its end because they were compacted; `None` if there is nothing to tell.
+    fn next_response(&mut self, id: i64) -> Option<WatchResponse> {
+        let watcher = self.watchers.get_mut(&id)?;
+        let mut state = self.registry.state();
+        while !watcher.is_synced(&state.store) {
+            let header = self.registry.header(&state);
+            match watcher.see(&state.store) {
+                Ok(seen) if seen.events.is_empty() && seen.more => {}
+                Ok(seen) if seen.events.is_empty() => return None,
+                Ok(seen) => {
+                    let events = seen.events;
+                    return Some(WatchResponse {
+                        header,
+                        watch_id: id,
+                        events,
+                        ..WatchResponse::default()
+                    });
+                }
+                Err(compacted) => {
+                    state.listeners.unwatch(self.listener, id);
+                    drop(state);
+                    self.watchers.remove(&id);
+                    return Some(WatchResponse {
+                        header,
+                        watch_id: id,
+                        canceled: true,
+                        compact_revision: compacted.first.0,
+                        cancel_reason: "etcdserver: mvcc: required revision has been compacted"
+                            .to_owned(),
+                        ..WatchResponse::default()
+                    });
+                }
+            }
+        }
+        None
+    }
+}
+
+/// The id in responses that concern no single watch.
+const NO_WATCH: i64 = -1;

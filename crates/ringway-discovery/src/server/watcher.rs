@@ -1,0 +1,76 @@
+//! One watch of a stream: a range, and the revision that it sees next.
+
+use bytes::Bytes;
+
+use crate::etcd::api::etcdserverpb::WatchCreateRequest;
+use crate::etcd::api::etcdserverpb::watch_create_request::FilterType;
+use crate::etcd::api::mvccpb::{self, Event, event::EventType};
+use crate::store::{Change, Compacted, KeyRange, Revision, Store};
+
+pub(super) struct Watcher {
+    pub(super) id: i64,
+    pub(super) range: KeyRange,
+    next: Revision,
+    wants_before: bool,
+    ignores_puts: bool,
+    ignores_deletions: bool,
+    pub(super) wants_progress: bool,
+}
+
+/// What a watch sees.
+pub(super) struct Seen {
+    pub(super) events: Vec<Event>,
+    /// Whether there is more.
+    pub(super) more: bool,
+}
+
+impl Watcher {
+    /// A watch from the revision that it asks for, or from the next one.
+    pub(super) fn new(id: i64, request: &WatchCreateRequest, store: &Store<Bytes>) -> Self {
+        let next = match request.start_revision {
+            1.. => Revision(request.start_revision),
+            _ => store.revision().next(),
+        };
+        let filters: Vec<_> = request.filters().collect();
+        // A watch of no key is a watch of the first that there can be, as in etcd.
+        let key =
+            if request.key.is_empty() { Bytes::from_static(&[0]) } else { request.key.clone() };
+        Self {
+            id,
+            range: KeyRange::from_wire(key, request.range_end.clone()),
+            next,
+            wants_before: request.prev_kv,
+            ignores_puts: filters.contains(&FilterType::Noput),
+            ignores_deletions: filters.contains(&FilterType::Nodelete),
+            wants_progress: request.progress_notify,
+        }
+    }
+
+    /// Whether the watch has seen all that there is.
+    pub(super) fn is_synced(&self, store: &Store<Bytes>) -> bool {
+        self.next > store.revision()
+    }
+
+    /// The next changes.
+    pub(super) fn see(&mut self, store: &Store<Bytes>) -> Result<Seen, Compacted> {
+        let seen = store.changes(&self.range, self.next)?;
+        self.next = seen.next;
+        let events = seen.changes.into_iter().filter_map(|change| self.event(change)).collect();
+        Ok(Seen { events, more: self.next <= store.revision() })
+    }
+
+    fn event(&self, change: Change<Bytes>) -> Option<Event> {
+        let prev_kv = change.before.filter(|_| self.wants_before).map(Into::into);
+        match change.now {
+            Some(now) if !self.ignores_puts => {
+                Some(Event { r#type: EventType::Put.into(), kv: Some(now.into()), prev_kv })
+            }
+            None if !self.ignores_deletions => {
+                let (key, mod_revision) = (change.key, change.revision.0);
+                let kv = mvccpb::KeyValue { key, mod_revision, ..mvccpb::KeyValue::default() };
+                Some(Event { r#type: EventType::Delete.into(), kv: Some(kv), prev_kv })
+            }
+            _ => None,
+        }
+    }
+}
