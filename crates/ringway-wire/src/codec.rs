@@ -59,9 +59,9 @@ pub trait Codec {
 
     /// Appends the frame that carries `payload` to `out`.
     ///
-    /// Fails when no frame of this codec can carry `payload`; `out` is then unchanged.
+    /// # Errors
     ///
-    /// When no frame of this codec can carry `payload`; `out` is then as it was before.
+    /// Fails when no frame of this codec can carry `payload`; `out` is then unchanged.
     fn encode(&mut self, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Error>;
 
     /// Length in bytes of the longest frame that [`decode`](Self::decode) accepts, including all

@@ -372,7 +372,7 @@ impl Client {
     pub fn transmit(&mut self, budget: usize, out: &mut dyn FnMut(Outgoing<'_>)) {
         self.connection.transmit(budget, out, |connection, stream, served| {
             if served == Served::Opened {
-                Self::note_sent(connection, stream);
+                Self::note_overtaking(connection, stream);
             }
         });
         if self.connection.outbox.backlog() == 0 {

@@ -223,6 +223,14 @@ impl Client {
         slot.number = connection.requests;
         connection.requests += 1;
     }
+
+    /// Notes a REQUEST that was sent before others that are written already. Those keep their numbers,
+    /// so a call may seem accepted that was not, and never the other way round.
+    #[inline]
+    pub(super) fn note_overtaking(connection: &mut NativeConnection, stream: StreamId) {
+        Self::note_sent(connection, stream);
+        connection.slots.at(stream.slot() as usize).number -= connection.outbox.overtaken();
+    }
 }
 
 /// The timeout in microseconds, at least one because zero means no limit.

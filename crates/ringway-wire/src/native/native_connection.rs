@@ -298,7 +298,7 @@ impl NativeConnection {
         let fragment = IncomingFragment { stream, payload, has_more, announced, message_max };
         let stream = self.streams.at(stream_index);
         stream.touched = self.now;
-        if has_more && stream.receive.auto_tune(&fragment) > self.assembly_room() {
+        if has_more && stream.receive.growth(&fragment) > self.assembly_room() {
             return Ok(Assembled::TooLarge(self.too_large(announced)));
         }
         let assembled = self.streams.fragment(stream_index, fragment)?;

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use super::Body;
 use super::frame::OutgoingFrame;
 use super::send_side::Lane;
 use super::streams::Streams;
+use super::{Body, FrameKind};
 use crate::limits::{NATIVE_OUTPUT_KEPT, NATIVE_SMALL_MAX, NATIVE_SMALL_TURN};
 
 /// Bytes that leave the connection.
@@ -44,8 +44,13 @@ pub(super) struct Outbox {
     /// Bodies sent without copying, each with the position of `written` after which it is due.
     bodies: VecDeque<(u64, Bytes)>,
     bodies_len: usize,
-    /// Positions, between frames, where a fragment is let through.
-    marks: VecDeque<u64>,
+    /// Positions, between frames, where a fragment is let through, each with the number of REQUESTs
+    /// written before it.
+    marks: VecDeque<(u64, u64)>,
+    /// REQUESTs written so far, whether sent or not.
+    requests: u64,
+    /// Written REQUESTs that are sent after the stream whose turn it is.
+    overtaken: u64,
     small: VecDeque<u32>,
     large: VecDeque<u32>,
     /// Small messages sent since the last fragment.
@@ -73,8 +78,16 @@ impl Outbox {
     #[inline(always)]
     pub(super) fn put_inline(&mut self, frame: &OutgoingFrame<'_>) {
         frame.append(self.with_crc, &mut self.written);
+        self.count_request(frame);
         if !self.large.is_empty() {
             self.pass_fragments();
+        }
+    }
+
+    #[inline(always)]
+    fn count_request(&mut self, frame: &OutgoingFrame<'_>) {
+        if frame.kind == FrameKind::Request {
+            self.requests += 1;
         }
     }
 
@@ -96,6 +109,7 @@ impl Outbox {
             let crc = crc32c::crc32c_append(crc, body);
             self.written.extend_from_slice(&crc.to_le_bytes());
         }
+        self.count_request(frame);
         if !self.large.is_empty() {
             self.pass_fragments();
         }
@@ -112,7 +126,7 @@ impl Outbox {
         self.streak += 1;
         if self.streak >= NATIVE_SMALL_TURN {
             self.streak = 0;
-            self.marks.push_back(self.end());
+            self.marks.push_back((self.end(), self.requests));
         }
     }
 
@@ -144,9 +158,15 @@ impl Outbox {
         self.small.is_empty() && self.large.is_empty()
     }
 
+    /// Written REQUESTs that are sent after the stream that was picked last.
+    pub(super) fn overtaken(&self) -> u64 {
+        self.overtaken
+    }
+
     /// Picks the next source of output; a stream that is picked leaves its queue.
     #[inline]
     pub(super) fn turn(&mut self, streams: &Streams) -> Turn {
+        self.overtaken = 0;
         if self.backlog() > 0 {
             return self.turn_of_written(streams);
         }
@@ -165,20 +185,23 @@ impl Outbox {
         if body == Some(here) {
             return Turn::Body; // marks at this position come after it
         }
-        let mut is_marked = false;
-        while self.marks.front().is_some_and(|&mark| mark <= here) {
+        let mut sent = None;
+        while let Some(&(mark, requests)) = self.marks.front()
+            && mark <= here
+        {
             self.marks.pop_front();
-            is_marked = true;
+            sent = Some(requests);
         }
-        if is_marked {
+        if let Some(requests) = sent {
             // Not before earlier frames of the same stream, whose order would change.
             let first = self.large.front().copied();
             if let Some(index) = first.filter(|&index| streams.is_in_order(index, here)) {
                 self.large.pop_front();
+                self.overtaken = self.requests - requests;
                 return Turn::Stream(index);
             }
         }
-        let stop = self.marks.front().copied().unwrap_or(self.end());
+        let stop = self.marks.front().map_or(self.end(), |&(mark, _)| mark);
         let stop = body.map_or(stop, |body| body.min(stop));
         Turn::Written((stop - here) as usize)
     }

@@ -144,7 +144,7 @@ impl ReceiveSide {
 
     /// By how many bytes [`assembled`](Self::assembled) grows with this fragment, if the message
     /// continues after it.
-    pub(super) fn auto_tune(&self, fragment: &IncomingFragment<'_>) -> usize {
+    pub(super) fn growth(&self, fragment: &IncomingFragment<'_>) -> usize {
         let more = fragment.payload.len();
         match &self.assembly {
             None => capacity(more, fragment.announced()),

@@ -32,7 +32,7 @@ pub(super) struct Slot {
     /// Reply bytes that the client accepts before it sends CREDIT.
     pub(super) reply_credit: u32,
     pub(super) stream: u32,
-    /// On the client: number of requests sent before this one.
+    /// On the client: number of requests sent before this one, or less.
     pub(super) number: u64,
     /// On the server: the timeout in the request head, in microseconds.
     pub(super) timeout_us: u32,

@@ -180,6 +180,43 @@ fn requests_are_counted_for_the_farewell() {
 }
 
 #[test]
+fn requests_that_overtake_others_are_counted_in_the_order_of_the_wire() {
+    let mut pair = greeted();
+    let long = || Some(Body::Shared(vec![0; 100_000].into()));
+    let mut calls = Vec::new();
+    for _ in 0..3 {
+        let open = Open { message: long(), end: true, ..Open::default() };
+        calls.push(pair.client.open(open).expect("room"));
+        calls.extend((0..25).map(|_| pair.unary(b"short")));
+    }
+    let bytes = drain(|out| pair.client.transmit(usize::MAX, out));
+    let order = requests(&bytes);
+    assert_eq!(order.len(), calls.len());
+    assert_ne!(order, calls, "long requests let some through, and overtake some");
+    for received in 0..=order.len() {
+        for executed in &order[..received] {
+            assert!(pair.client.was_accepted(*executed, received as u32), "{received} received");
+        }
+        let retried = order[received..].iter();
+        let retried = retried.filter(|call| !pair.client.was_accepted(**call, received as u32));
+        assert!(retried.count() + 3 >= order.len() - received, "{received} received");
+    }
+}
+
+/// The calls whose REQUEST frames are in `bytes`, in their order.
+fn requests(mut bytes: &[u8]) -> Vec<StreamId> {
+    let mut calls = Vec::new();
+    while let Some((head, rest)) = bytes.split_first_chunk() {
+        let header = Header::decode(head).expect("a frame");
+        if header.kind == FrameKind::Request {
+            calls.push(header.stream);
+        }
+        bytes = &rest[header.len as usize..];
+    }
+    calls
+}
+
+#[test]
 fn checksums_are_made_on_request_and_checked() {
     let mut config = Config::default();
     config.settings.checksum = true;
