@@ -350,7 +350,9 @@ pub(crate) const HTTP2_RESET_RATE: Rate = NATIVE_RESET_RATE;
 /// and then 33 a second (nghttp2); ours allow more.
 pub(crate) const HTTP2_OWN_RESET_RATE: Rate = Rate { burst: 500, per_second: 100 };
 
-/// Rate limit for a peer's frames without content; each request and each DATA frame adds two.
+/// Rate limit for a peer's frames without content; each request and each DATA frame adds two. Small
+/// DATA frames on streams that this end has reset count only beyond the windows that those streams
+/// had: an honest peer sends on for a round trip.
 pub(crate) const HTTP2_IDLE_RATE: Rate = NATIVE_IDLE_RATE;
 
 /// Smallest WINDOW_UPDATE that is worth its frame, in bytes.
@@ -362,8 +364,8 @@ pub(crate) const HTTP2_UPDATE_WORTH: u32 = NATIVE_CREDIT_WORTH;
 pub(crate) const HTTP2_DATA_MAX: u32 = 65 << 10;
 
 /// Default size, in bytes, of the largest frame that is accepted: as large as those that our own
-/// ends send. DATA is not buffered whole, so it costs no memory; other frames are bounded by
-/// [`HTTP2_BLOCK_MAX`].
+/// ends send. DATA and frames of unknown types are not buffered whole, so they cost no memory; the
+/// others are bounded by this size whatever is configured, and field blocks by [`HTTP2_BLOCK_MAX`].
 pub(crate) const HTTP2_FRAME_MAX: u32 = HTTP2_DATA_MAX;
 
 /// Longest payload, in bytes, that is copied behind its header; longer ones are sent from the

@@ -1,12 +1,12 @@
-//! A DATA frame that is being received.
+//! A frame that is being received and not assembled: DATA, or one of an unknown type.
 
 use super::StreamHandle;
 
-/// A DATA frame that has not arrived completely.
+/// A frame that has not arrived completely.
 #[derive(Debug, Default)]
 pub(super) struct Arriving {
     pub(super) is_active: bool,
-    /// The stream; `None` if it was reset, so that the bytes are skipped.
+    /// The stream; `None` if the bytes are skipped.
     pub(super) stream: Option<StreamHandle>,
     /// Bytes of content still to come.
     pub(super) left: u32,
@@ -17,4 +17,11 @@ pub(super) struct Arriving {
     pub(super) end: bool,
     /// Whether the frame has delivered any content.
     pub(super) has_content: bool,
+}
+
+impl Arriving {
+    /// A frame whose payload of `len` bytes means nothing to us (RFC 9113, section 4.1).
+    pub(super) fn skipped(len: u32) -> Self {
+        Self { is_active: true, left: len, has_content: true, ..Self::default() }
+    }
 }

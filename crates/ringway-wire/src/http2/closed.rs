@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::limits::HTTP2_RESETS_REMEMBERED;
+use crate::limits::{HTTP2_CONNECTION_WINDOW, HTTP2_RESETS_REMEMBERED};
 
 /// Number of streams that ended on both sides and are still distinguished from unopened ones.
 const ENDED_KEPT: usize = 8;
@@ -24,18 +24,29 @@ pub(super) struct Closed {
     resets: VecDeque<u32>,
     /// The highest forgotten id: streams up to it count as reset.
     forgotten: u32,
+    /// Bytes that the peer may have sent on streams before it knew that we reset them.
+    late: u32,
     ended: [u32; ENDED_KEPT],
     next: usize,
 }
 
 impl Closed {
-    pub(super) fn note_reset(&mut self, id: u32) {
+    /// Notes that this end reset a stream, on which the peer might still send `late` bytes then.
+    pub(super) fn note_reset(&mut self, id: u32, late: u32) {
+        self.late = self.late.saturating_add(late).min(HTTP2_CONNECTION_WINDOW);
         if self.resets.len() >= HTTP2_RESETS_REMEMBERED
             && let Some(oldest) = self.resets.pop_front()
         {
             self.forgotten = self.forgotten.max(oldest);
         }
         self.resets.push_back(id);
+    }
+
+    /// Whether so many bytes on a stream that was reset may have left before the peer knew of it.
+    pub(super) fn take_late(&mut self, len: u32) -> bool {
+        let left = self.late.checked_sub(len);
+        self.late = left.unwrap_or(self.late);
+        left.is_some()
     }
 
     #[inline]
@@ -64,10 +75,10 @@ mod tests {
     fn frames_of_forgotten_resets_are_still_tolerated() {
         let mut closed = Closed::default();
         closed.note_ended(1);
-        closed.note_reset(3);
+        closed.note_reset(3, 0);
         assert_eq!([1, 3, 5].map(|id| closed.past(id)), [Past::Ended, Past::Reset, Past::Unknown]);
         for id in 0..2 * HTTP2_RESETS_REMEMBERED as u32 {
-            closed.note_reset(7 + 2 * id);
+            closed.note_reset(7 + 2 * id, 0);
         }
         assert_eq!(closed.resets.len(), HTTP2_RESETS_REMEMBERED);
         let last = 7 + 2 * (2 * HTTP2_RESETS_REMEMBERED as u32 - 1);

@@ -64,6 +64,13 @@ impl FrameHeader {
         self.flags & flag != 0
     }
 
+    /// Whether the payload is handled as it arrives: that of DATA, and that of unknown types, which
+    /// is skipped.
+    #[inline]
+    pub(super) fn is_unassembled(self) -> bool {
+        self.kind == kind::DATA || self.kind > kind::CONTINUATION
+    }
+
     /// Checks length and stream against the rules of the frame's type. A wrong length of PRIORITY
     /// is a stream error (section 6.3) and is found later.
     ///

@@ -111,7 +111,7 @@ impl<R: Role> Connection<R> {
         self.last_peer = id;
         self.budgets.progress += 1;
         if self.streams.live() >= self.config.max_streams as usize || self.drain.refuses(id) {
-            self.refuse(id, ErrorCode::REFUSED_STREAM)?;
+            self.refuse(id, ErrorCode::REFUSED_STREAM, end)?;
             return self.budgets.bear_reset(self.now).map(|()| None);
         }
         let fields = &self.fields;
@@ -123,7 +123,7 @@ impl<R: Role> Connection<R> {
         let length = fields.head.value(Key::CONTENT_LENGTH);
         let is_short = end && length.is_some_and(|length| length != 0);
         if let Some(fault) = fault.or(is_short.then_some(Violation::BadContentLength)) {
-            self.refuse(id, fault.code())?;
+            self.refuse(id, fault.code(), end)?;
             return self.budgets.bear_reset(self.now).map(|()| None);
         }
         let credit = i64::from(self.peer.initial_window);
@@ -134,14 +134,14 @@ impl<R: Role> Connection<R> {
         Ok(Some(Event::Head { stream, data: Piece::EMPTY, end }))
     }
 
-    /// Resets a stream that is not reported to the caller.
-    fn refuse(&mut self, id: u32, code: ErrorCode) -> Result<(), Violation> {
+    /// Resets a stream that is not reported to the caller. `end` says that the peer has ended it.
+    fn refuse(&mut self, id: u32, code: ErrorCode, end: bool) -> Result<(), Violation> {
         match code {
             ErrorCode::REFUSED_STREAM => self.unserved.refused += 1,
             _ => self.unserved.malformed += 1,
         }
         put_reset(id, code, &mut self.outbox.written);
-        self.streams.closed.note_reset(id);
+        self.streams.closed.note_reset(id, if end { 0 } else { self.start.counted });
         self.count_answer()
     }
 

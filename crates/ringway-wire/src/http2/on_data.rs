@@ -40,9 +40,10 @@ impl<R: Role> Connection<R> {
             None if self.is_idle(header.stream) => return Err(Violation::IdleStream),
             None => match self.streams.closed.past(header.stream) {
                 Past::Reset => {
-                    // Data in flight at the reset is normal; short frames that arrive late cost
-                    // us work for nothing.
-                    if header.len < HTTP2_UPDATE_WORTH {
+                    // Data in flight at the reset is normal. Short frames beyond what the stream's
+                    // window allowed cost us work for nothing.
+                    let was_allowed = header.len > 0 && self.streams.closed.take_late(header.len);
+                    if header.len < HTTP2_UPDATE_WORTH && !was_allowed {
                         self.budgets.bear_idle(self.now)?;
                     }
                     None

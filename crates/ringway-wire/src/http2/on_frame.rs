@@ -38,7 +38,7 @@ impl<R: Role> Connection<R> {
             kind::GOAWAY => self.on_go_away(payload).map(Some),
             kind::WINDOW_UPDATE => self.on_window_update(header.stream, number(payload) & MAX_31),
             kind::PRIORITY => self.on_priority(header.stream, payload),
-            _ => self.budgets.bear_idle(self.now).map(|()| None),
+            _ => Ok(None), // not assembled: it has been handled
         }
     }
 

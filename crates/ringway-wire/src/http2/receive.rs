@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use super::arriving::Arriving;
 use super::connection::{Connection, Handshake};
 use super::frames::{FrameHeader, HEADER_LEN, PREFACE, flag, kind};
 use super::role::Role;
 use super::{Event, Violation};
-use crate::limits::{HTTP2_BLOCK_MAX, HTTP2_PARTIAL_KEPT};
+use crate::limits::{HTTP2_BLOCK_MAX, HTTP2_FRAME_MAX, HTTP2_PARTIAL_KEPT};
 
 /// The result of one decoding step.
 pub(super) enum Step<'i> {
@@ -80,9 +81,9 @@ impl<R: Role> Connection<R> {
             return Ok(self.with_next(event, input));
         }
         self.check_header(header)?;
-        if header.kind == kind::DATA {
+        if header.is_unassembled() {
             *input = rest;
-            self.on_data(header)?;
+            self.begin_unassembled(header)?;
             return Ok(Step::Again);
         }
         let Some((body, rest)) = rest.split_at_checked(header.len as usize) else {
@@ -135,8 +136,12 @@ impl<R: Role> Connection<R> {
     /// Checks a frame's header before its payload has arrived.
     fn check_header(&self, header: FrameHeader) -> Result<(), Violation> {
         header.check(self.config.max_frame)?;
-        if header.kind != kind::DATA && header.len as usize > HTTP2_BLOCK_MAX {
+        let has_block = matches!(header.kind, kind::HEADERS | kind::CONTINUATION);
+        if has_block && header.len as usize > HTTP2_BLOCK_MAX {
             return Err(Violation::BlockTooLong);
+        }
+        if !header.is_unassembled() && header.len > HTTP2_FRAME_MAX {
+            return Err(Violation::FrameTooLong);
         }
         let continues = header.kind == kind::CONTINUATION;
         if self.block.stream != 0 && (!continues || header.stream != self.block.stream) {
@@ -152,7 +157,17 @@ impl<R: Role> Connection<R> {
         Ok(())
     }
 
-    /// Continues a frame that arrived in pieces. DATA is never assembled.
+    /// Begins a frame whose payload is handled as it arrives.
+    fn begin_unassembled(&mut self, header: FrameHeader) -> Result<(), Violation> {
+        if header.kind == kind::DATA {
+            return self.on_data(header);
+        }
+        self.budgets.bear_idle(self.now)?;
+        self.arriving = Arriving::skipped(header.len);
+        Ok(())
+    }
+
+    /// Continues a frame that arrived in pieces.
     #[cold]
     fn resume<'i>(&mut self, input: &mut &'i [u8]) -> Result<Step<'i>, Violation> {
         if !self.fill(HEADER_LEN, input) {
@@ -161,9 +176,9 @@ impl<R: Role> Connection<R> {
         let head = self.partial.first_chunk().expect("a header was filled");
         let header = FrameHeader::decode(head);
         self.check_header(header)?;
-        if header.kind == kind::DATA {
+        if header.is_unassembled() {
             self.partial.clear();
-            self.on_data(header)?;
+            self.begin_unassembled(header)?;
             return Ok(Step::Again);
         }
         if !self.fill(HEADER_LEN + header.len as usize, input) {

@@ -80,7 +80,7 @@ impl StreamTable {
 
     /// Ends a stream that this end reset, and frees its slot.
     pub(super) fn reset(&mut self, stream: StreamHandle) {
-        self.closed.note_reset(stream.id);
+        self.note_reset(stream);
         self.index.remove(stream.id);
         self.release(stream.slot);
     }
@@ -89,12 +89,18 @@ impl StreamTable {
     /// the peer may still arrive.
     pub(super) fn retire(&mut self, stream: StreamHandle, by_us: bool) {
         match by_us {
-            true => self.closed.note_reset(stream.id),
+            true => self.note_reset(stream),
             false => self.closed.note_ended(stream.id),
         }
         self.index.remove(stream.id);
         self.clear_queue(stream.slot);
         self.at(stream.slot).is_gone = true;
+    }
+
+    fn note_reset(&mut self, stream: StreamHandle) {
+        let slot = &self.slots[stream.slot as usize];
+        let late = if slot.remote_ended { 0 } else { slot.window.granted() };
+        self.closed.note_reset(stream.id, late);
     }
 
     /// Frees a slot that was kept.

@@ -1,6 +1,8 @@
 //! What a peer may not do: each ends a stream or the connection with its code, and nothing else.
 
-use ringway_wire::http2::{Connection, ErrorCode, NewRequest, Role, Violation};
+use ringway_wire::http2::{
+    Connection, ErrorCode, Http2Config, NewRequest, Role, Serving, Violation,
+};
 
 use crate::support::http2::*;
 
@@ -125,6 +127,41 @@ fn frames_that_make_no_sense() {
         (request(2, END_STREAM), WrongParity),
     ] {
         fatal(served(&[wire]), violation);
+    }
+}
+
+#[test]
+fn frames_of_the_largest_size_are_taken_whatever_they_are() {
+    let largest = [0; FRAME_TOO_LONG - 1];
+    let settings = &largest[..largest.len() / 6 * 6]; // of an unknown setting
+    for other in [
+        frame(99, 0, 0, &largest),
+        frame(99, 0, 1, &largest),
+        frame(99, 0xff, 7, &largest[..(64 << 10) + 1]),
+        frame(GOAWAY, 0, 0, &largest),
+        frame(SETTINGS, 0, 0, settings),
+    ] {
+        let outcome = served(&[other, request(1, END_STREAM)]);
+        assert_eq!((outcome.error, outcome.ends), (None, vec![]));
+        assert_eq!(outcome.events.last().map(String::as_str), Some("head 1 \"\" true"));
+    }
+}
+
+#[test]
+fn frames_of_unknown_types_are_not_kept() {
+    let config = Http2Config { max_frame: 1 << 20, ..Http2Config::default() };
+    let mut server = Connection::<Serving>::new(config, vocabulary(), NOW);
+    let wire = [PREFACE, &frame(SETTINGS, 0, 0, &[]), &frame(99, 0, 0, &[0; 1 << 20])].concat();
+    for mut piece in wire.chunks(1_000) {
+        assert!(server.receive(&mut piece, NOW).expect("well-formed").is_none());
+        assert!(server.incomplete_len() < 1_000);
+    }
+    for kind in [SETTINGS, GOAWAY, PRIORITY] {
+        let config = Http2Config { max_frame: 1 << 20, ..Http2Config::default() };
+        let mut server = Connection::<Serving>::new(config, vocabulary(), NOW);
+        let long = frame(kind, 0, u32::from(kind == PRIORITY), &[0; 6 * 20_000]);
+        let wire = [PREFACE, &frame(SETTINGS, 0, 0, &[]), &long].concat();
+        assert_eq!(feed(&mut server, &wire, 1_000).error, Some(Violation::FrameTooLong));
     }
 }
 

@@ -181,9 +181,12 @@ fn frames_on_streams_that_are_over() {
     };
     let update = frame(WINDOW_UPDATE, 0, 1, &(1_u32 << 20).to_be_bytes());
     let budget = (16 << 10) + 4;
-    for late in [frame(DATA, 0, 1, b"x"), frame(DATA, END_STREAM, 1, &[]), update.clone()] {
+    for late in [frame(DATA, END_STREAM, 1, &[]), update.clone()] {
         check(reset(late), budget, Violation::TooManyIdleFrames);
     }
+    let in_window = (1 << 20) / 64;
+    let late = reset(frame(DATA, 0, 1, &[0; 64]));
+    check(late, in_window + budget, Violation::TooManyIdleFrames);
     let ended = move |at: u32| match at {
         0 => [request(1, 0), frame(RST_STREAM, 0, 1, &[0; 4])].concat(),
         _ => update.clone(),
@@ -197,6 +200,43 @@ fn frames_on_streams_that_are_over() {
     for _ in 0..20_000 {
         server.receive(&mut &late[..], NOW).expect("ordinary");
         output(&mut server, usize::MAX);
+    }
+}
+
+#[test]
+fn messages_of_a_round_trip_behind_an_early_answer_are_borne() {
+    let mut server = greeted();
+    for id in [1, 3, 5] {
+        let wire = request(id, 0);
+        let opened = server.receive(&mut &wire[..], NOW).expect("well-formed");
+        let Some(Event::Head { stream, .. }) = opened else { panic!("{opened:?}") };
+        server.head(stream, TRAILERS, true).expect("open");
+        server.reset(stream, ErrorCode::NO_ERROR);
+        output(&mut server, usize::MAX);
+    }
+    // Each stream has a window of a MiB.
+    let late = [1, 3, 5].map(|id| frame(DATA, 0, id, &[0; 50])).concat();
+    for _ in 0..20_000 {
+        let told = server.receive(&mut &late[..], NOW).expect("an honest client");
+        assert!(told.is_none());
+        output(&mut server, usize::MAX);
+    }
+    let ends = [1, 3, 5].map(|id| frame(DATA, END_STREAM, id, &[])).concat();
+    assert!(server.receive(&mut &ends[..], NOW).expect("an honest client").is_none());
+}
+
+#[test]
+fn messages_of_a_round_trip_behind_a_cancelled_call_are_borne() {
+    let mut client = client();
+    hear(&mut client, &frame(SETTINGS, 0, 0, &setting(3, 100)), NOW);
+    let new = NewRequest { head: REQUEST, end: true, ..NewRequest::default() };
+    let stream = client.open(new).expect("room");
+    let id = stream.id();
+    hear(&mut client, &frame(HEADERS, END_HEADERS, id, &block(&[(":status", "200")])), NOW);
+    client.reset(stream, ErrorCode::CANCEL);
+    let late = frame(DATA, 0, id, &[0; 50]);
+    for _ in 0..20_000 {
+        hear(&mut client, &late, NOW);
     }
 }
 
