@@ -37,16 +37,27 @@ impl UnixPath {
     /// Listens at a path. Other servers then find a listener there and do not take the file for
     /// stale; clients wait until the server accepts.
     pub(crate) fn listen(path: &Path, address: &SockAddr) -> io::Result<(Socket, Self)> {
+        Self::bind(path, address, begin_listening)
+    }
+
+    /// Binds a path and does the rest with the socket. The file is removed if that fails.
+    fn bind(
+        path: &Path,
+        address: &SockAddr,
+        rest: impl FnOnce(&Socket) -> io::Result<()>,
+    ) -> io::Result<(Socket, Self)> {
         let _until_somebody_listens = lock_directory(path);
-        let socket = match listen(address) {
+        let socket = match bind(address) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                 clear_stale(path, address)?;
-                listen(address)?
+                bind(address)?
             }
-            listening => listening?,
+            bound => bound?,
         };
         let file = Mutex::new(Some(FileId::of(path)?));
-        Ok((socket, Self { path: path.to_owned(), file }))
+        let taken = Self { path: path.to_owned(), file };
+        rest(&socket)?;
+        Ok((socket, taken))
     }
 
     /// Removes the file, unless another one has replaced it.
@@ -71,10 +82,19 @@ impl Drop for UnixPath {
 
 /// Binds a Unix address, a path or an abstract name, and listens.
 pub(crate) fn listen(address: &SockAddr) -> io::Result<Socket> {
+    let socket = bind(address)?;
+    begin_listening(&socket)?;
+    Ok(socket)
+}
+
+fn bind(address: &SockAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM.cloexec(), None)?;
     socket.bind(address)?;
-    socket.listen(limits::UNIX_BACKLOG)?;
     Ok(socket)
+}
+
+fn begin_listening(socket: &Socket) -> io::Result<()> {
+    socket.listen(limits::UNIX_BACKLOG)
 }
 
 /// Locks the directory, so that no other server of this library inspects the path between `bind`
@@ -146,6 +166,19 @@ mod tests {
         drop((socket, taken));
         assert!(UnixStream::connect(&path).is_ok(), "the successor's file is still there");
         drop(successor);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_failure_behind_the_bind_leaves_no_file() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("one.sock");
+        let address = unix_sock_addr(&path).expect("a short path");
+        let outcome = UnixPath::bind(&path, &address, |_socket| {
+            assert!(path.exists());
+            Err(io::Error::from_raw_os_error(12)) // ENOMEM
+        });
+        assert_eq!(outcome.err().and_then(|error| error.raw_os_error()), Some(12));
         assert!(!path.exists());
     }
 
