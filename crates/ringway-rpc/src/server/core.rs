@@ -35,6 +35,7 @@ use crate::call::method::Method;
 use crate::call::status::Status;
 use crate::connection::driver::Clock;
 use crate::limits;
+use crate::policy::share_of_each;
 use crate::service::Handler;
 
 thread_local! {
@@ -352,16 +353,12 @@ impl ServerCore {
     #[cold]
     pub(super) fn publish_lease(&self, now: Duration) {
         let pressed = self.entries.iter().filter_map(|entry| entry.pressed_limit(now));
-        let limit: u32 = pressed.sum();
         let connections = self.connections.all();
-        let share = match (limit, self.lease.get()) {
-            (0, None) => return, // there has never been any pressure
-            (0, Some(_)) => self.settings().in_flight_per_connection_max as u32,
-            (limit, _) => {
-                let busy = connections.iter().filter(|connection| connection.is_busy()).count();
-                let welcome = (limit * limits::LEASE_PERCENT).div_ceil(100);
-                welcome.div_ceil(busy.max(1) as u32).max(limits::ADAPTIVE_MIN)
-            }
+        let busy = connections.iter().filter(|connection| connection.is_busy()).count();
+        let share = match (share_of_each(pressed, busy), self.lease.get()) {
+            (None, None) => return, // there has never been any pressure
+            (None, Some(_)) => self.settings().in_flight_per_connection_max as u32,
+            (Some(share), _) => share,
         };
         if self.lease.replace(Some(share)) != Some(share) {
             connections.iter().for_each(|connection| connection.renew_lease());
