@@ -312,6 +312,10 @@ pub(crate) const CONSOLE_CALLS_MAX: usize = 8;
 /// How long the console waits for a core: one that does not answer is shown as such.
 pub(crate) const CONSOLE_CORE_TIMEOUT: Duration = Duration::from_millis(300);
 
+/// Bytes that values of `-bin` headers may take which share a header with others, each counted with its name
+/// and 32 bytes: as much as all fields of a request over gRPC.
+pub(crate) const WEB_VALUES_BYTES_MAX: usize = 16 * 1024;
+
 /// How deep the console writes examples of requests: messages may contain themselves.
 pub(crate) const CONSOLE_EXAMPLE_DEPTH: usize = 3;
 

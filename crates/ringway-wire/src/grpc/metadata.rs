@@ -100,15 +100,22 @@ pub fn binary_values(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// The rest of the limit on a message's fields, for values that share a field: each becomes an
 /// entry with a copy of the name, so it counts as a field of its own.
-pub(super) struct ValueRoom(usize);
+#[derive(Debug)]
+pub struct ValueRoom(usize);
 
 impl ValueRoom {
+    /// Room for values of so many bytes, with the name and 32 bytes added for each.
+    #[must_use]
+    pub fn new(bytes: usize) -> Self {
+        Self(bytes)
+    }
+
     pub(super) fn of(fields: &Fields) -> Self {
-        Self(fields.room_left())
+        Self::new(fields.room_left())
     }
 
     /// Whether the values of this field fit, in addition to those before.
-    pub(super) fn has_for(&mut self, name: &[u8], value: &[u8]) -> bool {
+    pub fn has_for(&mut self, name: &[u8], value: &[u8]) -> bool {
         let more = value.iter().filter(|&&byte| byte == b',').count();
         match self.0.checked_sub(more * field_size(name.len(), 0)) {
             Some(left) => self.0 = left,

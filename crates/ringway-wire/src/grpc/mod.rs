@@ -44,8 +44,8 @@ pub use compression::{ClientCompression, ServerCompression, accepted_names};
 pub use inflate_error::InflateError;
 pub use message::{Message, MessageError, Messages, PREFIX_LEN, prefix};
 pub use metadata::{
-    binary_values, is_ascii_value, is_binary, is_metadata_name, is_reserved, parse_base64,
-    put_base64,
+    ValueRoom, binary_values, is_ascii_value, is_binary, is_metadata_name, is_reserved,
+    parse_base64, put_base64,
 };
 pub use names::{Accepted, Compression, ContentType};
 pub use server::{GrpcServer, ServerConfig};

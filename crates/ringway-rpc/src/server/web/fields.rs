@@ -1,12 +1,15 @@
 //! Metadata of calls as header fields of HTTP.
 
 use ringway_http::http::header::{HeaderMap, HeaderName, HeaderValue};
-use ringway_wire::grpc::{binary_values, is_binary, is_reserved, parse_base64, put_base64};
+use ringway_wire::grpc::{
+    ValueRoom, binary_values, is_binary, is_reserved, parse_base64, put_base64,
+};
 use ringway_wire::native::MetaWriter;
 
 use crate::call::metadata::Metadata;
 use crate::call::status::Status;
 use crate::call::trace::TraceContext;
+use crate::limits;
 
 /// Headers of the transfer, of browsers and of the protocols themselves; the others are metadata of the
 /// call.
@@ -31,12 +34,15 @@ const NOT_METADATA: [&str; 15] = [
 const NOT_METADATA_PREFIXES: [&str; 7] =
     ["content-", "accept", "connect-", "grpc-", "ringway-", "sec-", "proxy-"];
 
+const TOO_MANY_VALUES: &str = "the request's headers hold more values than the server accepts";
+
 /// Writes the metadata of a request.
 ///
 /// # Errors
-/// INVALID_ARGUMENT when a header cannot be metadata.
+/// INVALID_ARGUMENT when a header cannot be metadata, RESOURCE_EXHAUSTED when they hold too many values.
 pub(crate) fn write_metadata(headers: &HeaderMap, meta: &mut Vec<u8>) -> Result<(), Status> {
     let mut writer = MetaWriter::new(meta);
+    let mut room = ValueRoom::new(limits::WEB_VALUES_BYTES_MAX);
     let is_own = |name: &str| {
         NOT_METADATA.contains(&name)
             || NOT_METADATA_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
@@ -46,7 +52,12 @@ pub(crate) fn write_metadata(headers: &HeaderMap, meta: &mut Vec<u8>) -> Result<
         let (name, value) = (name.as_str(), value.as_bytes());
         match name {
             "authorization" => _ = writer.authorization(value),
-            _ if is_binary(name.as_bytes()) => write_binary(name, value, &mut writer)?,
+            _ if is_binary(name.as_bytes()) => {
+                if !room.has_for(name.as_bytes(), value) {
+                    return Err(Status::resource_exhausted(TOO_MANY_VALUES));
+                }
+                write_binary(name, value, &mut writer)?;
+            }
             _ => write_entry(name, value, &mut writer)?,
         }
     }
@@ -131,6 +142,21 @@ mod tests {
         let mut headers = HeaderMap::new();
         put_fields(&metadata, "trailer-", &mut headers);
         assert_eq!(headers["trailer-seen-bin"], "AQL/");
+    }
+
+    #[test]
+    fn values_that_share_a_field_are_bounded() {
+        let metadata = |values: usize| {
+            let value = HeaderValue::try_from(vec!["AQ"; values].join(",")).expect("a value");
+            let fields = [(HeaderName::from_static("a-bin"), value.clone())];
+            let more = (HeaderName::from_static("b-bin"), value);
+            let mut meta = Vec::new();
+            write_metadata(&fields.into_iter().chain([more]).collect(), &mut meta)?;
+            Metadata::of_wire(&meta)
+        };
+        assert_eq!(metadata(200).expect("few").iter().count(), 400);
+        assert!(metadata(250).expect_err("many").is_resource_exhausted());
+        assert!(metadata(8_000).expect_err("many").is_resource_exhausted());
     }
 
     #[test]
