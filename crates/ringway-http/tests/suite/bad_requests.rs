@@ -167,6 +167,36 @@ fn a_body_that_nobody_reads_ends_with_its_connection() {
     assert!(answer.starts_with("HTTP/1.1 405"), "{answer}");
 }
 
+/// Many clients read nothing before they have sent everything. A reset would take the answer from them.
+#[test]
+fn a_client_that_sends_its_whole_request_first_reads_why_it_was_refused() {
+    let mut limits = HttpLimits::default();
+    limits.body_bytes_max = 10;
+    let server = Running::within(router(), limits);
+    let body = "x".repeat(48 << 20);
+    let said = format!("content-length: {}\r\n\r\n", body.len());
+    let chunked = format!("transfer-encoding: chunked\r\n\r\n{:x}\r\n", body.len());
+    for (head, framing, status) in [
+        ("POST /length HTTP/1.1\r\nhost: h\r\n", &said, "413"),
+        ("POST /length HTTP/1.1\r\nhost: h\r\n", &chunked, "413"),
+        ("POST /none HTTP/1.1\r\nhost: h\r\n", &said, "404"),
+        ("POST / HTTP/1.1\r\nhost: h\r\n", &chunked, "405"),
+        ("POST / HTTP/1.1\r\n", &said, "400"),
+        ("POST / HTTP/9.1\r\n", &said, "400"),
+        ("POST / HTTP/1.1\r\nhost: h\r\nexpect: x\r\n", &said, "405"),
+        ("POST / HTTP/1.1\r\nhost: h\r\nlong:", &body, "431"),
+    ] {
+        let mut socket = server.connect();
+        socket.write_all(format!("{head}{framing}").as_bytes()).expect("a head");
+        for piece in body.as_bytes().chunks(64 << 10) {
+            socket.write_all(piece).unwrap_or_else(|error| panic!("{head:?}: {error}"));
+        }
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap_or_else(|error| panic!("{head:?}: {error}"));
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{head:?} is told {answer:?}");
+    }
+}
+
 #[test]
 fn a_head_that_does_not_come_in_time_costs_its_connection() {
     let mut limits = HttpLimits::default();
