@@ -102,12 +102,7 @@ impl Knocking {
     #[cold]
     fn until_next(&self, wait: Wait) -> Wait {
         let rest = self.next.saturating_duration_since(Instant::now());
-        match wait {
-            _ if rest.is_zero() => Wait::Poll,
-            Wait::Poll => Wait::Poll,
-            Wait::AtMost(limit) => Wait::AtMost(limit.min(rest)),
-            Wait::Forever => Wait::AtMost(rest),
-        }
+        wait.no_longer_than(rest)
     }
 
     /// Retries the operations if it is time to.

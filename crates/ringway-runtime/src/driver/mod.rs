@@ -226,6 +226,18 @@ pub(crate) enum Wait {
     Forever,
 }
 
+impl Wait {
+    /// The wait that also ends after `limit`.
+    fn no_longer_than(self, limit: Duration) -> Wait {
+        match self {
+            _ if limit.is_zero() => Wait::Poll,
+            Wait::Poll => Wait::Poll,
+            Wait::AtMost(other) => Wait::AtMost(other.min(limit)),
+            Wait::Forever => Wait::AtMost(limit),
+        }
+    }
+}
+
 /// Counters of a driver since its start; they never decrease.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct DriverCounters {
@@ -250,7 +262,7 @@ pub(crate) struct BindOptions {
 /// The operating-system interface of one core, implemented by io_uring, epoll and sim, and by a
 /// replacement for the driver of a failed core.
 pub(crate) trait Driver {
-    /// The clock for the core's deadlines; virtual under sim.
+    /// The clock for the core's deadlines; virtual under sim. A core asks in each turn, and before each sleep.
     fn now(&self) -> Instant;
 
     /// Opens a listening socket (stream, inet or Unix) and returns its bound address.

@@ -3,7 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::pin::pin;
 use std::rc::Rc;
@@ -11,6 +11,9 @@ use std::sync::Weak;
 use std::task::{Context, RawWaker, RawWakerVTable, Waker};
 use std::time::{Duration, Instant};
 
+use io_uring::opcode;
+use io_uring::squeue::Flags;
+use io_uring::types::Fd;
 use socket2::SockAddr;
 
 use super::{Ring, SendTable};
@@ -42,6 +45,17 @@ pub(crate) fn refuse(call: i64, errno: i32) {
         libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program)
     };
     assert_eq!(refused, 0, "no seccomp here: {}", std::io::Error::last_os_error());
+}
+
+impl Ring {
+    /// As [`recv_multishot`](Self::recv_multishot), but asks the socket what has happened before it reads
+    /// for the first time: as though all of it had come between its first read and that question.
+    pub(crate) fn recv_multishot_asking_first(&mut self, fd: RawFd, group: u16, user_data: u64) {
+        const MULTISHOT_AND_POLL_FIRST: u16 = 2 | 1;
+        let receive = opcode::Recv::new(Fd(fd), std::ptr::null_mut(), 0);
+        let receive = receive.buf_group(group).ioprio(MULTISHOT_AND_POLL_FIRST).build();
+        self.push(receive.flags(Flags::BUFFER_SELECT).user_data(user_data));
+    }
 }
 
 /// Runs `test` on a thread that ends with its filters.

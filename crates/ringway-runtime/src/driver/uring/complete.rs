@@ -40,6 +40,9 @@ impl Uring {
             // The peer may have closed meanwhile; then there is nothing left to end.
             let _too_late = sockets::shutdown_write(handle.fd);
         }
+        if errno != 0 {
+            self.receive_anew(key);
+        }
     }
 
     /// Handles the completion of a close's cancel. It does not find a send that the kernel is just

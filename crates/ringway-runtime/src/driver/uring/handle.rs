@@ -26,6 +26,8 @@ pub(super) struct UringHandle {
     pub(super) closing: bool,
     /// The epoch of its last receive, for `Gather`.
     pub(super) epoch: u32,
+    /// Whether the slot is among those to be looked at, whatever descriptor has it.
+    pub(super) is_listed: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,8 +50,13 @@ pub(super) enum Room {
 }
 
 impl UringHandle {
-    pub(super) fn new(key: Key, fd: RawFd) -> Self {
-        Self { key, fd, ..Self::FREE }
+    /// Makes a free slot that of a descriptor.
+    pub(super) fn occupy(&mut self, key: Key, fd: RawFd) {
+        *self = Self { key, fd, is_listed: self.is_listed, ..Self::FREE };
+    }
+
+    pub(super) fn vacate(&mut self) {
+        *self = Self { is_listed: self.is_listed, ..Self::FREE };
     }
 
     pub(super) const FREE: UringHandle = UringHandle {
@@ -66,5 +73,6 @@ impl UringHandle {
         in_flight: 0,
         closing: false,
         epoch: 0,
+        is_listed: false,
     };
 }

@@ -5,6 +5,7 @@ mod complete;
 mod completion;
 mod handle;
 mod how;
+mod overlooked;
 mod preflight;
 mod receive;
 mod room;
@@ -13,6 +14,7 @@ mod setup;
 mod tests;
 mod turn;
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -25,6 +27,7 @@ use socket2::SockAddr;
 pub(crate) use self::completion::{Completion, SendOutcome, Sent, kind, tag};
 use self::handle::{ArmState, Room, UringHandle};
 pub(crate) use self::how::How;
+use self::overlooked::Overlooked;
 use super::files::FileOp;
 use super::gather::Gather;
 use super::knocking::Knocking;
@@ -58,6 +61,9 @@ pub(crate) struct Uring {
     refused: bool,
     knocking: Knocking,
     gather: Gather,
+    overlooked: Overlooked,
+    /// The time that was last asked for.
+    clock: Cell<Instant>,
     /// Number of receives since the last wait.
     receives: u32,
     completions: Vec<Completion>,
@@ -115,6 +121,8 @@ impl Uring {
             refused: false,
             knocking: Knocking::new(),
             gather: Gather::new(),
+            overlooked: Overlooked::new(),
+            clock: Cell::new(Instant::now()),
             receives: 0,
             completions: Vec::with_capacity(limits::COMPLETIONS as usize),
             early: Vec::new(),
@@ -144,7 +152,7 @@ impl Uring {
         let handle = &mut self.handles[key.index()];
         if handle.in_flight == 0 {
             let fd = handle.fd;
-            *handle = UringHandle::FREE;
+            handle.vacate();
             self.close_unregistered(fd);
             events.push(Event::Closed { key });
         }
@@ -153,7 +161,9 @@ impl Uring {
 
 impl Driver for Uring {
     fn now(&self) -> Instant {
-        Instant::now()
+        let now = Instant::now();
+        self.clock.set(now);
+        now
     }
 
     fn listen(&mut self, addr: &SockAddr, options: BindOptions) -> io::Result<(RawFd, SockAddr)> {
@@ -182,7 +192,7 @@ impl Driver for Uring {
             self.handles.resize(index + 1, UringHandle::FREE);
         }
         assert!(self.handles[index].key == Key::NONE, "slot {index} is in use");
-        self.handles[index] = UringHandle::new(key, fd);
+        self.handles[index].occupy(key, fd);
     }
 
     fn connect(&mut self, key: Key, addr: &SockAddr) {
@@ -308,7 +318,8 @@ impl Driver for Uring {
     fn turn(&mut self, wait: Wait, events: &mut Vec<Event>) -> io::Result<()> {
         events.append(&mut self.early);
         self.knocking.retry(&mut self.counters, events);
-        let wait = self.knocking.shorten(wait);
+        self.look_for_ends();
+        let wait = self.overlooked.shorten(self.knocking.shorten(wait), self.clock.get());
         self.top_up();
         let idle = events.is_empty() && !self.has_receives_to_arm();
         let idle = idle && (wait == Wait::Poll || self.is_told_of_buffers());

@@ -85,6 +85,9 @@ impl Uring {
             if completion.result > 0 && !closing {
                 self.gather.received(&mut handle.epoch);
                 self.receives += 1;
+                if !std::mem::replace(&mut handle.is_listed, true) {
+                    self.overlooked.add(key.index(), self.clock.get());
+                }
                 let data = buffers.filled(id, completion.result as usize);
                 events.push(received(key, class, data));
             } else {

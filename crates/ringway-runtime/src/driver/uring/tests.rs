@@ -1,10 +1,14 @@
 //! What this driver does when the kernel ends what it had asked it to go on with.
 
+use std::io::Write;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::IntoRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, mpsc};
 use std::thread;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use socket2::SockRef;
 
 use super::*;
 use crate::buf::BufferCounts;
@@ -122,6 +126,96 @@ fn a_send_to_a_peer_that_has_ended_and_reads_nothing_ends_with_its_key() {
         let read = std::io::copy(&mut far, &mut std::io::sink());
         assert_eq!(read.is_err(), abort, "{read:?}");
     }
+}
+
+/// A receive takes the last bytes of a socket whose end is there already, and is told of nothing more.
+#[test]
+fn an_end_that_the_kernel_keeps_to_itself_is_found() {
+    for receiver in receivers_of_last_words() {
+        let (mut driver, _eventfd) = driver();
+        receive_asking_first(&mut driver, receiver);
+        let events = turn_until(&mut driver, is_recv_end);
+        assert!(
+            matches!(events[..], [Event::Received { .. }, Event::RecvEnded { .. }]),
+            "{events:?}"
+        );
+        assert!(driver.overlooked.len() == 0, "an ended stream is not looked at again");
+    }
+}
+
+/// Nobody has to wait until all streams are looked at.
+#[test]
+fn a_send_that_fails_finds_the_end_at_once() {
+    for receiver in receivers_of_last_words() {
+        let (mut driver, _eventfd) = driver();
+        receive_asking_first(&mut driver, receiver);
+        turn_until(&mut driver, |event| matches!(event, Event::Received { .. }));
+        driver.overlooked = Overlooked::new();
+        let segments = vec![b"answer".as_slice().into()];
+        driver.send(Key::FIRST, SendBatch { segments, to: None, urgent: true });
+        turn_until(&mut driver, is_recv_end);
+    }
+}
+
+#[test]
+fn a_slot_is_listed_once_however_many_streams_it_has_had() {
+    let (mut driver, _eventfd) = driver();
+    for generation in 0..3 {
+        let (near, mut far) = UnixStream::pair().expect("two sockets");
+        let key = Key::new(0, generation);
+        driver.register(key, near.into_raw_fd());
+        driver.recv_start(key, RecvClass::Message);
+        far.write_all(b"some").expect("it is open");
+        turn_until(&mut driver, |event| matches!(event, Event::Received { .. }));
+        driver.close(key, false);
+        turn_until(&mut driver, |event| matches!(event, Event::Closed { .. }));
+        assert_eq!(driver.overlooked.len(), 1);
+    }
+}
+
+/// Sockets at which everything has arrived: bytes, and the end of a peer that has left.
+fn receivers_of_last_words() -> [OwnedFd; 2] {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let mut far = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
+    let (reset, _) = listener.accept().expect("it has connected");
+    far.write_all(b"last words").expect("it is open");
+    SockRef::from(&far).set_linger(Some(Duration::ZERO)).expect("an option of sockets");
+    drop(far);
+    let (closed, mut far) = UnixStream::pair().expect("two sockets");
+    far.write_all(b"last words").expect("it is open");
+    drop(far);
+    let receivers = [OwnedFd::from(reset), OwnedFd::from(closed)];
+    for receiver in &receivers {
+        let mut polled = [PollFd::new(receiver, PollFlags::RDHUP)];
+        assert_eq!(poll(&mut polled, None), Ok(1), "the end arrives");
+    }
+    receivers
+}
+
+fn receive_asking_first(driver: &mut Uring, receiver: OwnedFd) {
+    let fd = receiver.into_raw_fd();
+    driver.register(Key::FIRST, fd);
+    driver.top_up();
+    let handle = &mut driver.handles[Key::FIRST.index()];
+    (handle.recv, handle.in_flight) = (ArmState::Armed, 1);
+    let data = tag(kind::RECV, Key::FIRST.bits());
+    driver.ring.recv_multishot_asking_first(fd, RecvClass::Message as u16, data);
+}
+
+fn is_recv_end(event: &Event) -> bool {
+    matches!(event, Event::RecvEnded { .. })
+}
+
+/// Turns as a core does, and never without waiting for something. Returns all events.
+fn turn_until(driver: &mut Uring, wanted: impl Fn(&Event) -> bool) -> Vec<Event> {
+    const LONG: Duration = Duration::from_secs(30);
+    let mut events = Vec::new();
+    let end = driver.now() + LONG;
+    while !events.iter().any(&wanted) {
+        assert!(driver.now() < end, "{events:?}");
+        driver.turn(Wait::AtMost(LONG), &mut events).expect("the ring works");
+    }
+    events
 }
 
 /// As many as may wait at once: each costs a socket, and no thread of the kernel.
