@@ -2,13 +2,17 @@
 //!
 //! This crate is under construction. So far it has the store: the keys of a registry, their history and their leases.
 
+mod endpoint;
 mod etcd;
 mod limits;
+mod local;
 mod server;
 mod store;
 
+pub use endpoint::{Endpoint, Error, Health};
+pub use local::{EndpointChange, Endpoints, Local, LocalRegistration, LocalService, LocalWatch};
 pub use server::Registry;
 pub use store::{
-    Change, Changes, Compacted, KeyRange, KeyValue, Lease, LeaseError, LeaseId, Read, ReadError,
-    Revision, Store, Transaction,
+    Bounds, Change, Changes, Compacted, KeyRange, KeyValue, Lease, LeaseError, LeaseId, Read,
+    ReadError, Revision, Store, Transaction,
 };

@@ -59,3 +59,12 @@ pub(crate) const RAFT_TERM: u64 = 1;
 
 /// The version of etcd whose API this is.
 pub(crate) const API_VERSION: &str = "3.4.0";
+
+/// Changes of a service that a local registry remembers: a watch that is further behind gets the difference.
+pub(crate) const LOCAL_HISTORY_CHANGES_MAX: usize = 256;
+
+/// Bytes of an endpoint as the value of a key: an address and some dozens of entries of metadata.
+pub(crate) const ENDPOINT_BYTES_MAX: usize = 64 << 10;
+
+/// The largest weight of a host in a client.
+pub(crate) const WEIGHT_MAX: u32 = 100;

@@ -136,8 +136,17 @@ pub struct Store<V> {
     log: VecDeque<Logged>,
     log_bytes: usize,
     leases: Leases,
-    /// What the size of a value is to the bound of the history.
     size_of: fn(&V) -> usize,
+    bounds: Bounds,
+}
+
+/// How much of its history a store keeps.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Changes that can be watched.
+    pub changes: usize,
+    /// Bytes of their keys and values.
+    pub bytes: usize,
 }
 
 struct Logged {
@@ -159,7 +168,18 @@ impl<V: Clone> Store<V> {
             log_bytes: 0,
             leases: Leases::default(),
             size_of,
+            bounds: Bounds {
+                changes: limits::HISTORY_CHANGES_MAX,
+                bytes: limits::HISTORY_BYTES_MAX,
+            },
         }
+    }
+
+    /// Sets how much of its history the store keeps.
+    #[must_use]
+    pub fn bounded(mut self, bounds: Bounds) -> Self {
+        self.bounds = bounds;
+        self
     }
 
     /// The revision of the last change.
@@ -315,9 +335,7 @@ impl<V: Clone> Store<V> {
 
     /// Compacts so far that the history keeps its bounds. One revision stays, however large it is.
     fn bound_history(&mut self) {
-        while self.log.len() > limits::HISTORY_CHANGES_MAX
-            || self.log_bytes > limits::HISTORY_BYTES_MAX
-        {
+        while self.log.len() > self.bounds.changes || self.log_bytes > self.bounds.bytes {
             let Some(oldest) = self.log.front().map(|oldest| oldest.revision) else {
                 return;
             };

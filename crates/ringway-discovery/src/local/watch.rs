@@ -1,0 +1,135 @@
+//! Watching a service of the same process.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use super::{Shared, lock};
+use crate::endpoint::Endpoint;
+use crate::store::{Change, KeyRange, Revision};
+
+/// A change of a service's endpoints.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum EndpointChange {
+    /// An endpoint was registered.
+    Added(Arc<Endpoint>),
+    /// An endpoint has changed.
+    Updated(Arc<Endpoint>),
+    /// An endpoint was deregistered. This is what it was.
+    Removed(Arc<Endpoint>),
+}
+
+/// Sees the changes of a service, from the moment at which the watch was made.
+///
+/// A watch that is not asked for long misses changes in between, and makes up for them: what it tells always leads from
+/// the endpoints that it has told of to those that there are.
+pub struct LocalWatch {
+    shared: Arc<Shared>,
+    id: u64,
+    next: Revision,
+    /// The endpoints as this watch has told of them.
+    known: Vec<Arc<Endpoint>>,
+}
+
+impl LocalWatch {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let mut state = lock(&shared.state);
+        let id = state.next_watch;
+        state.next_watch += 1;
+        let next = state.store.revision().next();
+        let read = state.store.read(&KeyRange::all(), None, usize::MAX);
+        let known = read
+            .map_or_else(|_| Vec::new(), |read| read.keys.into_iter().map(|it| it.value).collect());
+        drop(state);
+        Self { shared, id, next, known }
+    }
+
+    /// The endpoints that the watch has told of, or begun with, in the order of their addresses.
+    pub fn endpoints(&self) -> &[Arc<Endpoint>] {
+        &self.known
+    }
+
+    /// Waits for the next changes, in their order. The list is never empty.
+    pub async fn changed(&mut self) -> Vec<EndpointChange> {
+        poll_fn(|cx| self.poll_changed(cx)).await
+    }
+
+    fn poll_changed(&mut self, cx: &mut Context<'_>) -> Poll<Vec<EndpointChange>> {
+        let waker = cx.waker().clone();
+        let mut state = lock(&self.shared.state);
+        let changes = match state.store.changes(&KeyRange::all(), self.next) {
+            Ok(seen) => {
+                self.next = seen.next;
+                seen.changes.into_iter().filter_map(changed).collect()
+            }
+            Err(_compacted) => {
+                self.next = state.store.revision().next();
+                let read = state.store.read(&KeyRange::all(), None, usize::MAX);
+                let now = read.map_or_else(
+                    |_| Vec::new(),
+                    |read| read.keys.into_iter().map(|it| it.value).collect(),
+                );
+                difference(&self.known, &now)
+            }
+        };
+        let former = if changes.is_empty() { state.waiting.insert(self.id, waker) } else { None };
+        drop(state);
+        drop(former);
+        if changes.is_empty() {
+            return Poll::Pending;
+        }
+        changes.iter().for_each(|change| self.note(change));
+        Poll::Ready(changes)
+    }
+
+    fn note(&mut self, change: &EndpointChange) {
+        let (EndpointChange::Added(endpoint)
+        | EndpointChange::Updated(endpoint)
+        | EndpointChange::Removed(endpoint)) = change;
+        let found = self.known.binary_search_by(|known| known.address().cmp(endpoint.address()));
+        match (change, found) {
+            (EndpointChange::Removed(_), Ok(at)) => drop(self.known.remove(at)),
+            (EndpointChange::Removed(_), Err(_)) => {}
+            (_, Ok(at)) => self.known[at] = Arc::clone(endpoint),
+            (_, Err(at)) => self.known.insert(at, Arc::clone(endpoint)),
+        }
+    }
+}
+
+impl Drop for LocalWatch {
+    fn drop(&mut self) {
+        let waker = lock(&self.shared.state).waiting.remove(&self.id);
+        drop(waker);
+    }
+}
+
+fn changed(change: Change<Arc<Endpoint>>) -> Option<EndpointChange> {
+    match (change.before, change.now) {
+        (None, Some(now)) => Some(EndpointChange::Added(now.value)),
+        (Some(_), Some(now)) => Some(EndpointChange::Updated(now.value)),
+        (Some(before), None) => Some(EndpointChange::Removed(before.value)),
+        (None, None) => None,
+    }
+}
+
+/// The changes that lead from one list to another, both in the order of their addresses.
+pub(crate) fn difference(before: &[Arc<Endpoint>], now: &[Arc<Endpoint>]) -> Vec<EndpointChange> {
+    let (mut before, mut now) = (before.iter().peekable(), now.iter().peekable());
+    let mut changes = Vec::new();
+    loop {
+        let next = match (before.peek(), now.peek()) {
+            (None, None) => return changes,
+            (Some(old), Some(new)) if old.address() == new.address() => {
+                let change = (old != new).then(|| EndpointChange::Updated(Arc::clone(new)));
+                before.next();
+                now.next();
+                change
+            }
+            (Some(old), new) if new.is_none_or(|new| old.address() < new.address()) => {
+                before.next().map(|old| EndpointChange::Removed(Arc::clone(old)))
+            }
+            _ => now.next().map(|new| EndpointChange::Added(Arc::clone(new))),
+        };
+        changes.extend(next);
+    }
+}
