@@ -1,7 +1,7 @@
 //! A registry inside one process, shared by all its threads.
 //!
-//! Each service has a store and a lock of its own, so services do not wait for each other. A look-up takes no lock: it
-//! loads the list that the last look-up after a change has made.
+//! Each service has a lock of its own, so services do not wait for each other. A look-up takes no lock, but for the
+//! first two after a change, which make the new list and publish it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,15 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use arc_swap::{ArcSwap, Guard};
-use bytes::Bytes;
 use ringway_runtime::contain;
 
 use crate::endpoint::Endpoint;
-use crate::limits;
-use crate::store::{Bounds, KeyRange, LeaseId, Revision, Store};
 
+mod state;
 mod watch;
 
+use state::State;
 pub use watch::{EndpointChange, LocalWatch};
 
 /// A registry inside one process; cheap to clone, usable on any thread.
@@ -47,14 +46,8 @@ struct Shared {
     state: Mutex<State>,
     /// The revision of the last change, which tells whether the list is out of date.
     revision: AtomicU64,
-    list: ArcSwap<List>,
-}
-
-struct State {
-    store: Store<Arc<Endpoint>>,
-    /// Whom to wake at the next change, by watch.
-    waiting: HashMap<u64, Waker>,
-    next_watch: u64,
+    /// A list that was read more than once.
+    published: ArcSwap<List>,
 }
 
 struct List {
@@ -104,15 +97,14 @@ impl LocalService {
     /// registration has no effect any more.
     pub fn register(&self, endpoint: impl Into<Arc<Endpoint>>) -> LocalRegistration {
         let endpoint = endpoint.into();
-        let key = Bytes::copy_from_slice(endpoint.address().as_bytes());
-        let revision = self.shared.put(key.clone(), endpoint);
-        LocalRegistration { shared: Arc::clone(&self.shared), key, revision }
+        let revision = self.shared.change(|state| state.put(Arc::clone(&endpoint)));
+        LocalRegistration { shared: Arc::clone(&self.shared), endpoint, revision }
     }
 
     /// The endpoints that are registered now, in the order of their addresses.
     #[inline]
     pub fn endpoints(&self) -> Endpoints {
-        let list = self.shared.list.load();
+        let list = self.shared.published.load();
         if list.revision == self.shared.revision.load(Ordering::Acquire) {
             return Endpoints(list);
         }
@@ -130,8 +122,9 @@ impl LocalService {
 #[must_use = "the endpoint is deregistered when this is dropped"]
 pub struct LocalRegistration {
     shared: Arc<Shared>,
-    key: Bytes,
-    revision: Revision,
+    endpoint: Arc<Endpoint>,
+    /// The revision of the registration or of its last update.
+    revision: u64,
 }
 
 impl LocalRegistration {
@@ -139,110 +132,74 @@ impl LocalRegistration {
     ///
     /// Nothing happens if another registration has replaced this one.
     pub fn update(&mut self, change: impl FnOnce(Endpoint) -> Endpoint) {
-        let Some(former) =
-            self.shared.get(&self.key).filter(|(revision, _)| *revision == self.revision)
-        else {
-            return;
-        };
-        let endpoint = change(Endpoint::clone(&former.1)).at(former.1.address());
-        if let Some(revision) = self.shared.replace(&self.key, self.revision, Arc::new(endpoint)) {
-            self.revision = revision;
+        let changed = change(Endpoint::clone(&self.endpoint)).at(self.endpoint.address());
+        let (endpoint, former) = (Arc::new(changed), self.revision);
+        let mut is_ours = false;
+        let revision = self.shared.change(|state| {
+            is_ours = state.has(endpoint.address(), former);
+            if is_ours {
+                state.put(Arc::clone(&endpoint));
+            }
+        });
+        if is_ours {
+            (self.endpoint, self.revision) = (endpoint, revision);
         }
     }
 }
 
 impl Drop for LocalRegistration {
     fn drop(&mut self) {
-        self.shared.remove(&self.key, self.revision);
+        self.shared.change(|state| state.remove(self.endpoint.address(), self.revision));
     }
 }
 
 impl Shared {
     fn new() -> Self {
-        let bounds = Bounds { changes: limits::LOCAL_HISTORY_CHANGES_MAX, bytes: usize::MAX };
-        let store = Store::new(|_| 0).bounded(bounds);
         let list = List { revision: 0, endpoints: Vec::new() };
         Self {
             revision: AtomicU64::new(0),
-            list: ArcSwap::from_pointee(list),
-            state: Mutex::new(State { store, waiting: HashMap::new(), next_watch: 0 }),
+            published: ArcSwap::from_pointee(list),
+            state: Mutex::default(),
         }
     }
 
-    fn get(&self, key: &[u8]) -> Option<(Revision, Arc<Endpoint>)> {
-        lock(&self.state).store.get(key).map(|found| (found.mod_revision, found.value))
-    }
-
-    fn put(&self, key: Bytes, endpoint: Arc<Endpoint>) -> Revision {
-        self.change(|store| {
-            let (replaced, revision) =
-                store.change(|change| change.put(key, endpoint, LeaseId::NONE));
-            debug_assert!(replaced.is_ok(), "it has no lease");
-            (replaced.ok().flatten(), revision)
-        })
-    }
-
-    /// Replaces an endpoint if its last change was that of `revision`.
-    fn replace(
-        &self,
-        key: &Bytes,
-        revision: Revision,
-        endpoint: Arc<Endpoint>,
-    ) -> Option<Revision> {
-        self.change(|store| {
-            let is_ours = store.get(key).is_some_and(|found| found.mod_revision == revision);
-            if !is_ours {
-                return (None, None);
-            }
-            let (replaced, revision) =
-                store.change(|change| change.put(key.clone(), endpoint, LeaseId::NONE));
-            (replaced.ok().flatten(), Some(revision))
-        })
-    }
-
-    /// Removes an endpoint if its last change was that of `revision`.
-    fn remove(&self, key: &Bytes, revision: Revision) {
-        self.change(|store| {
-            let found = store.get(key).filter(|found| found.mod_revision == revision);
-            let gone =
-                found.map(|_| store.change(|change| change.delete(&KeyRange::Key(key.clone()))).0);
-            (gone, ())
-        });
-    }
-
-    /// Changes the store and wakes who watches. What `make` returns first is dropped outside of the lock.
-    fn change<D, T>(&self, make: impl FnOnce(&mut Store<Arc<Endpoint>>) -> (D, T)) -> T {
+    /// Changes the state, and wakes who watches. Returns the revision after that.
+    fn change(&self, make: impl FnOnce(&mut State)) -> u64 {
         let mut state = lock(&self.state);
-        let before = state.store.revision();
-        let (dropped, made) = make(&mut state.store);
-        let after = state.store.revision();
-        let mut woken = HashMap::new();
-        if after != before {
-            self.revision.store(after.0.cast_unsigned(), Ordering::Release);
-            std::mem::swap(&mut woken, &mut state.waiting);
+        let before = state.revision;
+        make(&mut state);
+        let after = state.revision;
+        if after == before {
+            return after;
         }
-        drop(state);
-        drop(dropped);
-        for waker in woken.into_values() {
-            contain("a waker", || waker.wake());
+        self.revision.store(after, Ordering::Release);
+        if !state.waiting.is_empty() {
+            let woken = std::mem::take(&mut state.waiting);
+            drop(state);
+            woken.into_values().for_each(wake);
         }
-        made
+        after
     }
 
+    /// The list of this moment. It is published when it is read for the second time, because publishing costs more
+    /// than a lock, and lists of services that change all the time are read once.
     #[cold]
     fn renew_list(&self) -> Endpoints {
-        let state = lock(&self.state);
-        let revision = state.store.revision().0.cast_unsigned();
-        let read = state.store.read(&KeyRange::all(), None, usize::MAX);
-        let endpoints = read
-            .map_or_else(|_| Vec::new(), |read| read.keys.into_iter().map(|it| it.value).collect());
-        // Lists are stored in the order of their revisions, under the lock.
-        let former = self.list.swap(Arc::new(List { revision, endpoints }));
-        let list = self.list.load();
-        drop(state);
-        drop(former);
-        Endpoints(list)
+        let mut state = lock(&self.state);
+        let (list, is_new) = state.list();
+        if !is_new {
+            // Lists are published in the order of their revisions, under the lock.
+            let former = self.published.swap(Arc::clone(&list));
+            drop(state);
+            drop(former);
+        }
+        Endpoints(Guard::from_inner(list))
     }
+}
+
+/// Wakes a task, whose executor may be anybody's.
+fn wake(waker: Waker) {
+    contain("a waker", || waker.wake());
 }
 
 /// No code of a user runs under these locks, so what a poisoned one holds is sound.

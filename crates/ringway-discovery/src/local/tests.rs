@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::task::{Context, Poll};
 
 use super::*;
+use crate::limits;
 
 fn endpoint(at: usize) -> Endpoint {
     Endpoint::new(format!("tcp://10.0.0.{at:03}:9000"))

@@ -6,7 +6,6 @@ use std::task::{Context, Poll};
 
 use super::{Shared, lock};
 use crate::endpoint::Endpoint;
-use crate::store::{Change, KeyRange, Revision};
 
 /// A change of a service's endpoints.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,7 +25,8 @@ pub enum EndpointChange {
 pub struct LocalWatch {
     shared: Arc<Shared>,
     id: u64,
-    next: Revision,
+    /// The revision that the watch has told of.
+    seen: u64,
     /// The endpoints as this watch has told of them.
     known: Vec<Arc<Endpoint>>,
 }
@@ -36,12 +36,9 @@ impl LocalWatch {
         let mut state = lock(&shared.state);
         let id = state.next_watch;
         state.next_watch += 1;
-        let next = state.store.revision().next();
-        let read = state.store.read(&KeyRange::all(), None, usize::MAX);
-        let known = read
-            .map_or_else(|_| Vec::new(), |read| read.keys.into_iter().map(|it| it.value).collect());
+        let (seen, known) = (state.revision, state.list().0.endpoints.clone());
         drop(state);
-        Self { shared, id, next, known }
+        Self { shared, id, seen, known }
     }
 
     /// The endpoints that the watch has told of, or begun with, in the order of their addresses.
@@ -57,21 +54,10 @@ impl LocalWatch {
     fn poll_changed(&mut self, cx: &mut Context<'_>) -> Poll<Vec<EndpointChange>> {
         let waker = cx.waker().clone();
         let mut state = lock(&self.shared.state);
-        let changes = match state.store.changes(&KeyRange::all(), self.next) {
-            Ok(seen) => {
-                self.next = seen.next;
-                seen.changes.into_iter().filter_map(changed).collect()
-            }
-            Err(_compacted) => {
-                self.next = state.store.revision().next();
-                let read = state.store.read(&KeyRange::all(), None, usize::MAX);
-                let now = read.map_or_else(
-                    |_| Vec::new(),
-                    |read| read.keys.into_iter().map(|it| it.value).collect(),
-                );
-                difference(&self.known, &now)
-            }
-        };
+        let remembered = state.changes_after(self.seen);
+        let changes =
+            remembered.unwrap_or_else(|| difference(&self.known, &state.list().0.endpoints));
+        self.seen = state.revision;
         let former = if changes.is_empty() { state.waiting.insert(self.id, waker) } else { None };
         drop(state);
         drop(former);
@@ -100,15 +86,6 @@ impl Drop for LocalWatch {
     fn drop(&mut self) {
         let waker = lock(&self.shared.state).waiting.remove(&self.id);
         drop(waker);
-    }
-}
-
-fn changed(change: Change<Arc<Endpoint>>) -> Option<EndpointChange> {
-    match (change.before, change.now) {
-        (None, Some(now)) => Some(EndpointChange::Added(now.value)),
-        (Some(_), Some(now)) => Some(EndpointChange::Updated(now.value)),
-        (Some(before), None) => Some(EndpointChange::Removed(before.value)),
-        (None, None) => None,
     }
 }
 
