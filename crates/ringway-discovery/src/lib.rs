@@ -13,6 +13,6 @@ pub use endpoint::{Endpoint, Error, Health};
 pub use local::{EndpointChange, Endpoints, Local, LocalRegistration, LocalService, LocalWatch};
 pub use server::Registry;
 pub use store::{
-    Bounds, Change, Changes, Compacted, KeyRange, KeyValue, Lease, LeaseError, LeaseId, Read,
-    ReadError, Revision, Store, Transaction,
+    Change, Changes, Compacted, KeyRange, KeyValue, Lease, LeaseError, LeaseId, Read, ReadError,
+    Revision, Store, Transaction,
 };

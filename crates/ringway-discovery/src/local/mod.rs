@@ -16,7 +16,7 @@ use crate::endpoint::Endpoint;
 mod state;
 mod watch;
 
-use state::State;
+use state::ServiceState;
 pub use watch::{EndpointChange, LocalWatch};
 
 /// A registry inside one process; cheap to clone, usable on any thread.
@@ -33,17 +33,17 @@ pub use watch::{EndpointChange, LocalWatch};
 /// ```
 #[derive(Clone, Default)]
 pub struct Local {
-    services: Arc<Mutex<HashMap<String, Arc<Shared>>>>,
+    services: Arc<Mutex<HashMap<String, Arc<SharedService>>>>,
 }
 
 /// A service of a [`Local`] registry; cheap to clone, usable on any thread.
 #[derive(Clone)]
 pub struct LocalService {
-    shared: Arc<Shared>,
+    shared: Arc<SharedService>,
 }
 
-struct Shared {
-    state: Mutex<State>,
+struct SharedService {
+    state: Mutex<ServiceState>,
     /// The revision of the last change, which tells whether the list is out of date.
     revision: AtomicU64,
     /// A list that was read more than once.
@@ -79,7 +79,7 @@ impl Local {
         if let Some(shared) = services.get(name) {
             return LocalService { shared: Arc::clone(shared) };
         }
-        let shared = Arc::new(Shared::new());
+        let shared = Arc::new(SharedService::new());
         services.insert(name.to_owned(), Arc::clone(&shared));
         LocalService { shared }
     }
@@ -121,7 +121,7 @@ impl LocalService {
 /// Keeps an endpoint registered. Dropping it deregisters the endpoint.
 #[must_use = "the endpoint is deregistered when this is dropped"]
 pub struct LocalRegistration {
-    shared: Arc<Shared>,
+    shared: Arc<SharedService>,
     endpoint: Arc<Endpoint>,
     /// The revision of the registration or of its last update.
     revision: u64,
@@ -153,7 +153,7 @@ impl Drop for LocalRegistration {
     }
 }
 
-impl Shared {
+impl SharedService {
     fn new() -> Self {
         let list = List { revision: 0, endpoints: Vec::new() };
         Self {
@@ -164,7 +164,7 @@ impl Shared {
     }
 
     /// Changes the state, and wakes who watches. Returns the revision after that.
-    fn change(&self, make: impl FnOnce(&mut State)) -> u64 {
+    fn change(&self, make: impl FnOnce(&mut ServiceState)) -> u64 {
         let mut state = lock(&self.state);
         let before = state.revision;
         make(&mut state);

@@ -10,7 +10,7 @@ use crate::limits;
 
 /// What the lock of a service guards.
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct ServiceState {
     /// The endpoints in the order of their addresses.
     endpoints: Vec<Registered>,
     /// The last list that was made; it may be out of date.
@@ -30,7 +30,7 @@ struct Registered {
     endpoint: Arc<Endpoint>,
 }
 
-impl State {
+impl ServiceState {
     /// The list of the endpoints, and whether this call has made it.
     pub(super) fn list(&mut self) -> (Arc<List>, bool) {
         if let Some(list) = self.list.as_ref().filter(|list| list.revision == self.revision) {

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::{Shared, lock};
+use super::{SharedService, lock};
 use crate::endpoint::Endpoint;
 
 /// A change of a service's endpoints.
@@ -23,7 +23,7 @@ pub enum EndpointChange {
 /// A watch that is not asked for long misses changes in between, and makes up for them: what it tells always leads from
 /// the endpoints that it has told of to those that there are.
 pub struct LocalWatch {
-    shared: Arc<Shared>,
+    shared: Arc<SharedService>,
     id: u64,
     /// The revision that the watch has told of.
     seen: u64,
@@ -32,7 +32,7 @@ pub struct LocalWatch {
 }
 
 impl LocalWatch {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<SharedService>) -> Self {
         let mut state = lock(&shared.state);
         let id = state.next_watch;
         state.next_watch += 1;

@@ -1,6 +1,5 @@
 //! Put and DeleteRange: changing keys.
 
-use bytes::Bytes;
 use ringway_rpc::Status;
 
 use super::failure;
@@ -30,7 +29,7 @@ pub(super) fn check_delete(delete: &DeleteRangeRequest) -> Result<(), Status> {
 }
 
 /// Checks that a put can be carried out. Returns the bytes that it needs.
-pub(super) fn can_put(store: &Store<Bytes>, put: &PutRequest) -> Result<usize, Status> {
+pub(super) fn can_put(store: &Store, put: &PutRequest) -> Result<usize, Status> {
     if (put.ignore_value || put.ignore_lease) && store.get(&put.key).is_none() {
         return Err(failure::key_not_found());
     }
@@ -41,23 +40,20 @@ pub(super) fn can_put(store: &Store<Bytes>, put: &PutRequest) -> Result<usize, S
 }
 
 /// Checks that there is room for so many bytes more.
-pub(super) fn has_space(store: &Store<Bytes>, bytes: usize) -> Result<(), Status> {
+pub(super) fn has_space(store: &Store, bytes: usize) -> Result<(), Status> {
     let fits = store.bytes() + bytes <= limits::KEYS_BYTES_MAX && store.len() < limits::KEYS_MAX;
     if fits || bytes == 0 { Ok(()) } else { Err(failure::no_space()) }
 }
 
 /// Carries out a checked put by itself.
-pub(super) fn put(store: &mut Store<Bytes>, put: PutRequest) -> Result<PutResponse, Status> {
+pub(super) fn put(store: &mut Store, put: PutRequest) -> Result<PutResponse, Status> {
     let bytes = can_put(store, &put)?;
     has_space(store, bytes)?;
     store.change(|change| put_in(change, put)).0
 }
 
 /// Carries out a put that is possible.
-pub(super) fn put_in(
-    change: &mut Transaction<'_, Bytes>,
-    put: PutRequest,
-) -> Result<PutResponse, Status> {
+pub(super) fn put_in(change: &mut Transaction<'_>, put: PutRequest) -> Result<PutResponse, Status> {
     let PutRequest { key, mut value, mut lease, prev_kv, ignore_value, ignore_lease } = put;
     if ignore_value || ignore_lease {
         let kept = change.store().get(&key).ok_or_else(failure::key_not_found)?;
@@ -69,12 +65,12 @@ pub(super) fn put_in(
 }
 
 /// Carries out a checked deletion by itself.
-pub(super) fn delete(store: &mut Store<Bytes>, delete: DeleteRangeRequest) -> DeleteRangeResponse {
+pub(super) fn delete(store: &mut Store, delete: DeleteRangeRequest) -> DeleteRangeResponse {
     store.change(|change| delete_in(change, delete)).0
 }
 
 pub(super) fn delete_in(
-    change: &mut Transaction<'_, Bytes>,
+    change: &mut Transaction<'_>,
     delete: DeleteRangeRequest,
 ) -> DeleteRangeResponse {
     let DeleteRangeRequest { key, range_end, prev_kv } = delete;

@@ -1,12 +1,10 @@
 //! Keys of the store as messages of the wire.
 
-use bytes::Bytes;
-
 use crate::etcd::api::mvccpb;
 use crate::store::KeyValue;
 
-impl From<KeyValue<Bytes>> for mvccpb::KeyValue {
-    fn from(found: KeyValue<Bytes>) -> Self {
+impl From<KeyValue> for mvccpb::KeyValue {
+    fn from(found: KeyValue) -> Self {
         Self {
             key: found.key,
             create_revision: found.create_revision.0,

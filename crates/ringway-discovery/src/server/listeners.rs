@@ -2,7 +2,6 @@
 
 use std::task::Waker;
 
-use bytes::Bytes;
 use ringway_runtime::contain;
 
 use crate::store::{KeyRange, Revision, Store};
@@ -74,7 +73,7 @@ impl Listeners {
     }
 
     /// Notes the changes from a revision on. Returns the wakers of the streams that watch them.
-    pub(super) fn changed(&mut self, store: &Store<Bytes>, from: Revision) -> Vec<Waker> {
+    pub(super) fn changed(&mut self, store: &Store, from: Revision) -> Vec<Waker> {
         let mut woken = Vec::new();
         if self.streams.len() == self.free.len() {
             return woken;

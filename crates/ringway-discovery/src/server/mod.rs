@@ -5,7 +5,6 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use ringway_rpc::{Server, Status};
 use ringway_runtime as runtime;
 
@@ -64,7 +63,7 @@ struct Shared {
 }
 
 struct State {
-    store: Store<Bytes>,
+    store: Store,
     listeners: Listeners,
     /// Whether a task looks after leases.
     expires_leases: bool,
@@ -73,11 +72,8 @@ struct State {
 impl Registry {
     /// An empty registry.
     pub fn new() -> Self {
-        let state = State {
-            store: Store::new(Bytes::len),
-            listeners: Listeners::default(),
-            expires_leases: false,
-        };
+        let state =
+            State { store: Store::new(), listeners: Listeners::default(), expires_leases: false };
         let (cluster_id, member_id) = (fastrand::u64(1..), fastrand::u64(1..));
         let shared = Shared {
             state: Mutex::new(state),
@@ -104,7 +100,7 @@ impl Registry {
     /// the response to it.
     fn change<T>(
         &self,
-        make: impl FnOnce(&mut Store<Bytes>, Duration) -> Result<T, Status>,
+        make: impl FnOnce(&mut Store, Duration) -> Result<T, Status>,
     ) -> Result<Made<T>, Status> {
         let now = self.now();
         let mut state = self.state();

@@ -20,7 +20,7 @@ pub(super) fn check(request: &RangeRequest) -> Result<(), Status> {
 }
 
 /// Reads the keys that a checked request asks for. The header is not filled in yet.
-pub(super) fn range(store: &Store<Bytes>, request: &RangeRequest) -> Result<RangeResponse, Status> {
+pub(super) fn range(store: &Store, request: &RangeRequest) -> Result<RangeResponse, Status> {
     let at = (request.revision > 0).then_some(Revision(request.revision));
     let range = KeyRange::from_wire(request.key.clone(), request.range_end.clone());
     let limit =
@@ -44,7 +44,7 @@ pub(super) fn range(store: &Store<Bytes>, request: &RangeRequest) -> Result<Rang
     Ok(RangeResponse { header: None, kvs, more, count: i64::try_from(count).unwrap_or(i64::MAX) })
 }
 
-fn key_value(mut found: KeyValue<Bytes>, without_value: bool) -> mvccpb::KeyValue {
+fn key_value(mut found: KeyValue, without_value: bool) -> mvccpb::KeyValue {
     if without_value {
         found.value = Bytes::new();
     }
@@ -64,7 +64,7 @@ fn selects_by_revision(request: &RangeRequest) -> bool {
         .any(|bound| **bound != 0)
 }
 
-fn is_selected(request: &RangeRequest, found: &KeyValue<Bytes>) -> bool {
+fn is_selected(request: &RangeRequest, found: &KeyValue) -> bool {
     let is_within = |least: i64, most: i64, at: Revision| {
         (least == 0 || at.0 >= least) && (most == 0 || at.0 <= most)
     };
@@ -91,7 +91,7 @@ impl Sorting {
     }
 
     /// Keys that are equal in this order stay in that of the store.
-    fn sort(&self, keys: &mut [KeyValue<Bytes>]) {
+    fn sort(&self, keys: &mut [KeyValue]) {
         keys.sort_by(|one, other| {
             let order = match self.target {
                 SortTarget::Key => one.key.cmp(&other.key),

@@ -5,7 +5,6 @@
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
-use bytes::Bytes;
 use ringway_rpc::Status;
 
 use super::{change, failure, read};
@@ -88,7 +87,7 @@ fn keys_changed(operations: &[RequestOp]) -> Result<Changed<'_>, Status> {
 }
 
 /// Carries out a checked transaction. The outer header is not filled in yet.
-pub(super) fn run(store: &mut Store<Bytes>, request: TxnRequest) -> Result<TxnResponse, Status> {
+pub(super) fn run(store: &mut Store, request: TxnRequest) -> Result<TxnResponse, Status> {
     let path = choose(store, request);
     let bytes = can_run(store, &path)?;
     change::has_space(store, bytes)?;
@@ -107,7 +106,7 @@ enum Step {
 }
 
 /// All comparisons are made before anything is changed, those of nested transactions too.
-fn choose(store: &Store<Bytes>, request: TxnRequest) -> Chosen {
+fn choose(store: &Store, request: TxnRequest) -> Chosen {
     let succeeded = request.compare.iter().all(|compare| holds(store, compare));
     let operations = if succeeded { request.success } else { request.failure };
     let steps = operations.into_iter().filter_map(|operation| {
@@ -119,7 +118,7 @@ fn choose(store: &Store<Bytes>, request: TxnRequest) -> Chosen {
     Chosen { succeeded, steps: steps.collect() }
 }
 
-fn holds(store: &Store<Bytes>, compare: &Compare) -> bool {
+fn holds(store: &Store, compare: &Compare) -> bool {
     let range = KeyRange::from_wire(compare.key.clone(), compare.range_end.clone());
     let found = store.read(&range, None, usize::MAX).map_or_else(|_| Vec::new(), |read| read.keys);
     if found.is_empty() {
@@ -129,8 +128,8 @@ fn holds(store: &Store<Bytes>, compare: &Compare) -> bool {
     found.iter().all(|found| holds_for(compare, Some(found)))
 }
 
-fn holds_for(compare: &Compare, found: Option<&KeyValue<Bytes>>) -> bool {
-    let number = |of: fn(&KeyValue<Bytes>) -> i64| found.map_or(0, of);
+fn holds_for(compare: &Compare, found: Option<&KeyValue>) -> bool {
+    let number = |of: fn(&KeyValue) -> i64| found.map_or(0, of);
     let (target, union) = (compare.target(), compare.target_union.as_ref());
     let order = match (target, union) {
         (CompareTarget::Value, Some(TargetUnion::Value(value))) => {
@@ -163,7 +162,7 @@ fn holds_for(compare: &Compare, found: Option<&KeyValue<Bytes>>) -> bool {
 }
 
 /// Checks that all steps can be carried out. Returns the bytes that they need.
-fn can_run(store: &Store<Bytes>, chosen: &Chosen) -> Result<usize, Status> {
+fn can_run(store: &Store, chosen: &Chosen) -> Result<usize, Status> {
     let mut bytes = 0;
     for step in &chosen.steps {
         bytes += match step {
@@ -179,7 +178,7 @@ fn can_run(store: &Store<Bytes>, chosen: &Chosen) -> Result<usize, Status> {
     Ok(bytes)
 }
 
-fn can_read(store: &Store<Bytes>, revision: i64) -> Result<(), Status> {
+fn can_read(store: &Store, revision: i64) -> Result<(), Status> {
     let error = match Revision(revision) {
         at if at > store.revision() => ReadError::Future,
         at if revision > 0 && at < store.compacted() => ReadError::Compacted,
@@ -188,7 +187,7 @@ fn can_read(store: &Store<Bytes>, revision: i64) -> Result<(), Status> {
     Err(failure::compacted_or_future(error))
 }
 
-fn carry_out(change: &mut Transaction<'_, Bytes>, chosen: Chosen) -> Result<TxnResponse, Status> {
+fn carry_out(change: &mut Transaction<'_>, chosen: Chosen) -> Result<TxnResponse, Status> {
     let mut responses = Vec::with_capacity(chosen.steps.len());
     for step in chosen.steps {
         let mut response = match step {

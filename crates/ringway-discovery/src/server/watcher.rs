@@ -26,7 +26,7 @@ pub(super) struct Seen {
 
 impl Watcher {
     /// A watch from the revision that it asks for, or from the next one.
-    pub(super) fn new(id: i64, request: &WatchCreateRequest, store: &Store<Bytes>) -> Self {
+    pub(super) fn new(id: i64, request: &WatchCreateRequest, store: &Store) -> Self {
         let next = match request.start_revision {
             1.. => Revision(request.start_revision),
             _ => store.revision().next(),
@@ -47,19 +47,19 @@ impl Watcher {
     }
 
     /// Whether the watch has seen all that there is.
-    pub(super) fn is_synced(&self, store: &Store<Bytes>) -> bool {
+    pub(super) fn is_synced(&self, store: &Store) -> bool {
         self.next > store.revision()
     }
 
     /// The next changes.
-    pub(super) fn see(&mut self, store: &Store<Bytes>) -> Result<Seen, Compacted> {
+    pub(super) fn see(&mut self, store: &Store) -> Result<Seen, Compacted> {
         let seen = store.changes(&self.range, self.next)?;
         self.next = seen.next;
         let events = seen.changes.into_iter().filter_map(|change| self.event(change)).collect();
         Ok(Seen { events, more: self.next <= store.revision() })
     }
 
-    fn event(&self, change: Change<Bytes>) -> Option<Event> {
+    fn event(&self, change: Change) -> Option<Event> {
         let prev_kv = change.before.filter(|_| self.wants_before).map(Into::into);
         match change.now {
             Some(now) if !self.ignores_puts => {

@@ -5,33 +5,33 @@ use bytes::Bytes;
 
 /// What a key was from a revision on.
 #[derive(Clone, Debug)]
-pub(super) struct Version<V> {
+pub(super) struct Version {
     pub(super) mod_revision: Revision,
     /// `None` since the key was deleted.
-    pub(super) live: Option<Live<V>>,
+    pub(super) live: Option<Live>,
 }
 
 /// A key that exists.
 #[derive(Clone, Debug)]
-pub(super) struct Live<V> {
+pub(super) struct Live {
     pub(super) create_revision: Revision,
     /// The number of puts since the key was created.
     pub(super) version: i64,
     pub(super) lease: LeaseId,
-    pub(super) value: V,
+    pub(super) value: Bytes,
 }
 
 /// The versions of a key since the last compaction, oldest first, and the one that was valid at it. Never empty.
 #[derive(Debug)]
-pub(super) struct History<V>(Vec<Version<V>>);
+pub(super) struct History(Vec<Version>);
 
-impl<V: Clone> History<V> {
-    pub(super) fn new(first: Version<V>) -> Self {
+impl History {
+    pub(super) fn new(first: Version) -> Self {
         Self(vec![first])
     }
 
     /// Adds a version. One of the same revision is replaced; returns whether there was one.
-    pub(super) fn push(&mut self, version: Version<V>) -> bool {
+    pub(super) fn push(&mut self, version: Version) -> bool {
         debug_assert!(self.0.last().is_none_or(|last| last.mod_revision <= version.mod_revision));
         match self.0.last_mut().filter(|last| last.mod_revision == version.mod_revision) {
             Some(last) => {
@@ -46,7 +46,7 @@ impl<V: Clone> History<V> {
     }
 
     /// The key as it was at `revision`.
-    pub(super) fn at(&self, key: &Bytes, revision: Revision) -> Option<KeyValue<V>> {
+    pub(super) fn at(&self, key: &Bytes, revision: Revision) -> Option<KeyValue> {
         self.version_at(revision).and_then(|version| version.of(key))
     }
 
@@ -55,7 +55,7 @@ impl<V: Clone> History<V> {
         self.version_at(revision).is_some_and(|version| version.live.is_some())
     }
 
-    fn version_at(&self, revision: Revision) -> Option<&Version<V>> {
+    fn version_at(&self, revision: Revision) -> Option<&Version> {
         match self.0.last() {
             Some(last) if last.mod_revision <= revision => Some(last),
             _ => {
@@ -66,7 +66,7 @@ impl<V: Clone> History<V> {
     }
 
     /// The change of `revision`; `None` if it was none of this key.
-    pub(super) fn change(&self, key: &Bytes, revision: Revision) -> Option<Change<V>> {
+    pub(super) fn change(&self, key: &Bytes, revision: Revision) -> Option<Change> {
         let at = self.0.binary_search_by_key(&revision, |version| version.mod_revision).ok()?;
         let before = self.0[..at].last().and_then(|version| version.of(key));
         Some(Change { revision, key: key.clone(), now: self.0[at].of(key), before })
@@ -89,8 +89,8 @@ impl<V: Clone> History<V> {
     }
 }
 
-impl<V: Clone> Version<V> {
-    fn of(&self, key: &Bytes) -> Option<KeyValue<V>> {
+impl Version {
+    fn of(&self, key: &Bytes) -> Option<KeyValue> {
         let live = self.live.as_ref()?;
         Some(KeyValue {
             key: key.clone(),

@@ -49,7 +49,7 @@ impl fmt::Display for Revision {
 
 /// A key with its value at some revision.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct KeyValue<V> {
+pub struct KeyValue {
     /// The key.
     pub key: Bytes,
     /// The revision at which the key was created.
@@ -61,27 +61,27 @@ pub struct KeyValue<V> {
     /// The lease that the key ends with, or [`LeaseId::NONE`].
     pub lease: LeaseId,
     /// The value.
-    pub value: V,
+    pub value: Bytes,
 }
 
 /// A change of a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Change<V> {
+pub struct Change {
     /// The revision of the change.
     pub revision: Revision,
     /// The key that changed.
     pub key: Bytes,
     /// The key after the change; `None` if it was deleted.
-    pub now: Option<KeyValue<V>>,
+    pub now: Option<KeyValue>,
     /// The key before the change; `None` if it did not exist, or if that was compacted.
-    pub before: Option<KeyValue<V>>,
+    pub before: Option<KeyValue>,
 }
 
 /// Changes that a watch has not seen.
 #[derive(Debug)]
-pub struct Changes<V> {
+pub struct Changes {
     /// The changes in order; those of one revision come together.
-    pub changes: Vec<Change<V>>,
+    pub changes: Vec<Change>,
     /// The revision to ask for next.
     pub next: Revision,
 }
@@ -115,19 +115,19 @@ impl std::error::Error for ReadError {}
 
 /// The keys that a read has found.
 #[derive(Debug)]
-pub struct Read<V> {
+pub struct Read {
     /// The first of the keys, as many as were asked for.
-    pub keys: Vec<KeyValue<V>>,
+    pub keys: Vec<KeyValue>,
     /// The number of keys in the range, whatever was asked for.
     pub count: usize,
 }
 
-/// The keys, their history and the leases. `V` is the value of a key.
-pub struct Store<V> {
+/// The keys, their history and the leases.
+pub struct Store {
     revision: Revision,
     /// The first revision that can be read.
     compacted: Revision,
-    keys: BTreeMap<Bytes, History<V>>,
+    keys: BTreeMap<Bytes, History>,
     /// The number of keys that exist now.
     live: usize,
     /// The bytes of these keys and their values.
@@ -136,17 +136,6 @@ pub struct Store<V> {
     log: VecDeque<Logged>,
     log_bytes: usize,
     leases: Leases,
-    size_of: fn(&V) -> usize,
-    bounds: Bounds,
-}
-
-/// How much of its history a store keeps.
-#[derive(Clone, Copy, Debug)]
-pub struct Bounds {
-    /// Changes that can be watched.
-    pub changes: usize,
-    /// Bytes of their keys and values.
-    pub bytes: usize,
 }
 
 struct Logged {
@@ -155,9 +144,9 @@ struct Logged {
     bytes: usize,
 }
 
-impl<V: Clone> Store<V> {
-    /// An empty store. `size_of` says how many bytes of memory a value takes.
-    pub fn new(size_of: fn(&V) -> usize) -> Self {
+impl Store {
+    /// An empty store.
+    pub fn new() -> Self {
         Self {
             revision: Revision::FIRST,
             compacted: Revision::FIRST,
@@ -167,19 +156,7 @@ impl<V: Clone> Store<V> {
             log: VecDeque::new(),
             log_bytes: 0,
             leases: Leases::default(),
-            size_of,
-            bounds: Bounds {
-                changes: limits::HISTORY_CHANGES_MAX,
-                bytes: limits::HISTORY_BYTES_MAX,
-            },
         }
-    }
-
-    /// Sets how much of its history the store keeps.
-    #[must_use]
-    pub fn bounded(mut self, bounds: Bounds) -> Self {
-        self.bounds = bounds;
-        self
     }
 
     /// The revision of the last change.
@@ -208,7 +185,7 @@ impl<V: Clone> Store<V> {
     }
 
     /// The key as it is now.
-    pub fn get(&self, key: &[u8]) -> Option<KeyValue<V>> {
+    pub fn get(&self, key: &[u8]) -> Option<KeyValue> {
         let (key, history) = self.keys.get_key_value(key)?;
         history.at(key, self.revision)
     }
@@ -222,7 +199,7 @@ impl<V: Clone> Store<V> {
         range: &KeyRange,
         at: Option<Revision>,
         limit: usize,
-    ) -> Result<Read<V>, ReadError> {
+    ) -> Result<Read, ReadError> {
         let at = self.readable(at)?;
         let (mut keys, mut count) = (Vec::new(), 0);
         if let Some(bounds) = range.bounds() {
@@ -250,7 +227,7 @@ impl<V: Clone> Store<V> {
 
     /// Makes changes of one revision, the next. Returns what `make` returns, and the store's revision, which is the
     /// former one if `make` has changed nothing.
-    pub fn change<T>(&mut self, make: impl FnOnce(&mut Transaction<'_, V>) -> T) -> (T, Revision) {
+    pub fn change<T>(&mut self, make: impl FnOnce(&mut Transaction<'_>) -> T) -> (T, Revision) {
         let former = self.revision;
         self.revision = former.next();
         let made = make(&mut Transaction { former, store: self });
@@ -272,7 +249,7 @@ impl<V: Clone> Store<V> {
     ///
     /// # Errors
     /// Fails if the first revision is compacted.
-    pub fn changes(&self, range: &KeyRange, from: Revision) -> Result<Changes<V>, Compacted> {
+    pub fn changes(&self, range: &KeyRange, from: Revision) -> Result<Changes, Compacted> {
         if from < self.compacted {
             return Err(Compacted { first: self.compacted });
         }
@@ -295,7 +272,7 @@ impl<V: Clone> Store<V> {
         Ok(Changes { changes, next: from.max(self.revision.next()) })
     }
 
-    fn change_of(&self, logged: &Logged) -> Option<Change<V>> {
+    fn change_of(&self, logged: &Logged) -> Option<Change> {
         let (key, history) = self.keys.get_key_value(&logged.key)?;
         history.change(key, logged.revision)
     }
@@ -335,7 +312,9 @@ impl<V: Clone> Store<V> {
 
     /// Compacts so far that the history keeps its bounds. One revision stays, however large it is.
     fn bound_history(&mut self) {
-        while self.log.len() > self.bounds.changes || self.log_bytes > self.bounds.bytes {
+        while self.log.len() > limits::HISTORY_CHANGES_MAX
+            || self.log_bytes > limits::HISTORY_BYTES_MAX
+        {
             let Some(oldest) = self.log.front().map(|oldest| oldest.revision) else {
                 return;
             };
@@ -413,16 +392,22 @@ impl<V: Clone> Store<V> {
     }
 }
 
-/// Changes of one revision. If a key changes several times, the last change is the one that counts.
-pub struct Transaction<'a, V: Clone> {
-    /// The revision before the changes.
-    former: Revision,
-    store: &'a mut Store<V>,
+impl Default for Store {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
-impl<V: Clone> Transaction<'_, V> {
+/// Changes of one revision. If a key changes several times, the last change is the one that counts.
+pub struct Transaction<'a> {
+    /// The revision before the changes.
+    former: Revision,
+    store: &'a mut Store,
+}
+
+impl Transaction<'_> {
     /// The store with the changes so far.
-    pub fn store(&self) -> &Store<V> {
+    pub fn store(&self) -> &Store {
         self.store
     }
 
@@ -438,15 +423,15 @@ impl<V: Clone> Transaction<'_, V> {
     pub fn put(
         &mut self,
         key: Bytes,
-        value: V,
+        value: Bytes,
         lease: LeaseId,
-    ) -> Result<Option<KeyValue<V>>, LeaseError> {
+    ) -> Result<Option<KeyValue>, LeaseError> {
         let store = &mut *self.store;
         if lease != LeaseId::NONE && !store.leases.contains(lease) {
             return Err(LeaseError::NotFound);
         }
         let before = store.get(&key);
-        let bytes = key.len() + (store.size_of)(&value);
+        let bytes = key.len() + value.len();
         let (create_revision, version, former_lease) = match &before {
             Some(before) => (before.create_revision, before.version + 1, before.lease),
             None => (store.revision, 1, LeaseId::NONE),
@@ -466,7 +451,7 @@ impl<V: Clone> Transaction<'_, V> {
     }
 
     /// Deletes the keys of a range. Returns them.
-    pub fn delete(&mut self, range: &KeyRange) -> Vec<KeyValue<V>> {
+    pub fn delete(&mut self, range: &KeyRange) -> Vec<KeyValue> {
         let store = &mut *self.store;
         let Ok(Read { keys: deleted, .. }) = store.read(range, None, usize::MAX) else {
             return Vec::new();
@@ -481,13 +466,13 @@ impl<V: Clone> Transaction<'_, V> {
     }
 }
 
-impl<V: Clone> Store<V> {
-    fn bytes_of(&self, found: &KeyValue<V>) -> usize {
-        found.key.len() + (self.size_of)(&found.value)
+impl Store {
+    fn bytes_of(&self, found: &KeyValue) -> usize {
+        found.key.len() + found.value.len()
     }
 
     /// Adds what a key is from the present revision on, and logs that. `bytes` is the size of key and value.
-    fn push(&mut self, key: Bytes, live: Option<Live<V>>, bytes: usize) {
+    fn push(&mut self, key: Bytes, live: Option<Live>, bytes: usize) {
         let version = Version { mod_revision: self.revision, live };
         let is_again = match self.keys.get_mut(&key) {
             Some(history) => history.push(version),

@@ -61,7 +61,7 @@ impl KeyRange {
     }
 
     /// The bounds of the range in a sorted map. `None` stands for an empty range, which maps do not accept.
-    pub(super) fn bounds(&self) -> Option<Bounds<'_>> {
+    pub(super) fn bounds(&self) -> Option<MapBounds<'_>> {
         match self {
             Self::Key(key) => Some((Bound::Included(key), Bound::Included(key))),
             Self::Between(first, end) if first < end => {
@@ -73,8 +73,8 @@ impl KeyRange {
     }
 }
 
-/// Bounds as sorted maps take them.
-type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+/// MapBounds as sorted maps take them.
+type MapBounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
 /// The first key behind all keys with the prefix; `None` if there is none.
 fn end_of_prefix(prefix: &[u8]) -> Option<Bytes> {

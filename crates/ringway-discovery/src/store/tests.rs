@@ -4,11 +4,11 @@ use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn store() -> Store<Bytes> {
-    Store::new(Bytes::len)
+fn store() -> Store {
+    Store::new()
 }
 
-fn put(store: &mut Store<Bytes>, key: &str, value: &str) -> Revision {
+fn put(store: &mut Store, key: &str, value: &str) -> Revision {
     let (key, value) =
         (Bytes::copy_from_slice(key.as_bytes()), Bytes::copy_from_slice(value.as_bytes()));
     let (put, revision) = store.change(|change| change.put(key, value, LeaseId::NONE));
@@ -16,12 +16,12 @@ fn put(store: &mut Store<Bytes>, key: &str, value: &str) -> Revision {
     revision
 }
 
-fn delete(store: &mut Store<Bytes>, range: &KeyRange) -> usize {
+fn delete(store: &mut Store, range: &KeyRange) -> usize {
     store.change(|change| change.delete(range)).0.len()
 }
 
 /// The keys with their values, at a revision.
-fn content(store: &Store<Bytes>, at: Option<Revision>) -> Vec<(Bytes, Bytes)> {
+fn content(store: &Store, at: Option<Revision>) -> Vec<(Bytes, Bytes)> {
     let read = store.read(&KeyRange::all(), at, usize::MAX).expect("a readable revision");
     assert_eq!(read.count, read.keys.len());
     read.keys.into_iter().map(|found| (found.key, found.value)).collect()
@@ -107,7 +107,7 @@ fn a_watch_sees_each_change_of_its_range_once() {
     put(&mut store, "a", "2");
     delete(&mut store, &key("a"));
     let seen = store.changes(&key("a"), Revision(2)).expect("not compacted");
-    let text = |it: &Option<KeyValue<Bytes>>| {
+    let text = |it: &Option<KeyValue>| {
         it.as_ref().map(|it| String::from_utf8_lossy(&it.value).into_owned())
     };
     let seen_changes: Vec<_> =
@@ -183,12 +183,10 @@ fn the_history_is_bounded_in_changes_and_in_bytes() {
     (0..limits::HISTORY_CHANGES_MAX + 50).for_each(|_| _ = put(&mut many, "a", ""));
     assert_eq!(many.log.len(), limits::HISTORY_CHANGES_MAX);
     assert_eq!(many.compacted(), Revision(52));
-    let mut large = Store::new(|_: &()| limits::HISTORY_BYTES_MAX / 4);
-    for _ in 0..10 {
-        large.change(|change| change.put("a".into(), (), LeaseId::NONE)).0.expect("no lease");
-    }
-    assert_eq!(large.log.len(), 3);
-    assert_eq!(large.get(b"a").expect("a").version, 10);
+    let mut large = store();
+    let value = "x".repeat(limits::HISTORY_BYTES_MAX / 4);
+    (0..10).for_each(|_| _ = put(&mut large, "a", &value));
+    assert_eq!((large.log.len(), large.get(b"a").expect("a").version), (3, 10));
 }
 
 #[test]
