@@ -431,6 +431,19 @@ pub(crate) const JSONRPC_SUBSCRIPTION_ROOM: usize = 64 * 1024;
 /// Bytes that were sent in front of ones that were not, above which these are moved to the front.
 pub(crate) const JSONRPC_SENT_KEPT: usize = 64 * 1024;
 
+/// Calls in flight on a client's connection to a JSON-RPC server, which grants none: a Ringway server runs a
+/// thousand or so at once, and others are not told to expect more.
+pub(crate) const JSONRPC_CALLS_MAX: usize = 1_024;
+/// Messages of the longest batch that a client reads: as many as it sends, and a server may send.
+pub(crate) const JSONRPC_BATCH_MAX: usize = 1_000;
+/// Messages of a subscription that wait for their reader, who has fallen behind then: the protocol cannot make
+/// a server wait for one reader without the others of the connection.
+pub(crate) const JSONRPC_UNREAD_MESSAGES_MAX: usize = 16 * 1024;
+/// Bytes of them: more than a connection receives in one turn, before its readers run.
+pub(crate) const JSONRPC_UNREAD_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Bytes of a text beside the longest message in it: the names of its members, an id, a subscription.
+pub(crate) const JSONRPC_ENVELOPE_BYTES: usize = 1024;
+
 /// Messages from this length on stay in the receive buffer when they are kept: copying this many bytes
 /// costs as much as reference counting.
 pub(crate) const ZERO_COPY_BYTES_MIN: usize = 4 << 10;

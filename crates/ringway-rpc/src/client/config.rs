@@ -6,8 +6,10 @@ use ringway_wire::{grpc, http2, native};
 
 use super::hosts::Connector;
 use super::interceptor::MakeClientInterceptor;
+use super::jsonrpc::JsonClientConfig;
 use super::machine::AnyMachine;
 use super::server_address::{Protocol, ServerAddress};
+use crate::limits;
 use crate::metrics::Metrics;
 use crate::policy::balance::Policy;
 
@@ -56,6 +58,15 @@ impl ClientConfig {
                     ..grpc::ClientConfig::new(server.authority())
                 };
                 AnyMachine::grpc(config, now)
+            }
+            Protocol::JsonLines => {
+                let config = JsonClientConfig {
+                    text_max: self.native.settings.max_message as usize
+                        + limits::JSONRPC_ENVELOPE_BYTES,
+                    ping_after: self.native.ping_after,
+                    ping_timeout: self.native.ping_timeout,
+                };
+                AnyMachine::json(config, now)
             }
         }
     }

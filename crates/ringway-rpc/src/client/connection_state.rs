@@ -124,6 +124,9 @@ impl ConnectionState {
             AnyMachine::Grpc(machine) => {
                 self.calls.take_in(&mut **machine, view, now, pending, woken)
             }
+            AnyMachine::Json(machine) => {
+                self.calls.take_in(&mut **machine, view, now, pending, woken)
+            }
         }
     }
 

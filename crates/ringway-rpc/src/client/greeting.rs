@@ -23,6 +23,7 @@ pub(super) fn protocol_mismatch(address: &ServerAddress, first: &[u8]) -> Option
     let is_right = match address.protocol {
         Protocol::Native => is_native(first),
         Protocol::Grpc => is_http2(first),
+        Protocol::JsonLines => is_json(first),
     };
     if is_right {
         return None;
@@ -34,6 +35,8 @@ pub(super) fn protocol_mismatch(address: &ServerAddress, first: &[u8]) -> Option
     } else if address.protocol == Protocol::Grpc && first.starts_with(b"HTTP/1") {
         let line = first_line(first);
         format!("{address} answered in HTTP/1, so it is not a gRPC server: `{line}`")
+    } else if address.protocol.is_json() {
+        format!("{address} does not speak JSON-RPC: it sent `{}`", first_line(first))
     } else {
         format!("{address} speaks another protocol than this client")
     })
@@ -65,6 +68,12 @@ fn is_http2(first: &[u8]) -> bool {
     first.first().is_none_or(|len| *len == 0) && first.get(3).is_none_or(|kind| *kind == 4)
 }
 
+/// Whether the bytes begin like a text of JSON-RPC.
+fn is_json(first: &[u8]) -> bool {
+    let first = first.iter().find(|byte| !byte.is_ascii_whitespace());
+    first.is_none_or(|byte| matches!(byte, b'{' | b'['))
+}
+
 fn first_line(first: &[u8]) -> String {
     let line = first.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
     let line = &line[..line.len().min(limits::FOREIGN_LINE_SHOWN)];
@@ -86,6 +95,9 @@ mod tests {
         for len in 0..=SETTINGS.len() {
             assert_eq!(says("grpc://a:1", &SETTINGS[..len]), "");
         }
+        for first in ["", " ", "\r\n", " {", "["] {
+            assert_eq!(says("jsonrpc+tcp://a:1", first.as_bytes()), "");
+        }
         for len in 0..=PREFACE.len() {
             assert_eq!(says("tcp://a:1", &PREFACE[..len]), "");
         }
@@ -99,6 +111,8 @@ mod tests {
             ("grpc://a:1", &PREFACE, "speaks the native protocol, not gRPC"),
             ("grpc://a:1", b"HTTP/1.1 400 Bad Request\r\n", "`HTTP/1.1 400 Bad Request`"),
             ("grpc://a:1", &[0, 0, 6, 7], "another protocol"),
+            ("jsonrpc+tcp://a:1", b"\x15\x03\x03", "connect to it by a jsonrpc+tls:// address"),
+            ("jsonrpc+tcp://a:1", b"HTTP/1.1 400 Bad Request\r\n", "`HTTP/1.1 400 Bad Request`"),
             ("tcp://a:1", SETTINGS, "another protocol"),
         ] {
             let said = says(address, first);

@@ -9,6 +9,7 @@ use super::call::Call;
 use super::config::ClientConfig;
 use super::hedge::UnaryCall;
 use super::hosts::{Host, HostList};
+use super::jsonrpc;
 use super::local_clients;
 use super::one_reply::OneReply;
 use super::options::CallOptions;
@@ -108,14 +109,21 @@ impl Client {
         codec_out: Codec<Rep>,
         request: Req,
     ) -> Call<Rep> {
-        let request = encode(&codec_in, request);
+        let is_json = self.registration.speaks_json;
+        let (request, codec) = match is_json {
+            false => (encode(&codec_in, request), codec_in.id),
+            true => (
+                encode_json(method, &codec_in, &codec_out, request),
+                jsonrpc::TextForm::Call.codec(),
+            ),
+        };
         let options = self.options.for_call();
-        let call = Unary::new(self.registration.id, method, codec_in.id, request, options);
+        let call = Unary::new(self.registration.id, method, codec, request, options);
         let call = match self.registration.is_intercepted {
             true => PlacedCall::intercepted(UnaryCall::new(call)),
             false => PlacedCall::new(UnaryCall::new(call)),
         };
-        Call::unary(call, codec_out)
+        Call::unary(call, codec_out.in_form(is_json))
     }
 
     /// Makes a call with a stream of requests and one reply. Its options are the client's.
@@ -138,10 +146,19 @@ impl Client {
         codec_out: Codec<Rep>,
         request: Req,
     ) -> Streaming<Rep> {
-        match encode(&codec_in, request) {
-            Ok(request) => {
-                open_reader(self.stream_call(method, codec_in.id, Some(request)), codec_out)
-            }
+        let is_json = self.registration.speaks_json;
+        let (request, codec) = match is_json {
+            false => (encode(&codec_in, request), codec_in.id),
+            true => (
+                encode_json(method, &codec_in, &codec_out, request),
+                jsonrpc::TextForm::Subscription.codec(),
+            ),
+        };
+        match request {
+            Ok(request) => open_reader(
+                self.stream_call(method, codec, Some(request)),
+                codec_out.in_form(is_json),
+            ),
             Err(status) => {
                 let pending = PendingStream::new();
                 let replies = pending.streaming(codec_out);
@@ -180,11 +197,28 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Encodes a request, into memory of exactly its size unless it has its own.
 #[inline]
 fn encode<T>(codec: &Codec<T>, message: T) -> Result<Bytes, Status> {
+    encode_by(|out| (codec.encode)(message, out))
+}
+
+fn encode_json<Q, P>(
+    method: &Method,
+    codec_in: &Codec<Q>,
+    codec_out: &Codec<P>,
+    message: Q,
+) -> Result<Bytes, Status> {
+    jsonrpc::check_reply(codec_out)?;
+    encode_by(|out| jsonrpc::encode(method, codec_in, message, out).map(|()| None))
+}
+
+/// Encodes a request, into memory of exactly its size unless it has its own.
+#[inline]
+fn encode_by(
+    encode: impl FnOnce(&mut Vec<u8>) -> Result<Option<Bytes>, Status>,
+) -> Result<Bytes, Status> {
     let mut scratch = local_clients::try_with(|local| local.scratch.take()).unwrap_or_default();
-    let whole = (codec.encode)(message, &mut scratch);
+    let whole = encode(&mut scratch);
     let encoded = match whole {
         Ok(Some(bytes)) => Ok(bytes),
         Ok(None) if scratch.len() > limits::SCRATCH_COPY_BYTES_MAX => {

@@ -42,8 +42,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// A server of weight 1 at `tcp://host:port`, `tls://host:port`, `unix:///path`, `grpc://host:port`
-    /// or `grpcs://host:port`.
+    /// A server of weight 1, at one of the addresses that [`ServerAddress`] lists.
     ///
     /// # Errors
     /// INVALID_ARGUMENT when the address is malformed.
@@ -106,8 +105,8 @@ impl Connector {
     /// Makes the list of these hosts.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT when there are no hosts or too many, when a weight is out of range, or when an
-    /// address cannot be connected to.
+    /// INVALID_ARGUMENT when there are no hosts or too many, when a weight is out of range, when an
+    /// address cannot be connected to, or when only some of the hosts speak JSON-RPC.
     pub(super) fn list(&self, hosts: impl IntoIterator<Item = Host>) -> Result<HostList, Status> {
         let mut list = Vec::new();
         let mut indices = HashMap::new();
@@ -128,10 +127,19 @@ impl Connector {
                 return Err(Status::invalid_argument(why));
             }
         }
-        match list.is_empty() {
-            true => Err(Status::invalid_argument("a client needs the address of a server")),
-            false => Ok(list.into()),
+        let Some(first) = list.first() else {
+            return Err(Status::invalid_argument("a client needs the address of a server"));
+        };
+        let is_json = first.address.protocol.is_json();
+        if let Some(other) = list.iter().find(|it| it.address.protocol.is_json() != is_json) {
+            let why = format!(
+                "{} and {} are no servers of one client: only one of them speaks JSON-RPC, and a request is \
+                 encoded before its server is picked",
+                first.address, other.address
+            );
+            return Err(Status::invalid_argument(why));
         }
+        Ok(list.into())
     }
 
     fn dial(&self, address: &ServerAddress) -> Result<ringway_net::Client, Status> {
@@ -142,7 +150,7 @@ impl Connector {
         };
         let dial = ringway_net::Client::new(address.at.clone()).map_err(invalid)?;
         let tls = match address.protocol {
-            Protocol::Native => &self.tls,
+            Protocol::Native | Protocol::JsonLines => &self.tls,
             Protocol::Grpc => &self.grpc_tls,
         };
         let dial = dial.tls(tls.clone()).connect_timeout(self.connect_timeout);

@@ -8,6 +8,8 @@ use bytes::Bytes;
 use ringway_wire::native::{self, Body, ClientEvent, Gone, Open, OpenError, Outgoing, StreamId};
 use ringway_wire::{grpc, http2};
 
+use super::jsonrpc::{JsonClient, JsonClientConfig, JsonServerViolation};
+
 /// Writes the methods that all machines share with the native one, where they are documented, through
 /// `declare`, `delegate` or `choose`.
 macro_rules! common {
@@ -66,6 +68,7 @@ macro_rules! choose {
                 match $a {
                     Self::Native(machine) => machine.$look($($looked),*),
                     Self::Grpc(machine) => machine.$look($($looked),*),
+                    Self::Json(machine) => machine.$look($($looked),*),
                 }
             }
         )*
@@ -75,6 +78,7 @@ macro_rules! choose {
                 match $b {
                     Self::Native(machine) => machine.$act($($given),*),
                     Self::Grpc(machine) => machine.$act($($given),*),
+                    Self::Json(machine) => machine.$act($($given),*),
                 }
             }
         )*
@@ -112,6 +116,7 @@ pub(super) trait ReceivingMachine: ClientMachine {
 pub(super) enum AnyMachine {
     Native(native::Client),
     Grpc(Box<grpc::GrpcClient>),
+    Json(Box<JsonClient>),
 }
 
 /// The reason why a connection of any protocol fails.
@@ -119,6 +124,7 @@ pub(super) enum AnyMachine {
 pub(super) enum Violation {
     Native(native::Violation),
     Http2(http2::Violation),
+    Json(JsonServerViolation),
 }
 
 impl AnyMachine {
@@ -133,6 +139,10 @@ impl AnyMachine {
         Self::Grpc(Box::new(grpc::GrpcClient::with(config, Arc::clone(&NAMES), now)))
     }
 
+    pub(super) fn json(config: JsonClientConfig, now: Duration) -> Self {
+        Self::Json(Box::new(JsonClient::new(config, now)))
+    }
+
     /// Opens a call. Also returns how often the lease had been cut by then.
     ///
     /// # Errors
@@ -142,13 +152,14 @@ impl AnyMachine {
         match self {
             Self::Native(machine) => Ok((machine.open(call)?, machine.lease_cuts())),
             Self::Grpc(machine) => open_grpc(machine, call),
+            Self::Json(machine) => open_json(machine, call),
         }
     }
 
     /// Tells the peer once that no more calls come. Returns whether it does so now.
     pub(super) fn announce_leave(&mut self) -> bool {
         match self {
-            Self::Native(_) => false,
+            Self::Native(_) | Self::Json(_) => false,
             Self::Grpc(machine) => machine.announce_leave(),
         }
     }
@@ -161,6 +172,7 @@ impl AnyMachine {
         match self {
             Self::Native(machine) => machine.handle_timeout(now).map_err(Violation::Native),
             Self::Grpc(machine) => machine.handle_timeout(now).map_err(Violation::Http2),
+            Self::Json(machine) => machine.handle_timeout(now).map_err(Violation::Json),
         }
     }
 }
@@ -169,6 +181,12 @@ impl AnyMachine {
 #[inline(never)]
 fn open_grpc(machine: &mut grpc::GrpcClient, call: Open<'_>) -> Result<(StreamId, u32), OpenError> {
     machine.open(call).map(|stream| (stream, machine.lease_cuts()))
+}
+
+/// As [`open_grpc`]. A server of JSON-RPC grants no lease that it could cut.
+#[inline(never)]
+fn open_json(machine: &mut JsonClient, call: Open<'_>) -> Result<(StreamId, u32), OpenError> {
+    machine.open(call).map(|stream| (stream, 0))
 }
 
 impl ClientMachine for AnyMachine {
@@ -239,11 +257,18 @@ impl From<http2::Violation> for Violation {
     }
 }
 
+impl From<JsonServerViolation> for Violation {
+    fn from(violation: JsonServerViolation) -> Self {
+        Self::Json(violation)
+    }
+}
+
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Native(violation) => violation.fmt(f),
             Self::Http2(violation) => violation.fmt(f),
+            Self::Json(violation) => violation.fmt(f),
         }
     }
 }

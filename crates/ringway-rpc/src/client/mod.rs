@@ -20,6 +20,7 @@
 //! - `pool_context`, `load_balancer`, `call_metrics`: state that the parts of a pool share.
 //! - `greeting`, `registry`, `config`, `hosts`, `machine`, `server_address`: servers, their addresses and
 //!   protocols.
+//! - `jsonrpc`: the machine of connections to servers of JSON-RPC.
 //! - `interception`, `interceptor`, `options`, `wait_queue`, `timers`, `task_waker`, `outcome`, `scratch`: leaves.
 
 mod attempt;
@@ -42,6 +43,7 @@ mod hosts;
 mod intercepted;
 mod interception;
 mod interceptor;
+mod jsonrpc;
 mod load_balancer;
 mod local_clients;
 mod machine;

@@ -14,13 +14,17 @@ pub(super) struct Registration {
     pub(super) id: ClientId,
     /// Whether there are interceptors; most clients have none.
     pub(super) is_intercepted: bool,
+    /// Whether the servers speak JSON-RPC.
+    pub(super) speaks_json: bool,
     config: Arc<ClientConfig>,
 }
 
 impl Registration {
     pub(super) fn new(config: Arc<ClientConfig>, hosts: HostList) -> Self {
         let is_intercepted = !config.interceptors.is_empty();
-        Self { id: registry::register(Arc::clone(&config), hosts), is_intercepted, config }
+        let speaks_json = speak_json(&hosts);
+        let id = registry::register(Arc::clone(&config), hosts);
+        Self { id, is_intercepted, speaks_json, config }
     }
 
     /// Changes the hosts on every core that has a pool of the client.
@@ -29,6 +33,10 @@ impl Registration {
     /// Fails as [`Client::set_hosts`](super::Client::set_hosts) does.
     pub(super) fn set_hosts(&self, hosts: impl IntoIterator<Item = Host>) -> Result<(), Status> {
         let (client, hosts) = (self.id, self.config.connector.list(hosts)?);
+        if speak_json(&hosts) != self.speaks_json {
+            let why = "a client of JSON-RPC servers stays one, and any other stays another";
+            return Err(Status::invalid_argument(why));
+        }
         for core in registry::set_hosts(client, hosts) {
             local_clients::on_core(core, move |local| local.look_at_hosts(client));
         }
@@ -38,6 +46,11 @@ impl Registration {
     pub(super) fn metrics(&self) -> Snapshot {
         self.config.metrics.snapshot()
     }
+}
+
+/// Whether the servers of a list speak JSON-RPC: all do, or none.
+fn speak_json(hosts: &HostList) -> bool {
+    hosts.iter().all(|host| host.address.protocol.is_json())
 }
 
 impl Drop for Registration {

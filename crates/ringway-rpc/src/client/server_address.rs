@@ -15,13 +15,14 @@ use crate::call::status::Status;
 /// | `tcp://host:port`, `tls://host:port`, `unix:///path` | the native one |
 /// | `grpc://host:port` | gRPC without encryption |
 /// | `grpcs://host:port` | gRPC over TLS |
+/// | `jsonrpc+tcp://host:port`, `jsonrpc+tls://host:port`, `jsonrpc+unix:///path` | JSON-RPC on lines |
 ///
 /// ```
 /// use ringway_rpc::ServerAddress;
 ///
 /// let address: ServerAddress = "grpc://127.0.0.1:50051".parse()?;
 /// assert_eq!(address.to_string(), "grpc://127.0.0.1:50051");
-/// assert!("http://127.0.0.1:50051".parse::<ServerAddress>().is_err());
+/// assert!("ftp://127.0.0.1:50051".parse::<ServerAddress>().is_err());
 /// # Ok::<(), ringway_rpc::Status>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -35,6 +36,14 @@ pub struct ServerAddress {
 pub(super) enum Protocol {
     Native,
     Grpc,
+    /// JSON-RPC, a text on each line.
+    JsonLines,
+}
+
+impl Protocol {
+    pub(super) fn is_json(self) -> bool {
+        self == Self::JsonLines
+    }
 }
 
 impl ServerAddress {
@@ -55,6 +64,8 @@ impl ServerAddress {
             (Protocol::Native, true) => "tls",
             (Protocol::Grpc, false) => "grpc",
             (Protocol::Grpc, true) => "grpcs",
+            (Protocol::JsonLines, false) => "jsonrpc+tcp",
+            (Protocol::JsonLines, true) => "jsonrpc+tls",
         }
     }
 }
@@ -62,8 +73,9 @@ impl ServerAddress {
 impl fmt::Display for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.protocol, self.at.authority()) {
-            (Protocol::Grpc, Some(at)) => write!(f, "{}://{at}", self.scheme(self.is_secure())),
-            _ => self.at.fmt(f),
+            (Protocol::Native, _) | (Protocol::Grpc, None) => self.at.fmt(f),
+            (_, Some(at)) => write!(f, "{}://{at}", self.scheme(self.is_secure())),
+            (Protocol::JsonLines, None) => write!(f, "jsonrpc+{}", self.at),
         }
     }
 }
@@ -77,14 +89,17 @@ impl FromStr for ServerAddress {
             "grpc" => (Protocol::Grpc, "tcp"),
             "grpcs" => (Protocol::Grpc, "tls"),
             "tcp" | "tls" | "unix" | "udp" => (Protocol::Native, scheme),
+            "jsonrpc+tcp" => (Protocol::JsonLines, "tcp"),
+            "jsonrpc+tls" => (Protocol::JsonLines, "tls"),
+            "jsonrpc+unix" => (Protocol::JsonLines, "unix"),
             _ => {
-                let why = "the scheme is none of tcp, tls, unix, grpc and grpcs";
+                let why = "the scheme is none of tcp, tls, unix, grpc, grpcs and jsonrpc+tcp, +tls or +unix";
                 return Err(Status::invalid_argument(format!("`{text}` is not an address: {why}")));
             }
         };
         let at = match protocol {
             Protocol::Native => text.parse(),
-            Protocol::Grpc => format!("{carrier}://{rest}").parse(),
+            Protocol::Grpc | Protocol::JsonLines => format!("{carrier}://{rest}").parse(),
         };
         let at = at.map_err(|error: ringway_net::Error| {
             let why = error.to_string();
@@ -219,6 +234,9 @@ mod tests {
             ("unix:///run/a", Protocol::Native, "unix:///run/a"),
             ("grpc://a:3", Protocol::Grpc, "tcp://a:3"),
             ("grpcs://[::1]:4", Protocol::Grpc, "tls://[::1]:4"),
+            ("jsonrpc+tcp://a:5", Protocol::JsonLines, "tcp://a:5"),
+            ("jsonrpc+tls://a:6", Protocol::JsonLines, "tls://a:6"),
+            ("jsonrpc+unix:///run/a", Protocol::JsonLines, "unix:///run/a"),
         ] {
             let address: ServerAddress = text.parse().expect(text);
             assert_eq!((address.protocol, &*address.at.to_string()), (protocol, at));
@@ -229,7 +247,8 @@ mod tests {
     #[test]
     fn a_wrong_address_is_named_as_it_was_written() {
         for (text, why) in [
-            ("http://a:1", "none of tcp, tls, unix, grpc and grpcs"),
+            ("ftp://a:1", "none of tcp, tls, unix, grpc, grpcs and jsonrpc+tcp"),
+            ("jsonrpc+tcp://a", "`jsonrpc+tcp://a` is not an address: the port is missing"),
             ("grpc://a", "`grpc://a` is not an address: the port is missing"),
             ("grpcs://a:x", "`grpcs://a:x` is not an address: the port is not a number"),
             ("a:1", "`a:1` is not an address: write tcp://"),

@@ -32,6 +32,7 @@ mod grpc_web;
 mod handed_sinks;
 mod http_calls;
 mod jsonrpc_attacks;
+mod jsonrpc_client;
 mod jsonrpc_http;
 mod jsonrpc_server;
 mod jsonrpc_subscriptions;

@@ -10,6 +10,7 @@ pub(crate) mod echo;
 pub(crate) mod frames;
 pub(crate) mod grpc_caller;
 pub(crate) mod hand_server;
+pub(crate) mod json_client;
 pub(crate) mod json_lines;
 pub(crate) mod load;
 pub(crate) mod math;

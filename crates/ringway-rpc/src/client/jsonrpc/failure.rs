@@ -1,0 +1,75 @@
+//! Errors of a server as statuses.
+
+use ringway_wire::grpc::parse_base64;
+use ringway_wire::jsonrpc::{ErrorNumber, ErrorObject};
+use ringway_wire::native::MetaWriter;
+use serde_json::{Map, Value};
+
+use crate::call::status::Code;
+
+/// The failure of a call, as the connection reports it.
+#[derive(Debug)]
+pub(super) struct CallFailure {
+    pub(super) code: Code,
+    pub(super) meta: Vec<u8>,
+    /// Whether the server says that it has not executed the call.
+    pub(super) is_refused: bool,
+}
+
+impl CallFailure {
+    /// A failure that this side has found.
+    pub(super) fn here(code: Code, text: &str) -> Self {
+        let mut meta = Vec::new();
+        MetaWriter::new(&mut meta).status_message(text);
+        Self { code, meta, is_refused: false }
+    }
+
+    /// Reads an error object.
+    pub(super) fn of_error(error: &ErrorObject<'_>) -> Self {
+        let code = Code::from_wire(error.code.status());
+        let mut failure = Self::here(code, &error.message);
+        if ErrorNumber::of_status(error.code.status()) != error.code {
+            // It means more to who knows the server than to us.
+            let number = error.code.0.to_string();
+            MetaWriter::new(&mut failure.meta).entry("jsonrpc-code", number.as_bytes());
+        }
+        if let Some(data) = error.data {
+            failure.read_data(data);
+        }
+        failure
+    }
+
+    /// Reads what the server adds: the parts of a status if it is Ringway, otherwise details.
+    fn read_data(&mut self, data: &str) {
+        let read = serde_json::from_str::<Value>(data).unwrap_or_default();
+        match read.get("ringway") {
+            Some(Value::Object(ours)) => self.read_ours(ours),
+            _ => _ = MetaWriter::new(&mut self.meta).status_details(data.as_bytes()),
+        }
+    }
+
+    fn read_ours(&mut self, ours: &Map<String, Value>) {
+        let mut writer = MetaWriter::new(&mut self.meta);
+        if ours.get("executed") == Some(&Value::Bool(false)) {
+            self.is_refused = true;
+            writer.refused();
+        }
+        if let Some(wait) = ours.get("pushback_ms").and_then(Value::as_i64) {
+            writer.pushback_ms(wait);
+        }
+        let mut bytes = Vec::new();
+        if let Some(details) = ours.get("details").and_then(Value::as_str)
+            && parse_base64(details.as_bytes(), &mut bytes)
+        {
+            writer.status_details(&bytes);
+        }
+        for (key, value) in ours.get("metadata").and_then(Value::as_object).into_iter().flatten() {
+            let value = value.as_str().unwrap_or_default().as_bytes();
+            bytes.clear();
+            match key.ends_with("-bin") && parse_base64(value, &mut bytes) {
+                true => writer.entry(key, &bytes),
+                false => writer.entry(key, value),
+            };
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! The client's end of JSON-RPC.
+//!
+//! [`JsonClient`] is a protocol's machine like the others, so pools, retries, deadlines, hedging and metrics are
+//! those of all calls. It begins with `rpc.ping`: any answer shows that the server speaks JSON-RPC. A Ringway
+//! server answers `true`, and gets deadlines and traces with each call from then on.
+//!
+//! Requests are written where a call is made (`request.rs`), up to their id, which the connection appends.
+
+mod failure;
+mod form;
+mod machine;
+mod request;
+mod slots;
+mod state;
+mod subscribed;
+mod violation;
+
+pub(super) use form::TextForm;
+pub(super) use request::{check_reply, encode};
+pub(super) use state::{JsonClient, JsonClientConfig};
+pub(super) use violation::JsonServerViolation;

@@ -1,0 +1,147 @@
+//! The calls of a connection that wait for their answer.
+
+use ringway_wire::native::StreamId;
+
+/// The calls, by the slots of their streams. A request's id is a number that is never used again, with the slot
+/// in it: what comes late for a call that was given up finds nothing.
+#[derive(Debug, Default)]
+pub(super) struct JsonSlots {
+    slots: Vec<SentSlot>,
+    free: Vec<u32>,
+    sent: u64,
+}
+
+#[derive(Debug)]
+struct SentSlot {
+    /// The stream that uses it, or the next one that will.
+    stream: StreamId,
+    /// The number of the call; 0 if there is none.
+    number: u64,
+    of: AwaitedCall,
+}
+
+/// What is to come for a call.
+#[derive(Debug)]
+pub(super) enum AwaitedCall {
+    /// One reply.
+    Unary,
+    /// An array of replies, with the number of the batch in their ids.
+    Batch(u64),
+    /// The id of a subscription.
+    Asked,
+    /// The same, and it is stopped as soon as it is known.
+    GivenUp,
+    /// Messages.
+    Subscribed(Subscriber),
+}
+
+/// A subscription, and what its reader has not read of it.
+#[derive(Debug)]
+pub(super) struct Subscriber {
+    /// The id of the subscription, as the server writes it.
+    pub(super) id: Box<str>,
+    pub(super) messages: usize,
+    /// Bytes of messages since all were read.
+    pub(super) bytes: usize,
+}
+
+impl JsonSlots {
+    /// Adds a call. Returns its stream and the id of its request.
+    #[inline]
+    pub(super) fn insert(&mut self, of: AwaitedCall) -> (StreamId, u64) {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            let slot = self.slots.len() as u32;
+            let stream = StreamId::new(slot, StreamId::GENERATION_FIRST);
+            self.slots.push(SentSlot { stream, number: 0, of: AwaitedCall::Unary });
+            slot
+        });
+        self.sent += 1;
+        let number = self.sent * u64::from(StreamId::SLOTS) + u64::from(slot);
+        let slot = &mut self.slots[slot as usize];
+        (slot.number, slot.of) = (number, of);
+        (slot.stream, number)
+    }
+
+    /// Finds the call whose request has this id.
+    #[inline]
+    pub(super) fn find(&mut self, number: u64) -> Option<(StreamId, &mut AwaitedCall)> {
+        let slot = self.slots.get_mut((number % u64::from(StreamId::SLOTS)) as usize)?;
+        (slot.number == number && number != 0).then_some((slot.stream, &mut slot.of))
+    }
+
+    /// Finds the call of a batch.
+    pub(super) fn find_batch(&self, batch: u64) -> Option<StreamId> {
+        let is_it = |slot: &&SentSlot| {
+            slot.number != 0 && matches!(slot.of, AwaitedCall::Batch(number) if number == batch)
+        };
+        self.slots.iter().find(is_it).map(|slot| slot.stream)
+    }
+
+    #[inline]
+    pub(super) fn get(&mut self, stream: StreamId) -> Option<&mut AwaitedCall> {
+        let slot = self.slots.get_mut(stream.slot() as usize)?;
+        (slot.stream == stream && slot.number != 0).then_some(&mut slot.of)
+    }
+
+    /// Removes a call; `None` if it was over.
+    #[inline]
+    pub(super) fn remove(&mut self, stream: StreamId) -> Option<AwaitedCall> {
+        let slot = self.slots.get_mut(stream.slot() as usize)?;
+        if slot.stream != stream || slot.number == 0 {
+            return None;
+        }
+        slot.number = 0;
+        slot.stream = stream.next();
+        self.free.push(stream.slot());
+        Some(std::mem::replace(&mut slot.of, AwaitedCall::Unary))
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// The only call that waits for its answer, if it is one.
+    pub(super) fn only_unanswered(&self) -> Option<StreamId> {
+        let waits =
+            |slot: &&SentSlot| slot.number != 0 && !matches!(slot.of, AwaitedCall::Subscribed(_));
+        let mut waiting = self.slots.iter().filter(waits);
+        let only = waiting.next()?;
+        waiting.next().is_none().then_some(only.stream)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn number_is_used_once_and_its_slot_again() {
+        let mut slots = JsonSlots::default();
+        let (first, number) = slots.insert(AwaitedCall::Asked);
+        assert!(
+            matches!(slots.find(number), Some((stream, AwaitedCall::Asked)) if stream == first)
+        );
+        assert!(slots.remove(first).is_some() && slots.remove(first).is_none());
+        let (second, other) = slots.insert(AwaitedCall::Unary);
+        assert_eq!((second.slot(), slots.len()), (first.slot(), 1));
+        assert!(slots.find(number).is_none() && slots.get(first).is_none());
+        assert!(
+            matches!(slots.find(other), Some((stream, AwaitedCall::Unary)) if stream == second)
+        );
+        assert!(slots.find(0).is_none() && slots.find(u64::MAX).is_none());
+    }
+
+    #[test]
+    fn only_one_may_be_meant_by_an_answer_without_an_id() {
+        let mut slots = JsonSlots::default();
+        assert_eq!(slots.only_unanswered(), None);
+        let (batch, _) = slots.insert(AwaitedCall::Batch(7));
+        let unread = Subscriber { id: "1".into(), messages: 0, bytes: 0 };
+        slots.insert(AwaitedCall::Subscribed(unread));
+        assert_eq!(slots.only_unanswered(), Some(batch));
+        assert_eq!((slots.find_batch(7), slots.find_batch(8)), (Some(batch), None));
+        slots.insert(AwaitedCall::Unary);
+        assert_eq!(slots.only_unanswered(), None);
+    }
+}

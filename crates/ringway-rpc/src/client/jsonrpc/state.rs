@@ -1,0 +1,381 @@
+//! The state of a connection to a server of JSON-RPC.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use bytes::Bytes;
+use ringway_wire::jsonrpc::{
+    CallContext, ErrorObject, Fault, Id, Incoming, Lines, NumberedId, Response, close,
+    decode_responses, put_context, put_request,
+};
+use ringway_wire::native::{Body, ClientEvent, MetaReader, Open, OpenError, Piece, StreamId, Tag};
+
+use super::failure::CallFailure;
+use super::form::TextForm;
+use super::slots::{AwaitedCall, JsonSlots};
+use super::violation::JsonServerViolation;
+use crate::call::status::Code;
+use crate::call::trace::TraceContext;
+use crate::limits;
+
+/// The bounds and times of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::client) struct JsonClientConfig {
+    /// Bytes of the longest text.
+    pub(in crate::client) text_max: usize,
+    pub(in crate::client) ping_after: Duration,
+    pub(in crate::client) ping_timeout: Duration,
+}
+
+/// The machine of a connection.
+#[derive(Debug)]
+pub(in crate::client) struct JsonClient {
+    config: JsonClientConfig,
+    now: Duration,
+    lines: Lines,
+    pub(super) slots: JsonSlots,
+    /// The subscriptions, by their ids as the server writes them.
+    pub(super) subscriptions: HashMap<Box<str>, StreamId>,
+    /// What is to be sent, of which the first `sent` bytes have been handed out.
+    pub(super) out: Vec<u8>,
+    pub(super) sent: usize,
+    /// Events to report.
+    pub(super) happened: VecDeque<Happened>,
+    /// Whether the server reads the member `ringway`.
+    is_ringway: bool,
+    /// When something arrived last.
+    heard: Duration,
+    /// When the ping was sent that is not answered.
+    asked: Option<Duration>,
+    failed: Option<JsonServerViolation>,
+}
+
+/// An event to report.
+#[derive(Debug)]
+pub(super) enum Happened {
+    Message(StreamId, Piece<'static>),
+    Response { stream: StreamId, status: u8, meta: Vec<u8>, message: Option<Piece<'static>> },
+    Leaving,
+}
+
+/// The id of pings.
+const PING: u64 = 0;
+
+impl JsonClient {
+    pub(in crate::client) fn new(config: JsonClientConfig, now: Duration) -> Self {
+        let mut client = Self {
+            lines: Lines::new(config.text_max),
+            config,
+            now,
+            slots: JsonSlots::default(),
+            subscriptions: HashMap::new(),
+            out: Vec::new(),
+            sent: 0,
+            happened: VecDeque::new(),
+            is_ringway: false,
+            heard: now,
+            asked: None,
+            failed: None,
+        };
+        client.ping();
+        client
+    }
+
+    fn ping(&mut self) {
+        self.asked = Some(self.now);
+        self.put_text(|out| put_request("rpc.ping", None, NumberedId::new(PING).id(), out));
+    }
+
+    /// Appends a text to the output.
+    #[inline]
+    pub(super) fn put_text(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.out.len();
+        write(&mut self.out);
+        // Within JSON a line feed can only be white space.
+        if self.out[start..].contains(&b'\n') {
+            self.out[start..].iter_mut().filter(|byte| **byte == b'\n').for_each(|it| *it = b' ');
+        }
+        self.out.push(b'\n');
+    }
+
+    /// Opens a call, whose message has one of the [forms](TextForm) of JSON-RPC.
+    pub(in crate::client) fn open(&mut self, call: Open<'_>) -> Result<StreamId, OpenError> {
+        if self.slots.len() >= limits::JSONRPC_CALLS_MAX {
+            return Err(OpenError::Full);
+        }
+        let text: &[u8] = match &call.message {
+            Some(Body::Copy(bytes)) => bytes,
+            Some(Body::Shared(bytes)) => bytes,
+            None => &[],
+        };
+        match TextForm::of(call.codec).filter(|_| call.end) {
+            Some(TextForm::Call) => Ok(self.open_call(&call, text, AwaitedCall::Unary)),
+            Some(TextForm::Subscription) => Ok(self.open_call(&call, text, AwaitedCall::Asked)),
+            Some(TextForm::Notification) => {
+                let (stream, _) = self.slots.insert(AwaitedCall::Unary);
+                self.put_text(|out| out.extend_from_slice(text));
+                self.end(stream, Ok(Some(Bytes::new())));
+                Ok(stream)
+            }
+            Some(TextForm::Batch) => {
+                let (number, text) = text.split_first_chunk().unwrap_or((&[0; 8], text));
+                let batch = AwaitedCall::Batch(u64::from_le_bytes(*number));
+                let (stream, _) = self.slots.insert(batch);
+                self.put_text(|out| out.extend_from_slice(text));
+                Ok(stream)
+            }
+            None => {
+                let (stream, _) = self.slots.insert(AwaitedCall::Unary);
+                let why = "JSON-RPC does not carry a stream of requests";
+                self.end(stream, Err(CallFailure::here(Code::Unimplemented, why)));
+                Ok(stream)
+            }
+        }
+    }
+
+    fn open_call(&mut self, call: &Open<'_>, text: &[u8], of: AwaitedCall) -> StreamId {
+        let (stream, number) = self.slots.insert(of);
+        let context = self.is_ringway.then(|| context_of(call)).flatten();
+        self.put_text(|out| {
+            out.extend_from_slice(text);
+            if let Some(context) = context {
+                put_context(&context, out);
+            }
+            close(NumberedId::new(number).id(), out);
+        });
+        stream
+    }
+
+    /// Decodes the next event. A result that lies whole in `input` costs no allocation.
+    #[inline]
+    pub(super) fn next_event<'i>(
+        &mut self,
+        input: &mut &'i [u8],
+        now: Duration,
+    ) -> Result<Option<ClientEvent<'i>>, JsonServerViolation> {
+        self.now = now;
+        loop {
+            if let Some(happened) = self.happened.pop_front() {
+                return Ok(Some(happened.event()));
+            }
+            if let Some(violation) = &self.failed {
+                return Err(violation.clone());
+            }
+            if input.is_empty() {
+                return Ok(None);
+            }
+            (self.heard, self.asked) = (now, None);
+            if let Some(line) = self.lines.next_whole(input) {
+                match self.plain(line) {
+                    Some(event) => return Ok(Some(event)),
+                    None => self.take_text(line),
+                }
+                continue;
+            }
+            self.take_cut_line(input);
+        }
+    }
+
+    /// Continues a line that is not whole in the input.
+    fn take_cut_line(&mut self, input: &mut &[u8]) {
+        let max = self.config.text_max;
+        let mut lines = std::mem::replace(&mut self.lines, Lines::new(max));
+        match lines.next(input) {
+            Ok(Some(line)) => self.take_text(line),
+            Ok(None) => {}
+            Err(_) => self.failed = Some(JsonServerViolation::TextTooLong { max }),
+        }
+        self.lines = lines;
+    }
+
+    /// Fast path: the result of a unary call.
+    #[inline]
+    fn plain<'i>(&mut self, text: &'i [u8]) -> Option<ClientEvent<'i>> {
+        let incoming = decode_responses(text, 1).ok()?.next()?.ok()?;
+        let Incoming::Response(Response { id, outcome: Ok(result) }) = incoming else {
+            return None;
+        };
+        let (stream, AwaitedCall::Unary) = self.slots.find(id.number()?)? else { return None };
+        self.slots.remove(stream);
+        let message = Some(Piece::Borrowed(result.as_bytes()));
+        Some(ClientEvent::Response { stream, status: 0, meta: Piece::EMPTY, message })
+    }
+
+    fn take_text(&mut self, text: &[u8]) {
+        let all = match decode_responses(text, limits::JSONRPC_BATCH_MAX) {
+            Ok(all) => all,
+            Err(Fault::NotJson) => {
+                self.failed = Some(JsonServerViolation::NotJson);
+                return;
+            }
+            Err(fault) => {
+                self.failed = Some(JsonServerViolation::NoMessage(fault.to_string()));
+                return;
+            }
+        };
+        if all.is_batch()
+            && let Some(stream) = all.clone().find_map(|incoming| self.batch_of(incoming.ok()?))
+        {
+            return self.end(stream, Ok(Some(Bytes::copy_from_slice(text))));
+        }
+        for incoming in all {
+            match incoming {
+                Ok(Incoming::Response(response)) => self.take_response(&response),
+                Ok(Incoming::Request(request)) => self.notified(&request),
+                Err(refusal) => self.take_wrong_message(refusal.id, refusal.fault),
+            }
+        }
+    }
+
+    /// The call of the batch that a response is part of.
+    fn batch_of(&self, incoming: Incoming<'_>) -> Option<StreamId> {
+        let Incoming::Response(response) = incoming else { return None };
+        let id = response.id.text()?;
+        let (batch, _) = id.strip_prefix('b')?.split_once('.')?;
+        self.slots.find_batch(batch.parse().ok()?)
+    }
+
+    /// Ends the call that a message answers which cannot be read, or the connection.
+    fn take_wrong_message(&mut self, id: Id<'_>, fault: Fault) {
+        match id.number().and_then(|number| self.slots.find(number)) {
+            Some((stream, _)) => {
+                let why = format!("the reply cannot be read: {fault}");
+                self.end(stream, Err(CallFailure::here(Code::Internal, &why)));
+            }
+            None => self.failed = Some(JsonServerViolation::NoMessage(fault.to_string())),
+        }
+    }
+
+    fn take_response(&mut self, response: &Response<'_>) {
+        let number = response.id.number();
+        if number == Some(PING) {
+            self.is_ringway = response.outcome == Ok("true");
+            return;
+        }
+        if let (true, Err(error)) = (response.id.is_null(), &response.outcome) {
+            return self.take_complaint(error);
+        }
+        // A call that was given up is answered all the same.
+        let Some((stream, call)) = number.and_then(|number| self.slots.find(number)) else {
+            return;
+        };
+        match (&response.outcome, call) {
+            (Ok(id), AwaitedCall::Asked) => self.subscribed(stream, id),
+            (Ok(id), AwaitedCall::GivenUp) => {
+                self.subscribed(stream, id);
+                self.unsubscribe(stream);
+                self.forget(stream);
+            }
+            (Err(_), AwaitedCall::GivenUp) => _ = self.forget(stream),
+            (Ok(result), _) => {
+                self.end(stream, Ok(Some(Bytes::copy_from_slice(result.as_bytes()))))
+            }
+            (Err(error), _) => {
+                let failure = CallFailure::of_error(error);
+                if failure.is_refused && failure.code == Code::Unavailable {
+                    self.happened.push_back(Happened::Leaving);
+                }
+                self.end(stream, Err(failure));
+            }
+        }
+    }
+
+    /// Handles an error that names no request: it is the answer of the only call, or nobody knows whose.
+    fn take_complaint(&mut self, error: &ErrorObject<'_>) {
+        match self.slots.only_unanswered() {
+            Some(stream) => self.end(stream, Err(CallFailure::of_error(error))),
+            None => {
+                let said = error.message.chars().take(limits::FOREIGN_LINE_SHOWN).collect();
+                self.failed = Some(JsonServerViolation::Unreadable(said));
+            }
+        }
+    }
+
+    /// Ends a call from the server's side.
+    pub(super) fn end(&mut self, stream: StreamId, outcome: Result<Option<Bytes>, CallFailure>) {
+        if !self.forget(stream) {
+            return;
+        }
+        let (status, meta, message) = match outcome {
+            Ok(message) => (0, Vec::new(), message.map(Piece::Owned)),
+            Err(failure) => (failure.code.number(), failure.meta, None),
+        };
+        self.happened.push_back(Happened::Response { stream, status, meta, message });
+    }
+
+    /// Removes a call; false if it was over.
+    fn forget(&mut self, stream: StreamId) -> bool {
+        let removed = self.slots.remove(stream);
+        if let Some(AwaitedCall::Subscribed(unread)) = &removed
+            && self.subscriptions.get(&unread.id) == Some(&stream)
+        {
+            self.subscriptions.remove(&unread.id);
+        }
+        removed.is_some()
+    }
+
+    /// Cancels a call from this side. The protocol has no word for it, except for subscriptions.
+    pub(super) fn give_up(&mut self, stream: StreamId) {
+        match self.slots.get(stream) {
+            Some(call @ AwaitedCall::Asked) => *call = AwaitedCall::GivenUp,
+            _ => {
+                self.unsubscribe(stream);
+                self.forget(stream);
+            }
+        }
+    }
+
+    pub(super) fn next_deadline(&self) -> Duration {
+        match self.asked {
+            Some(at) => at.saturating_add(self.config.ping_timeout),
+            None => self.heard.saturating_add(self.config.ping_after),
+        }
+    }
+
+    /// Pings a server that has been silent, and gives one up that stays so.
+    pub(in crate::client) fn handle_timeout(
+        &mut self,
+        now: Duration,
+    ) -> Result<(), JsonServerViolation> {
+        self.now = now;
+        if self.next_deadline() > now {
+            return Ok(());
+        }
+        match self.asked {
+            Some(_) => Err(JsonServerViolation::Silent),
+            None => {
+                self.ping();
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Happened {
+    fn event<'i>(self) -> ClientEvent<'i> {
+        match self {
+            Self::Message(stream, message) => ClientEvent::Message { stream, message },
+            Self::Response { stream, status, meta, message } => {
+                ClientEvent::Response { stream, status, meta: Piece::Owned(meta.into()), message }
+            }
+            Self::Leaving => ClientEvent::Leaving {
+                code: 0,
+                drain_ms: 0,
+                accepted: u32::MAX,
+                reason: Piece::Borrowed(b"it is shutting down"),
+            },
+        }
+    }
+}
+
+/// What a server of ours is told beside the call.
+fn context_of<'a>(call: &Open<'_>) -> Option<CallContext<'a>> {
+    let pieces = MetaReader::new(call.meta).map_while(Result::ok);
+    let trace = pieces.filter(|(tag, _)| *tag == Tag::TraceParent).last();
+    let trace = trace.and_then(|(_, value)| TraceContext::from_bytes(value));
+    let traceparent = trace.map(|trace| Cow::Owned(trace.to_string()));
+    // Rounded down, it would be none at all.
+    let timeout = call.timeout.map(|timeout| timeout.max(Duration::from_millis(1)));
+    (timeout.is_some() || traceparent.is_some()).then_some(CallContext { timeout, traceparent })
+}
