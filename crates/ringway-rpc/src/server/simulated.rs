@@ -14,6 +14,7 @@ pub(crate) mod mutation;
 mod parts;
 mod queued;
 mod relay;
+mod slow_reader;
 mod unread;
 
 use std::cell::Cell;

@@ -19,6 +19,10 @@ pub(super) struct Clocks {
     heard: Duration,
     /// When the PING was sent, if nothing has arrived since.
     probed: Option<Duration>,
+    /// Whether output waits for the socket.
+    is_held_up: bool,
+    /// Whether such output could go on since the last look.
+    has_gone_on: bool,
 }
 
 impl Clocks {
@@ -31,6 +35,8 @@ impl Clocks {
             block_until: None,
             heard: now,
             probed: None,
+            is_held_up: false,
+            has_gone_on: false,
         }
     }
 
@@ -38,6 +44,19 @@ impl Clocks {
     pub(super) fn hear(&mut self, now: Duration) {
         self.heard = now;
         self.probed = None;
+    }
+
+    /// Records that the socket has room. If output has waited for that, the peer has taken something:
+    /// it is alive, and has not seen a PING or SETTINGS behind that output.
+    #[inline]
+    pub(super) fn note_room(&mut self) {
+        self.has_gone_on |= self.is_held_up;
+    }
+
+    /// Records whether output waits for the socket.
+    #[inline]
+    pub(super) fn note_held_up(&mut self, is_held_up: bool) {
+        self.is_held_up = is_held_up;
     }
 
     pub(super) fn note_handshake(&mut self) {
@@ -71,6 +90,12 @@ impl Clocks {
     ///
     /// Fails when a deadline has passed.
     pub(super) fn look(&mut self, now: Duration) -> Result<bool, Violation> {
+        if std::mem::take(&mut self.has_gone_on) {
+            self.hear(now); // when exactly is not known
+            if self.settings_until.is_some() {
+                self.note_settings_sent(now);
+            }
+        }
         let is_over = |until: Option<Duration>| until.is_some_and(|until| now >= until);
         if is_over(self.handshake_until) {
             return Err(Violation::HandshakeTimeout);

@@ -209,6 +209,9 @@ impl<R: Role> Connection<R> {
     /// cut into frames here, so data not handed out yet can still be overtaken.
     pub fn transmit(&mut self, budget: usize, out: &mut dyn FnMut(Outgoing<'_>)) {
         let mut total = 0;
+        if budget > 0 {
+            self.keepalive.note_room();
+        }
         while total < budget {
             if self.outbox.backlog() > 0 {
                 total += self.outbox.emit(budget - total, out);
@@ -220,6 +223,7 @@ impl<R: Role> Connection<R> {
                 break;
             }
         }
+        self.keepalive.note_held_up(self.has_output());
     }
 
     /// Sends one DATA frame of a queued stream.

@@ -25,6 +25,10 @@ pub(super) struct Keepalive {
     heard: Duration,
     /// When the PING was sent, if nothing has arrived since.
     probed: Option<Duration>,
+    /// Whether output waits for the socket.
+    is_held_up: bool,
+    /// Whether such output could go on since the last look.
+    has_gone_on: bool,
     nonce: u32,
     /// Cancelled calls without an answer, counted by the period in which they were cancelled. One
     /// that is still counted at the end of the following period is overdue.
@@ -42,6 +46,8 @@ impl Keepalive {
             preface_until: Some(now.saturating_add(config.preface_timeout)),
             heard: now,
             probed: None,
+            is_held_up: false,
+            has_gone_on: false,
             nonce: 0,
             resets: [0; 2],
             parity: false,
@@ -54,6 +60,19 @@ impl Keepalive {
     pub(super) fn hear(&mut self, now: Duration) {
         self.heard = now;
         self.probed = None;
+    }
+
+    /// Records that the socket has room. If output has waited for that, the peer has taken something:
+    /// it is alive, and has not seen a PING behind that output.
+    #[inline]
+    pub(super) fn note_room(&mut self) {
+        self.has_gone_on |= self.is_held_up;
+    }
+
+    /// Records whether output waits for the socket.
+    #[inline]
+    pub(super) fn note_held_up(&mut self, is_held_up: bool) {
+        self.is_held_up = is_held_up;
     }
 
     /// Records that the peer's preface and SETTINGS have arrived.
@@ -94,6 +113,9 @@ impl Keepalive {
         }
         if self.has_overdue_reset(now) {
             return Due::Dead(FrameKind::Rst);
+        }
+        if std::mem::take(&mut self.has_gone_on) {
+            self.hear(now); // when exactly is not known
         }
         if let Some(probed) = self.probed {
             let is_dead = now >= probed.saturating_add(self.ping_timeout);

@@ -32,6 +32,9 @@ impl NativeConnection {
         mut done: impl FnMut(&mut Self, StreamId, Served),
     ) {
         let mut left = budget;
+        if left > 0 {
+            self.keepalive.note_room();
+        }
         while left > 0 {
             let used = match self.outbox.turn(&self.streams) {
                 Turn::Nobody => break,
@@ -49,6 +52,7 @@ impl NativeConnection {
             };
             left = left.saturating_sub(used);
         }
+        self.keepalive.note_held_up(!self.outbox.is_empty());
         self.outbox.compact();
         if !self.backpressured.is_empty() && self.outbox.backlog() <= NATIVE_WRITTEN_MARK / 2 {
             self.end_backpressure();

@@ -714,3 +714,27 @@ fn a_silent_server_is_asked_and_given_up() {
     let at = client.poll_timeout().expect("alive");
     assert_eq!(client.handle_timeout(at), Err(Violation::Silent));
 }
+
+#[test]
+fn a_server_that_takes_requests_slowly_is_not_dead() {
+    let mut client = new_client();
+    hear(&mut client, &frame(SETTINGS, 0, 0, &[]));
+    for _ in 0..100 {
+        client.open(unary()).expect("room");
+    }
+    let mut at = NOW;
+    for _ in 0..20 {
+        at += Duration::from_secs(9);
+        client.handle_timeout(at).expect("it takes something");
+        client.transmit(50, &mut |_| {});
+        assert!(client.has_output(), "a PING and the ACK of SETTINGS wait behind the rest");
+    }
+    sent(&mut client);
+    let mut ended = Ok(());
+    while ended.is_ok() {
+        at = client.poll_timeout().expect("alive");
+        ended = client.handle_timeout(at);
+        sent(&mut client);
+    }
+    assert_eq!(ended, Err(Violation::SettingsTimeout), "all has left, and no answer");
+}

@@ -42,6 +42,25 @@ fn provoke(server: &mut Server, now: Duration, mut bytes: &[u8]) -> Option<Viola
 }
 
 #[test]
+fn a_peer_that_takes_output_slowly_is_not_dead() {
+    let mut pair = greeted();
+    for _ in 0..50 {
+        pair.unary(&[7; 1_000]);
+    }
+    for secs in (30..200).step_by(5) {
+        pair.client.handle_timeout(at(secs)).expect("it takes something");
+        let some = drain(|out| pair.client.transmit(1_000, out));
+        assert!(!some.is_empty(), "a PING waits behind the rest");
+    }
+    drain(|out| pair.client.transmit(usize::MAX, out));
+    pair.client.handle_timeout(at(200)).expect("it has taken the rest");
+    pair.client.handle_timeout(at(230)).expect("probes");
+    drain(|out| pair.client.transmit(usize::MAX, out));
+    let error = pair.client.handle_timeout(at(240)).expect_err("all has left, and no answer");
+    assert_eq!(error, Violation::Unanswered { kind: FrameKind::Ping });
+}
+
+#[test]
 fn an_idle_connection_is_probed_and_a_dead_one_given_up() {
     let mut pair = greeted();
     assert_eq!(pair.client.poll_timeout(), Some(at(30)));
