@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use crate::call::json::{Json, unreadable};
 use crate::call::small_copy;
 use crate::call::status::Status;
+use crate::limits;
 
 /// The number of raw bytes.
 pub(crate) const RAW: u8 = 0;
@@ -72,6 +73,24 @@ impl<T: 'static> Codec<T> {
         let known = WELL_KNOWN.iter().find(|(id, _)| *id == TypeId::of::<T>());
         known.filter(|_| self.id == PROTOBUF).map_or("", |(_, name)| name)
     }
+}
+
+/// Checks that a message can be carried at all: the lengths of protocols have 32 bits.
+///
+/// # Errors
+/// RESOURCE_EXHAUSTED when it is longer than any peer may accept.
+#[inline]
+pub(crate) fn check_len(len: usize) -> Result<(), Status> {
+    match len <= limits::MESSAGE_BYTES_MAX as usize {
+        true => Ok(()),
+        false => Err(too_long(len)),
+    }
+}
+
+#[cold]
+fn too_long(len: usize) -> Status {
+    let most = limits::MESSAGE_BYTES_MAX;
+    Status::resource_exhausted(format!("a message of {len} bytes is longer than {most}"))
 }
 
 /// The protobuf messages that prost uses for types of `std`.

@@ -17,7 +17,7 @@ use super::placed_call::PlacedCall;
 use super::registration::Registration;
 use super::stream_call::{StreamCall, open_both, open_reader};
 use super::unary::Unary;
-use crate::call::codec::Codec;
+use crate::call::codec::{self, Codec};
 use crate::call::method::Method;
 use crate::call::status::Status;
 use crate::connection::table::Handles;
@@ -225,8 +225,9 @@ fn encode_by(
             Ok(Bytes::from(std::mem::take(&mut scratch)))
         }
         Ok(None) => Ok(Bytes::copy_from_slice(&scratch)),
-        Err(status) => Err(status.not_executed()),
+        Err(status) => Err(status),
     };
     let _thread_ends = local_clients::try_with(|local| local.scratch.give_back(scratch));
-    encoded
+    let encoded = encoded.and_then(|message| codec::check_len(message.len()).map(|()| message));
+    encoded.map_err(Status::not_executed)
 }

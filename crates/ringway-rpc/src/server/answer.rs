@@ -8,6 +8,7 @@ use ringway_runtime::drop_contained;
 use super::call_times::{Answered, given_up};
 use super::connection::ServerConnection;
 use super::machine::Machine;
+use crate::call::codec;
 use crate::call::context::Context;
 use crate::call::metadata::Metadata;
 use crate::call::status::{Code, Status};
@@ -58,8 +59,17 @@ impl<M: Machine> ServerConnection<M> {
             Encoded::Nothing => None,
         };
         let bytes = body.as_ref().map_or(0, Body::len);
-        let reply = Reply { status: Code::Ok as u8, meta: &meta, message: body };
-        let status = self.respond(stream, reply);
+        let status = match codec::check_len(bytes) {
+            Ok(()) => {
+                let reply = Reply { status: Code::Ok as u8, meta: &meta, message: body };
+                self.respond(stream, reply)
+            }
+            Err(too_long) => {
+                drop(body);
+                let answered = self.answer_failure(stream, &too_long, &trailers);
+                Some(answered.code.number())
+            }
+        };
         if let Encoded::Shared(bytes) = encoded {
             drop_contained(MESSAGE, bytes);
         }

@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
+use ringway_runtime::drop_contained;
 use ringway_wire::native::Body;
 
 use crate::call::codec::{self, Codec};
@@ -213,9 +214,16 @@ fn encode<T, R>(
     let mut scratch = if needs_scratch { spare() } else { Vec::new() };
     scratch.clear();
     let sent = match (codec.encode)(message, &mut scratch) {
-        Ok(Some(bytes)) => Ok(send(Body::Shared(bytes))),
+        Ok(Some(bytes)) => match codec::check_len(bytes.len()) {
+            Ok(()) => Ok(send(Body::Shared(bytes))),
+            Err(status) => {
+                drop_contained(codec::MESSAGE, bytes);
+                Err(status)
+            }
+        },
         Ok(None) if scratch.len() <= limits::SCRATCH_BYTES_MAX => Ok(send(Body::Copy(&scratch))),
-        Ok(None) => Ok(send(Body::Shared(std::mem::take(&mut scratch).into()))),
+        Ok(None) => codec::check_len(scratch.len())
+            .map(|()| send(Body::Shared(std::mem::take(&mut scratch).into()))),
         Err(status) => Err(status),
     };
     if needs_scratch && scratch.capacity() <= limits::SCRATCH_BYTES_MAX {

@@ -84,3 +84,21 @@ fn error_of_a_too_long_message_has_its_length_and_the_setting() {
     }
     assert_eq!(keeper.keep(message(0, 100_000)).wait().expect("as long as may be").len(), 100_000);
 }
+
+/// Its length would be taken for ten bytes.
+#[test]
+fn a_message_that_no_protocol_can_carry_fails_alone() {
+    let server = Server::bind("tcp://127.0.0.1:0").expect("an address").threads(1);
+    let server = server.service(KeeperServer::new(Kept::default()));
+    let handle = server.start().expect("a server");
+    let native = handle.addresses()[0].to_string();
+    for address in [native.replace("tcp://", "grpc://"), native] {
+        let keeper = KeeperClient::connect(&address).expect("a client");
+        keeper.keep(message(1, 10)).wait().expect("a reply");
+        let long = Bytes::from(vec![0; (1 << 32) + 10]); // never written to, so it takes no memory
+        let status = keeper.keep(long).wait().expect_err("nobody takes it");
+        assert!(status.is_resource_exhausted() && status.is_not_executed(), "{status:?}");
+        assert!(status.message().contains("4294967306 bytes"), "{status}");
+        keeper.keep(message(2, 10)).wait().expect("a reply");
+    }
+}
