@@ -31,22 +31,24 @@ pub(crate) fn implementation(service: &Service) -> TokenStream {
     let in_place = service.methods.iter().any(|method| method.options.offload.is_none());
     let instance =
         in_place.then(|| quote!(let __service = ::std::rc::Rc::new(self.provider.instance());));
+    // The trait itself may have the name that reads best.
+    let kind = format_ident!("{}", if ident == "T" { "__T" } else { "T" });
     let registrations =
         service.methods.iter().enumerate().map(|(place, method)| register(service, place, method));
     quote! {
         #[allow(dead_code)]
-        impl<T: #ident + 'static> #name<T> {
+        impl<#kind: #ident + 'static> #name<#kind> {
             /// Serves with one implementation, which all cores of a server share.
-            #visibility fn new(service: T) -> Self
+            #visibility fn new(service: #kind) -> Self
             where
-                T: ::core::marker::Send + ::core::marker::Sync,
+                #kind: ::core::marker::Send + ::core::marker::Sync,
             {
                 Self { provider: #library::Provider::shared(service) }
             }
 
             /// Serves with one implementation for each core, which `make` creates on the core's thread.
             #visibility fn per_core(
-                make: impl ::core::ops::Fn() -> T
+                make: impl ::core::ops::Fn() -> #kind
                     + ::core::marker::Send
                     + ::core::marker::Sync
                     + 'static,

@@ -1,5 +1,6 @@
 //! Reads the parameters and the return type of a method.
 
+use quote::format_ident;
 use syn::{
     Error, FnArg, GenericArgument, Ident, Pat, Path, PathArguments, PathSegment, Receiver, Result,
     ReturnType, Signature, Type, parse_quote,
@@ -153,10 +154,20 @@ const CONTEXT_FIRST: &str = "the `Context` must be the first argument after `&se
 /// The values of the request, named as the trait names them.
 fn values_of(signature: &Signature, requests: &[&Type]) -> Vec<Value> {
     let several = requests.len() > 1;
+    let is_taken = |name: &Ident| {
+        requests.iter().filter_map(|ty| name_of(signature, ty)).any(|taken| taken == *name)
+    };
+    let unnamed = |place| {
+        let text = if several { format!("value_{place}") } else { "request".to_owned() };
+        let mut name = Ident::new(&text, signature.ident.span());
+        while is_taken(&name) {
+            name = format_ident!("{name}_");
+        }
+        name
+    };
     let value = |(place, ty): (usize, &&Type)| {
-        let unnamed = if several { format!("value_{place}") } else { "request".to_owned() };
-        let unnamed = Ident::new(&unnamed, signature.ident.span());
-        Value { name: name_of(signature, ty).unwrap_or(unnamed), ty: (*ty).clone() }
+        let name = name_of(signature, ty).unwrap_or_else(|| unnamed(place));
+        Value { name, ty: (*ty).clone() }
     };
     requests.iter().enumerate().map(value).collect()
 }

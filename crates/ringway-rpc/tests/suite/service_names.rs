@@ -333,3 +333,30 @@ fn method_may_be_named_connect() {
         Ok(())
     });
 }
+
+mod short {
+    use ringway_rpc::{Status, service};
+
+    /// Its values may be called what an unnamed one before them would be called.
+    #[service(crate = "ringway_rpc")]
+    pub(crate) trait T {
+        async fn sum(&self, _: u32, value_0: u32, value_0_: u32) -> Result<u32, Status>;
+    }
+
+    pub(crate) struct Adds;
+
+    impl T for Adds {
+        async fn sum(&self, a: u32, b: u32, c: u32) -> Result<u32, Status> {
+            Ok(a + b + c)
+        }
+    }
+}
+
+#[test]
+fn a_service_may_be_named_like_a_type_parameter() {
+    run(short::TServer::new(short::Adds), async |client| {
+        let short = short::TClient::new(client);
+        assert_eq!(short.sum(1, 2, 4).await?, 7);
+        Ok(())
+    });
+}
