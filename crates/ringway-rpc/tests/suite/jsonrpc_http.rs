@@ -3,8 +3,9 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use ringway_http::{Client, Router, WebSocketMessage, text};
+use ringway_http::{Client, CloseCode, Router, WebSocketMessage, text};
 use ringway_rpc::{Server, ServerHandle};
 use ringway_runtime::block_on;
 use serde_json::Value;
@@ -162,12 +163,83 @@ fn a_call_ends_with_its_client() {
     let plain = Plain::default();
     let handle = serve(&plain, |server| server);
     let mut http = Http::connect(&handle);
-    http.send("POST", "/", JSON, r#"{"jsonrpc":"2.0","method":"never","id":1}"#);
+    http.send("POST", "/", JSON, NEVER);
     eventually("it has begun", || plain.seen.begun.load(Ordering::SeqCst) == 1);
     drop(http);
-    handle.shutdown();
-    handle.abort();
     eventually("it is dropped", || plain.seen.dropped.load(Ordering::SeqCst) == 1);
+    end(handle);
+}
+
+const NEVER: &str = r#"{"jsonrpc":"2.0","method":"never","id":1}"#;
+
+#[test]
+fn notifications_are_carried_out_before_their_post_is_answered() {
+    let plain = Plain::default();
+    let handle = serve(&plain, |server| server.in_flight_per_connection_max(4));
+    let later = r#"{"jsonrpc":"2.0","method":"later","params":[5]}"#;
+    let mut http = Http::connect(&handle);
+    for (content, count) in [(format!("[{}]", [later; 7].join(",")), 7), (later.to_owned(), 8)] {
+        assert_eq!(http.post("/", JSON, &content), (204, String::new()));
+        assert_eq!(plain.seen.dropped.load(Ordering::SeqCst), count);
+    }
+    end(handle);
+}
+
+#[test]
+fn a_drain_answers_what_does_not_end() {
+    let plain = Plain::default();
+    let handle = serve(&plain, |server| server.drain_timeout(Duration::from_millis(100)));
+    let mut http = Http::connect(&handle);
+    http.send("POST", "/", JSON, NEVER);
+    let url = format!("ws://{}/rpc", socket_addr(&handle));
+    let told = std::thread::spawn(move || {
+        block_on(async move {
+            let mut socket = Client::new().websocket(&url).await?;
+            let stay = r#"{"jsonrpc":"2.0","method":"repeat","params":["stay",0],"id":2}"#;
+            socket.send_text(stay).await?;
+            socket.send_text(NEVER).await?;
+            let mut told = Vec::new();
+            while let Some(message) = socket.recv().await? {
+                told.push(message.as_text().expect("a text").to_owned());
+            }
+            Ok::<_, ringway_http::Error>((told, socket.closing().cloned()))
+        })
+    });
+    eventually("they have begun", || plain.seen.begun.load(Ordering::SeqCst) == 3);
+    handle.shutdown();
+    let (status, answer) = http.answer();
+    assert!(status == 200 && answer.contains(r#""code":-32014"#), "{status} {answer}");
+    let (told, closing) = told.join().expect("no panic").expect("it runs").expect("no error");
+    let ended = told.iter().filter(|text| text.contains(r#""code":-32014"#)).count();
+    assert_eq!((told.len(), ended), (3, 2), "{told:?}");
+    assert_eq!(closing.expect("it is closed").code, CloseCode::AWAY);
+    crate::support::wait(handle);
+}
+
+/// Replies wait for the last one of their batch, and are too many.
+#[test]
+fn a_post_that_is_given_up_does_not_look_carried_out() {
+    let plain = Plain::default();
+    let set = |server: Server| {
+        let drain = Duration::from_millis(100);
+        server.unread_bytes_max(1_000_000).message_bytes_max(1 << 20).drain_timeout(drain)
+    };
+    let handle = serve(&plain, set);
+    let text = "x".repeat(60_000);
+    let shout = format!(r#"{{"jsonrpc":"2.0","method":"shout","params":["{text}"],"id":1}}"#);
+    let batch = format!("[{},{NEVER}]", [&*shout; 10].join(","));
+    let mut posts = Vec::new();
+    for count in 1..=9 {
+        let mut http = Http::connect(&handle);
+        http.send("POST", "/", JSON, &batch);
+        eventually("it has begun", || plain.seen.begun.load(Ordering::SeqCst) == count);
+        posts.push(http);
+    }
+    eventually("some are given up", || handle.stats().exhausted > 0);
+    handle.shutdown();
+    let statuses: Vec<_> = posts.iter_mut().map(|http| http.answer().0).collect();
+    assert!(statuses.iter().all(|status| [200, 503].contains(status)), "{statuses:?}");
+    assert!(statuses.contains(&503) && statuses.contains(&200), "{statuses:?}");
     crate::support::wait(handle);
 }
 

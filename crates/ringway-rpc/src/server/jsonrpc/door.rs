@@ -1,6 +1,6 @@
 //! JSON-RPC over HTTP: the content of a POST is one text, and so is each message of a WebSocket.
 
-use std::cell::OnceCell;
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
@@ -10,28 +10,29 @@ use bytes::Bytes;
 use ringway_http::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue, UPGRADE};
 use ringway_http::http::{Method, StatusCode};
 use ringway_http::{
-    Body, CloseCode, Error, Request, Response, WebSocket, WebSocketLimits, WebSocketMessage,
-    WebSocketUpgrade,
+    Body, CloseCode, Error, PeerWatch, Request, Response, WebSocket, WebSocketLimits,
+    WebSocketMessage, WebSocketUpgrade,
 };
 use ringway_wire::grpc::parse_timeout;
 use ringway_wire::native::MetaWriter;
 
-use super::texts::JsonTexts;
+use super::texts::{GivenUp, JsonTexts};
 use crate::call::context::Site;
 use crate::server::core::ServerCore;
+use crate::server::direct::ENDED;
 use crate::server::web;
 
 /// The way from an HTTP connection to the calls of JSON-RPC.
 pub(crate) struct JsonDoor {
     core: Rc<ServerCore>,
     site: Rc<Site>,
-    /// The calls that come by POST, once there was one.
-    posted: OnceCell<JsonTexts>,
+    /// The calls that come by POST, between two of them.
+    posted: Cell<Option<JsonTexts>>,
 }
 
 impl JsonDoor {
     pub(crate) fn new(core: Rc<ServerCore>, site: Rc<Site>) -> Self {
-        Self { core, site, posted: OnceCell::new() }
+        Self { core, site, posted: Cell::default() }
     }
 
     /// Whether JSON-RPC answers this request, and not the program's own routes.
@@ -67,9 +68,31 @@ impl JsonDoor {
             return refuse(StatusCode::SERVICE_UNAVAILABLE, "the server has too many calls");
         }
         let meta = metadata(headers)?;
+        let watch = request.extensions().get().cloned();
         let text = request.into_body().bytes().await?;
+        self.answer_text(text, meta, watch).await
+    }
+
+    /// Answers one text. Its calls are cancelled when its client has gone.
+    async fn answer_text(
+        &self,
+        text: Bytes,
+        meta: Vec<u8>,
+        watch: Option<PeerWatch>,
+    ) -> Result<Response, Error> {
         let open = || JsonTexts::open(&self.core, Rc::clone(&self.site), false);
-        let answer = self.posted.get_or_init(open).ask(&text, &meta).await;
+        let texts = self.posted.take().unwrap_or_else(open);
+        if let Some(watch) = &watch {
+            watch.start();
+        }
+        let answer = texts.ask(text, meta).await;
+        if let Some(watch) = &watch {
+            watch.stop();
+        }
+        let answer = answer.map_err(|GivenUp| Error::unavailable(ENDED))?;
+        if !texts.is_retired() {
+            self.posted.set(Some(texts));
+        }
         Ok(response(answer))
     }
 
@@ -132,10 +155,13 @@ async fn converse(texts: &JsonTexts, socket: &mut WebSocket, meta: &[u8]) -> Res
                 has_room = has_room || room.as_mut().poll(cx)?.is_ready();
                 if has_room {
                     match texts.poll_text(cx) {
-                        Poll::Ready(Some(text)) => {
+                        Poll::Ready(Ok(Some(text))) => {
                             return Poll::Ready(Ok(Some(SocketTurn::Send(text))));
                         }
-                        Poll::Ready(None) => return Poll::Ready(Ok(None)),
+                        Poll::Ready(Ok(None)) => return Poll::Ready(Ok(None)),
+                        Poll::Ready(Err(GivenUp)) => {
+                            return Poll::Ready(Ok(Some(SocketTurn::GivenUp)));
+                        }
                         Poll::Pending if !is_open && texts.is_idle() => {
                             return Poll::Ready(Ok(None));
                         }
@@ -160,6 +186,7 @@ async fn converse(texts: &JsonTexts, socket: &mut WebSocket, meta: &[u8]) -> Res
             Some(SocketTurn::Received(Some(WebSocketMessage::Binary(_)))) => {
                 return socket.close(CloseCode::UNSUPPORTED, "JSON-RPC is text").await;
             }
+            Some(SocketTurn::GivenUp) => return socket.close(CloseCode::TRY_AGAIN, ENDED).await,
             Some(SocketTurn::Received(None)) if socket.closing().is_some() => break,
             Some(SocketTurn::Received(None)) => is_open = false, // the server drains
             None => break,
@@ -173,4 +200,6 @@ enum SocketTurn {
     Send(Bytes),
     /// `None` is the end.
     Received(Option<WebSocketMessage>),
+    /// The server is short of memory.
+    GivenUp,
 }

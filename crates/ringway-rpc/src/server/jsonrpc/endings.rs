@@ -49,20 +49,6 @@ impl JsonMachine {
         }
     }
 
-    /// Ends all calls that somebody waited for.
-    pub(super) fn cancel_all(&mut self) {
-        for stream in self.calls.streams() {
-            if self.calls.get(stream).is_some_and(|call| call.id.is_some()) {
-                self.calls.remove(stream);
-                self.told.push_back(Told::Cancelled(stream));
-            }
-        }
-        self.begun.clear();
-        self.begun_len = 0;
-        self.batches.clear();
-        self.discarded.extend(self.output.discard());
-    }
-
     /// Gives up the connection for the memory that it holds. False if that is none.
     pub(super) fn give_up_memory(&mut self, side: Side) -> bool {
         let held = match side {

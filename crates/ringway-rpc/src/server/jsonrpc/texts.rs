@@ -1,13 +1,17 @@
 //! JSON-RPC whose texts another protocol carries: the content of a POST, the messages of a WebSocket.
 
+use std::cell::Cell;
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
-use ringway_runtime::drop_each;
+use ringway_runtime::{Sleep, drop_each};
 
 use super::state::JsonMachine;
+use super::violation::JsonViolation;
 use crate::call::context::Site;
 use crate::connection::driver::MESSAGE;
 use crate::limits;
@@ -16,27 +20,37 @@ use crate::server::core::ServerCore;
 
 /// The calls of one connection: each text that comes is given to [`take`](Self::take), and the texts of
 /// [`poll_text`](Self::poll_text) are to be sent. Calls are cancelled when this is dropped.
-pub(crate) struct JsonTexts(Rc<ServerConnection<JsonMachine>>);
+pub(crate) struct JsonTexts {
+    calls: Rc<ServerConnection<JsonMachine>>,
+    /// When something is due: the end of a drain, or of the connection's age.
+    alarm: Cell<Option<(Duration, Sleep)>>,
+}
+
+/// The server has ended the connection because it is short of memory.
+#[derive(Debug)]
+pub(crate) struct GivenUp;
 
 impl JsonTexts {
     /// Calls from `site`. Whether texts may come that answer none, as those of subscriptions.
     pub(crate) fn open(core: &Rc<ServerCore>, site: Rc<Site>, has_subscriptions: bool) -> Self {
         let machine = core.json_machine().of_texts(has_subscriptions);
-        Self(ServerConnection::open_at(Rc::clone(core), site, 0, machine))
+        let calls = ServerConnection::open_at(Rc::clone(core), site, 0, machine);
+        Self { calls, alarm: Cell::default() }
     }
 
     /// Takes in a text, with metadata for the calls that it makes. Whether there will be a text in answer to it.
     /// What it asks for begins when [`poll_text`](Self::poll_text) is polled.
     pub(crate) fn take(&self, text: &[u8], meta: &[u8]) -> bool {
-        self.0.machine().take_text(text, meta)
+        self.calls.machine().take_text(text, meta)
     }
 
     /// The next text to send; `None` when no more will come.
-    pub(crate) fn poll_text(&self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        let connection = &self.0;
+    pub(crate) fn poll_text(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, GivenUp>> {
+        let connection = &self.calls;
         connection.begin_turn(cx.waker());
         connection.begin_deferred();
-        let is_failed = connection.has_events() && connection.take_in(None).is_err();
+        let is_overdue = self.poll_alarm(cx).is_err();
+        let is_failed = is_overdue || connection.has_events() && connection.take_in(None).is_err();
         connection.settle();
         let mut machine = connection.machine();
         machine.confirm_asked();
@@ -50,36 +64,53 @@ impl JsonTexts {
             cx.waker().wake_by_ref();
         }
         match text {
-            Some(text) => Poll::Ready(Some(text)),
-            None if is_failed || connection.is_ended() || connection.is_drained() => {
-                Poll::Ready(None)
-            }
+            Some(text) => Poll::Ready(Ok(Some(text))),
+            None if is_failed || connection.is_ended() => Poll::Ready(Err(GivenUp)),
+            None if connection.is_drained() => Poll::Ready(Ok(None)),
             None => Poll::Pending,
         }
     }
 
+    /// Does what is due, and has the task woken when more will be.
+    fn poll_alarm(&self, cx: &mut Context<'_>) -> Result<(), JsonViolation> {
+        let connection = &self.calls;
+        let Some(at) = connection.next_timeout() else {
+            self.alarm.take();
+            return Ok(());
+        };
+        let core = connection.core();
+        let former = self.alarm.take().filter(|(set_to, _)| *set_to == at);
+        let (_, mut sleep) = former.unwrap_or_else(|| (at, core.sleep_until(at)));
+        if at > core.now() && Pin::new(&mut sleep).poll(cx).is_pending() {
+            self.alarm.set(Some((at, sleep)));
+            return Ok(());
+        }
+        cx.waker().wake_by_ref(); // to look for the next one
+        connection.handle_timeout(core.now().max(at))
+    }
+
     /// Whether so much waits to be sent that no more is to be taken in.
     pub(crate) fn is_full(&self) -> bool {
-        self.0.is_full()
+        self.calls.is_full()
     }
 
     /// Whether nothing is under way.
     pub(crate) fn is_idle(&self) -> bool {
-        !self.0.has_events() && self.0.machine().is_idle()
+        !self.calls.has_events() && self.calls.machine().is_idle()
     }
 
-    /// Takes in a text and waits for its answer; `None` if it has none. Its calls are cancelled if that is not
-    /// awaited. One text at a time.
-    pub(crate) async fn ask(&self, text: &[u8], meta: &[u8]) -> Option<Bytes> {
-        let mut asked = Asked { texts: self, is_done: !self.take(text, meta) };
-        poll_fn(|cx| {
-            let polled = self.poll_text(cx);
-            if asked.is_done {
-                return Poll::Ready(None); // notifications have begun
-            }
-            let text = ready!(polled);
-            asked.is_done = true;
-            Poll::Ready(text)
+    /// Whether no more texts are to be taken in: the connection has reached its age.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.calls.is_retired()
+    }
+
+    /// Carries a text out and waits for its answer; `None` if it has none, as notifications. One text at a time.
+    pub(crate) async fn ask(&self, text: Bytes, meta: Vec<u8>) -> Result<Option<Bytes>, GivenUp> {
+        let is_answered = self.take(&text, &meta);
+        drop((text, meta)); // the calls have what they need of it
+        poll_fn(|cx| match self.poll_text(cx) {
+            Poll::Pending if !is_answered && self.is_idle() => Poll::Ready(Ok(None)),
+            polled => polled,
         })
         .await
     }
@@ -87,27 +118,7 @@ impl JsonTexts {
 
 impl Drop for JsonTexts {
     fn drop(&mut self) {
-        self.0.close();
-    }
-}
-
-/// A text that was taken in.
-struct Asked<'a> {
-    texts: &'a JsonTexts,
-    is_done: bool,
-}
-
-impl Drop for Asked<'_> {
-    fn drop(&mut self) {
-        if self.is_done {
-            return;
-        }
-        let connection = &self.texts.0;
-        connection.machine().cancel_all();
-        if connection.has_events() {
-            let _ended_already = connection.take_in(None);
-        }
-        drop_each(MESSAGE, connection.take_discarded());
+        self.calls.close();
     }
 }
 
