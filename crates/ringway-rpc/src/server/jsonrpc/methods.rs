@@ -92,11 +92,13 @@ impl JsonMethods {
             others.extend((lower != short).then_some(lower));
         }
         for name in others {
-            let known = self.names.entry(name.into()).or_insert(Some(index));
-            let is_full = |other: u32| self.methods.get(other as usize).is_some();
-            match *known {
-                Some(other) if other != index && is_full(other) => *known = None,
-                _ => {}
+            let known = self.names.get(&*name).copied();
+            let is_free = known.is_none();
+            let is_shared = known.flatten().is_some_and(|other| {
+                other != index && self.get(other).name() != name // its full name stays its own
+            });
+            if is_free || is_shared {
+                self.names.insert(name.into(), is_free.then_some(index));
             }
         }
     }
@@ -231,6 +233,22 @@ mod tests {
             assert_eq!(methods.find(name), None, "{name}");
         }
         assert_eq!(methods.find("Health.Check"), Some(2));
+    }
+
+    #[test]
+    fn a_full_name_is_not_taken_by_a_service_of_some_package() {
+        static PACKAGELESS: Method = Method::new("Users/Put", Kind::Unary);
+        for all in [
+            [&PACKAGELESS, &OTHER, &PUT],
+            [&OTHER, &PACKAGELESS, &PUT],
+            [&OTHER, &PUT, &PACKAGELESS],
+        ] {
+            let methods = methods(&all);
+            for (at, method) in all.iter().enumerate() {
+                assert_eq!(methods.find(method.name()), Some(at as u32), "{}", method.name());
+            }
+            assert_eq!(methods.find("Put"), None);
+        }
     }
 
     #[test]
