@@ -281,6 +281,13 @@ fn messages_are_compressed_where_both_sides_want_it() {
     let plain = call(&handle, "Put", &format!("{UNARY}accept-encoding: br\r\n"), &text);
     assert_eq!((plain.field("content-encoding"), plain.text()), (None, text));
 
+    let look = format!("/web.v1.Web/Look?encoding=json&message=%22{}%22", "sea".repeat(100));
+    for (fields, encoding) in [("accept-encoding: gzip\r\n", Some("gzip")), ("", None)] {
+        let answer = ask(&handle, head("GET", &look, fields));
+        assert_eq!((answer.status, answer.field("content-encoding")), (200, encoding));
+        assert_eq!(answer.field("vary"), Some("accept-encoding"), "caches are told");
+    }
+
     let bomb = packed(By::Gzip, &"a".repeat(1_000_000));
     let fields = format!("{JSON}connect-content-encoding: gzip\r\n");
     let answer = call(&handle, "Echo", &fields, frame(1, &bomb));

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use ringway_http::http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
+use ringway_http::http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY};
 use ringway_http::{Body, PeerWatch, Request, Response};
 use ringway_runtime::{now, timeout};
 use ringway_wire::web::GetQuery;
@@ -67,7 +67,13 @@ pub(super) async fn get(
     let message = coder.decode(is_compressed, query.message.into())?;
     let (head, meta) = start.begin(coder.codec(None), Duration::ZERO)?;
     let watch = request.extensions().get().cloned();
-    answer(&coder, reply_to(calls, DirectRequest { head, meta, message }, watch).await)
+    let reply = reply_to(calls, DirectRequest { head, meta, message }, watch).await;
+    let mut response = answer(&coder, reply)?;
+    if core.compression().is_some() {
+        // A cache may keep the answer to a GET, and is not to give it to who cannot decompress it.
+        response.headers_mut().append(VARY, HeaderValue::from_static("accept-encoding"));
+    }
+    Ok(response)
 }
 
 /// Makes a call, which is cancelled when its client has gone. What is answered at once is sent even to a
