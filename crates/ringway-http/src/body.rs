@@ -56,9 +56,16 @@ impl RequestBody {
     /// The same body without a limit of length and pace, for a reader that bounds what it keeps, such as
     /// one of a stream of messages. A peer may be silent for up to `silence_max`.
     #[must_use]
-    pub fn endless(mut self, silence_max: Duration) -> Self {
+    pub fn endless(self, silence_max: Duration) -> Self {
+        let mut body = self.of_any_length();
+        body.pace = Pace::of_stream(silence_max);
+        body
+    }
+
+    /// The same body without a limit of length alone.
+    #[must_use]
+    pub fn of_any_length(mut self) -> Self {
         (self.left, self.bytes_max) = (usize::MAX, usize::MAX);
-        self.pace = Pace::of_stream(silence_max);
         self
     }
 

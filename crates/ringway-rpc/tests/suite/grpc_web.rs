@@ -1,11 +1,13 @@
 //! gRPC-Web over HTTP/1.1.
 
+use ringway_net::Client;
 use ringway_rpc::ServerHandle;
+use ringway_rpc::testing::{TestServer, simulate};
 use ringway_wire::web::{Base64Text, put_padded};
 
 use crate::support::end;
 use crate::support::web_caller::{Answer, ask, frame, post, post_in_chunks};
-use crate::support::web_service::{Reports, start};
+use crate::support::web_service::{Reports, WebServer, start};
 
 const WEB: &str = "content-type: application/grpc-web+proto\r\nx-grpc-web: 1\r\n";
 const TEXT: &str = "content-type: application/grpc-web-text\r\n";
@@ -111,4 +113,23 @@ fn text_is_base_64_both_ways_however_it_is_cut() {
         assert_eq!(bytes[expected.len()..], frame(0x80, "grpc-status: 0\r\n"));
     }
     end(handle);
+}
+
+/// Only streams may be silent for minutes.
+#[test]
+fn a_single_message_has_to_keep_a_pace() {
+    simulate(5, async {
+        let server = TestServer::start(WebServer::new(Reports::default()))?;
+        let mut connection = Client::new(server.address())?.open().await?;
+        let body = frame(0, message("late"));
+        let request = post("/web.v1.Web/Put", WEB, &body);
+        connection.send(request[..request.len() - 1].to_vec()).await?;
+        let began = ringway_runtime::now();
+        let answer = connection.recv().await?.expect("an answer");
+        let waited = (ringway_runtime::now() - began).as_secs();
+        assert!((25..=60).contains(&waited), "{waited} s");
+        assert!(String::from_utf8_lossy(&answer).contains("grpc-status: 4\r\n"), "{answer:?}");
+        Ok(())
+    })
+    .expect("it ends");
 }

@@ -43,9 +43,13 @@ impl Exchange {
         let start = CallStart::read(headers, method_index)?;
         let coder = Rc::new(Coder::new(core, method_index, framed.label, headers, fields)?);
         let (codec, message_max) = (coder.codec(Some(framed.framing)), coder.message_bytes_max());
-        let body = request.into_body().endless(limits::WEB_STREAM_SILENCE);
+        let is_stream = !takes_one_message(core.entry(method_index).method().kind);
+        let body = match is_stream {
+            true => request.into_body().endless(limits::WEB_STREAM_SILENCE),
+            false => request.into_body().of_any_length(), // its message has a bound
+        };
         let envelopes = Envelopes::new(framed.framing, body, message_max);
-        if !takes_one_message(core.entry(method_index).method().kind) {
+        if is_stream {
             let (head, meta) = start.begin(codec, std::time::Duration::ZERO)?;
             let call = calls.open_stream(head, meta, None);
             let upload = Box::pin(upload(envelopes, Rc::clone(&coder), call.upload()));
