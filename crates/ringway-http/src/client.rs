@@ -205,6 +205,10 @@ fn addressed(mut request: http::Request<Body>) -> Result<(Server, http::Request<
     if authority.as_str().contains('@') {
         return Err(why_not("users and passwords belong into a header"));
     }
+    let port = authority.as_str().strip_prefix(authority.host()).unwrap_or_default();
+    if !matches!(port, "" | ":") && authority.port_u16().is_none() {
+        return Err(why_not("its port is no number up to 65535"));
+    }
     let target = uri.path_and_query().map_or("/", |target| target.as_str());
     let target = target.parse::<Uri>().map_err(|_| why_not("its path is malformed"))?;
     if !request.headers().contains_key(HOST) {

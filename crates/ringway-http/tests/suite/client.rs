@@ -40,6 +40,17 @@ fn requests_and_replies_of_json_pass_through() {
 }
 
 #[test]
+fn a_port_that_is_none_is_not_replaced_by_another() {
+    block_on(async {
+        for url in ["http://127.0.0.1:65536/", "http://127.0.0.1:x/", "http://[::1]:99999/"] {
+            let error = Client::new().get(url).await.expect_err("a wrong port");
+            assert_eq!(error.status(), StatusCode::BAD_REQUEST, "{error}");
+        }
+    })
+    .expect("a runtime");
+}
+
+#[test]
 fn a_connection_is_used_again_when_its_reply_has_been_read() {
     let seen = Arc::new(Mutex::new(HashSet::new()));
     let ids = Arc::clone(&seen);
