@@ -1,4 +1,4 @@
-//! Replays every file of the fuzzer's corpus, so that what was found once stays found.
+//! Replays every file of the fuzzer's corpus, so that a defect that was found once cannot come back.
 
 use std::path::Path;
 

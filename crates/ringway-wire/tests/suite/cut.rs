@@ -1,4 +1,4 @@
-//! However the network cuts a stream, the same frames come out.
+//! The same frames come out, wherever the network cuts a stream.
 
 use ringway_wire::{Codec, Delimiter, Error, FixedSize, LengthField, LengthFrame, Line, Width};
 
@@ -66,7 +66,7 @@ fn length_field<W: Width>(random: &mut Random, codec: LengthField<W>) {
     });
 }
 
-/// A length-field codec whose headers follow from the payload.
+/// A length-field codec that derives its headers from the payload.
 #[derive(Clone)]
 struct Headed<W: Width> {
     codec: LengthField<W>,
@@ -147,6 +147,6 @@ fn check<C: Codec + Clone>(
 
 const SEEDS: u64 = 20;
 const FRAMES: usize = 6;
-/// A varint needs two bytes for it, and a read-ahead of the framer does not reach its end.
+/// A varint of this length needs two bytes, and one read-ahead of the framer does not reach its end.
 const PAYLOAD_LEN_MAX: usize = 150;
 const ALPHABET: &[u8] = b"aab\r\0\x80\xff";

@@ -1,4 +1,4 @@
-//! Bodies in memory of somebody else: no machine drops one.
+//! Bodies in foreign memory: no machine drops one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use ringway_wire::native::{Client, Config, Open};
 
 use crate::support::http2::{NOW, REQUEST, client};
 
-/// How a machine, or its stream, comes to its end.
+/// The end of a machine or of its stream.
 type End<M, S> = fn(&mut M, S);
 
 const BODIES: usize = 5;
@@ -46,7 +46,7 @@ impl Drops {
         assert_eq!(self.count(), 0, "all of them are kept");
     }
 
-    /// So many at least are given up, and end where the caller drops them.
+    /// At least this many are given up, and end where the caller drops them.
     fn end_with(&self, discarded: Vec<Bytes>, least: usize) {
         assert_eq!(self.count(), 0, "the machine drops none");
         assert!(discarded.len() >= least, "{} of {least} are given up", discarded.len());

@@ -9,7 +9,7 @@ use crate::support::grpc::*;
 
 const BOTH: [Compression; 2] = [Compression::Gzip, Compression::Zstd];
 
-/// A message that others have compressed.
+/// A message as another implementation compresses it.
 fn compressed(by: Compression, bytes: &[u8]) -> Vec<u8> {
     let bytes = compress(by, bytes).expect("it is shorter");
     [&prefix(bytes.len() as u32, true)[..], &bytes].concat()
@@ -60,7 +60,7 @@ fn streams_of_compressed_messages_keep_their_window() {
         let fields = [("grpc-encoding", text(by)), ("grpc-accept-encoding", text(by))];
         let stream = pair.call(&fields, b"", false);
         let message = compressed(by, &[9; 200_000]);
-        // More than the window in bytes on the wire, and a thousand times that in memory.
+        // The message exceeds the window on the wire, and a thousand times that in memory.
         let count = 3 * (1 << 20) / message.len();
         for _ in 0..count.min(20_000) {
             pair.more(stream, &message, false);

@@ -16,7 +16,7 @@ const CALLS: usize = 32;
 /// Bytes of an entry of the lists.
 const ENTRY: usize = 8;
 
-/// Bytes that the process holds less after `work` than before.
+/// The bytes by which `work` reduces the memory of the process.
 fn freed_by(work: impl FnOnce()) -> usize {
     let held = || {
         let stats = ALLOCATOR.stats();
@@ -27,7 +27,7 @@ fn freed_by(work: impl FnOnce()) -> usize {
     usize::try_from(before - held()).unwrap_or(0)
 }
 
-/// A server with calls that each have so many unread messages.
+/// A server with calls that each have this many unread messages.
 fn unread(messages: usize) -> Pair {
     let mut pair = Pair::new(nothing);
     let content = message(b"").repeat(messages);
@@ -80,7 +80,7 @@ fn exchange(client: &mut GrpcClient, wire: &[u8]) -> usize {
     exchange_at(client, wire, NOW)
 }
 
-/// Sends whatever the client has to send, and has it take in `wire`. Returns the number of calls that end.
+/// Sends the client's output, and gives it `wire` as input. Returns the number of calls that end.
 fn exchange_at(client: &mut GrpcClient, wire: &[u8], now: Duration) -> usize {
     client.transmit(usize::MAX, &mut |out| drop(out));
     let (mut input, mut ended) = (wire, 0);
@@ -125,7 +125,7 @@ fn a_client_shortens_the_list_of_a_call_that_has_ended() {
     });
 }
 
-/// A client and the streams of its calls that run, the oldest first.
+/// A client and the streams of its running calls, the oldest first.
 struct Calls {
     client: GrpcClient,
     running: VecDeque<usize>,
@@ -164,7 +164,7 @@ fn a_limit_that_is_lowered_and_raised_again_loses_no_place() {
         calls.limit(8);
         assert_eq!(calls.fill(), 8);
         calls.limit(3);
-        // Those that run go on; none is added before they are fewer than the limit.
+        // Running calls go on, and no call begins before their number is below the limit.
         for left in (3..8).rev() {
             calls.end_one();
             assert_eq!((calls.fill(), calls.client.capacity()), (left, 0));

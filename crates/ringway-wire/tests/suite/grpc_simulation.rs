@@ -1,10 +1,10 @@
-//! Random calls between the client and the server of gRPC over a network that cuts and delays as it
-//! pleases, changes settings on the way, and ends when it likes.
+//! Random calls between the client and the server of gRPC, over a network that cuts and delays bytes at
+//! random, changes settings on the way, and may end at any time.
 //!
-//! A model beside them knows what was sent, executed and answered. Every call must end exactly once,
-//! messages must arrive in order and whole, and a call that is said not to be executed was not.
+//! A model records what was sent, executed and answered. Every call must end exactly once,
+//! messages must arrive in order and whole, and a call that is reported as not executed must not have run.
 //!
-//! `RINGWAY_RUNS` says how many simulations run.
+//! `RINGWAY_RUNS` sets the number of simulations.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const STEPS: usize = 3_000;
 const MESSAGE_MAX: usize = 200_000;
 const WINDOW: u32 = 65_535;
 const STREAMS: u32 = 24;
-/// Longest frame that is sent.
+/// The longest frame that is sent.
 const FRAME_MAX: usize = 9 + (65 << 10);
 
 const DEADLINE_EXCEEDED: u8 = 4;
@@ -48,18 +48,18 @@ struct Way {
 #[derive(Debug, Default)]
 struct Call {
     client: u32,
-    /// The server's id, while its handler runs.
+    /// The server's id of the call, while its handler runs.
     server: Option<u32>,
     up: Way,
     down: Way,
     has_timeout: bool,
-    /// How often its handler was started.
+    /// The number of times that its handler was started.
     executions: u32,
     /// The status and whether a message came with it.
     answer: Option<u8>,
     cancelled: bool,
     client_done: bool,
-    /// A message is longer than its receiver takes, the server had no memory, or its drain was over.
+    /// A message is longer than its receiver accepts, the server had no memory, or its drain was over.
     may_fail: bool,
     has_initial: bool,
 }
@@ -70,13 +70,13 @@ impl Call {
     }
 }
 
-/// Bytes under way, and the settings that were put between them.
+/// Bytes on their way, and the settings that the network inserted between them.
 #[derive(Default)]
 struct Net {
-    /// The start of a frame that is not written completely.
+    /// The start of an incomplete frame.
     partial: Vec<u8>,
     bytes: Vec<u8>,
-    /// Of each SETTINGS that has no ACK: whether the network has said it.
+    /// For each SETTINGS without an ACK: whether the network sent it.
     settings: VecDeque<bool>,
     has_preface: bool,
     has_settings: bool,
@@ -111,7 +111,7 @@ impl Net {
         }
     }
 
-    /// Says settings in the name of the sender, between two of its frames.
+    /// Sends settings in the name of the sender, between two of its frames.
     fn say(&mut self, id: u16, value: u32) {
         if !self.has_settings {
             return;
@@ -127,7 +127,7 @@ struct Simulation<'r> {
     server: GrpcServer,
     up: Net,
     down: Net,
-    /// By number, which is in the metadata of the request.
+    /// The calls by their numbers, which the metadata of the request carries.
     calls: BTreeMap<u32, Call>,
     numbers: u32,
     now: Duration,
@@ -311,7 +311,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// Ends the call for which the server keeps most.
+    /// Ends the call for which the server holds most.
     fn shed(&mut self) {
         let side = [Side::Unread, Side::Unsent][self.random.below(2)];
         if self.server.largest_len(side) > 0 {
@@ -345,7 +345,7 @@ impl Simulation<'_> {
         self.hear_server();
     }
 
-    /// Takes what the server has to tell without any input.
+    /// Polls the server for events that need no input.
     fn hear_server(&mut self) {
         self.feed_server(&[]);
     }
@@ -541,7 +541,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// What is still to be done.
+    /// The work that is left.
     fn progress(&self) -> [usize; 5] {
         let of = |has: bool| usize::from(has);
         [
@@ -553,7 +553,7 @@ impl Simulation<'_> {
         ]
     }
 
-    /// The connection is lost, and what had left the client arrives or not.
+    /// Loses the connection. Bytes that have left the client arrive or do not.
     fn lose(&mut self) {
         let open: Vec<u32> =
             self.calls.iter().filter(|(_, call)| call.is_open()).map(|(&at, _)| at).collect();

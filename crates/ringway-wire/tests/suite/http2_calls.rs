@@ -11,7 +11,7 @@ use ringway_wire::http2::{
 use crate::support::http2::*;
 use crate::support::{Random, for_seeds};
 
-/// What came on one stream.
+/// The events of one stream.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Came {
     heads: usize,
@@ -20,7 +20,7 @@ struct Came {
     trailers: bool,
 }
 
-/// Both ends and what is under way between them.
+/// Both ends, and the bytes in flight between them.
 struct Pair {
     client: Http2Client,
     server: Http2Server,
@@ -121,7 +121,7 @@ impl Pair {
     }
 }
 
-/// Notes an event of a stream; others come back as text.
+/// Records an event of a stream. Returns other events as text.
 fn note(came: &mut BTreeMap<u32, Came>, event: &Event<'_>) -> Option<String> {
     match event {
         Event::Head { stream, data, end } => {
@@ -231,7 +231,7 @@ fn the_second_call_is_a_few_bytes_and_one_piece() {
 fn a_stream_whose_reader_stops_holds_up_no_other() {
     let mut pair = Pair::new();
     pair.echoes = false;
-    // The server takes nothing of the first: it is written past the machine's window.
+    // The server takes nothing of the first stream, whose data exceed the machine's window.
     let stuck = pair.open(&pattern(3 << 20), true);
     let up = output(&mut pair.client, usize::MAX);
     let mut input = &up[..];
@@ -424,7 +424,7 @@ fn a_drain_serves_what_crosses_it_and_refuses_what_is_later() {
     assert_eq!(pair.client.open(NewRequest::default()), Err(NoStream::Leaving));
     pair.run_whole();
     assert_eq!(pair.others[1..], ["leaving NO_ERROR 3"]);
-    // A client that does not care.
+    // This client ignores the GOAWAY.
     let late = request(5, END_STREAM);
     pair.server.receive(&mut &late[..], NOW).expect("well-formed");
     assert_eq!(ends(&output(&mut pair.server, 100)), [(5, ErrorCode::REFUSED_STREAM)]);
@@ -440,7 +440,7 @@ fn a_drain_serves_what_crosses_it_and_refuses_what_is_later() {
     assert!(pair.server.is_drained());
 }
 
-/// The last streams that GOAWAYs in a machine's output name.
+/// The last streams that the GOAWAYs in a machine's output name.
 fn last_streams(wire: &[u8]) -> Vec<u32> {
     let last = |payload: &[u8]| payload.first_chunk().copied().map(u32::from_be_bytes);
     frames(wire).iter().filter(|f| f.0 == GOAWAY).filter_map(|f| last(&f.3)).collect()
@@ -631,7 +631,7 @@ fn the_windows_of_several_streams_grow_at_a_time() {
     assert!(most.iter().all(|&most| most >= 4 << 20), "{most:?}");
 }
 
-/// Takes what has come for a server's streams and gives nothing of it back; how much, and the streams.
+/// Takes the input for a server's streams and returns no credit. Returns the bytes and the streams.
 fn hoard(pair: &mut Pair) -> (usize, Vec<StreamHandle>) {
     let (mut len, mut streams) = (0, Vec::new());
     while pair.client.has_output() || pair.server.has_output() {

@@ -59,7 +59,7 @@ impl Ends {
         Self { client, server: new_server(), up: Vec::new(), down: Vec::new() }
     }
 
-    /// A batch of unary calls, answered with what they ask; how many were answered.
+    /// Makes a batch of unary calls and echoes them. Returns how many were answered.
     fn unary(&mut self) -> usize {
         let body = [7; 47];
         let timeout = TimeoutText::new(Duration::from_millis(9_999));
@@ -106,7 +106,7 @@ impl Ends {
     }
 }
 
-/// The same with a client of gRPC.
+/// A batch with a client of gRPC.
 struct Calls {
     client: GrpcClient,
     server: Http2Server,
@@ -147,7 +147,7 @@ impl Calls {
     }
 }
 
-/// Answers each call in `up` with what it asks.
+/// Echoes each call in `up`.
 fn serve(server: &mut Http2Server, up: &[u8], down: &mut Vec<u8>) {
     let mut input = up;
     let mut messages = Messages::new(1_000);
@@ -177,7 +177,7 @@ fn serve_calls(server: &mut GrpcServer, up: &[u8], down: &mut Vec<u8>) {
     server.transmit(usize::MAX, &mut |out| append(down, out));
 }
 
-/// Serves batches that one client has written, without a client.
+/// Serves batches of bytes that one client has written, without a client.
 fn server_alone(batches: usize, mut serve: impl FnMut(&[u8], &mut Vec<u8>)) {
     let mut ends = Ends::new();
     for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! Header compression against the examples of RFC 7541, against blocks of other encoders, and round.
+//! Header compression against the examples of RFC 7541, against blocks of other encoders, and through both ends.
 
 use std::path::PathBuf;
 
@@ -38,7 +38,7 @@ fn bytes(hex: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
 }
 
-/// Decodes blocks of one connection and compares each with what it says.
+/// Decodes the blocks of one connection and compares each with its fields.
 fn check(limit: u32, blocks: &[(&str, &[(&str, &str)])]) {
     let vocabulary = Vocabulary::new(Keeper);
     let (mut decoder, mut fields) = (Decoder::default(), Fields::new(1 << 20));
@@ -162,7 +162,7 @@ fn the_responses_of_appendix_c_5_and_c_6_whose_entries_are_evicted() {
     ]);
 }
 
-/// One block of a story: the table size that was agreed before it, its bytes and its fields.
+/// One block of a story: the table size in force before it, its bytes and its fields.
 struct Case {
     table_size: Option<u32>,
     wire: Vec<u8>,

@@ -1,7 +1,7 @@
-//! Good sessions with some bytes changed: no machine panics, keeps more than it may, or says what makes
-//! no sense.
+//! Valid sessions with some bytes changed: no machine panics, exceeds its memory, or sends output that
+//! makes no sense.
 //!
-//! `RINGWAY_MUTATIONS` says how many sessions of each role are changed.
+//! `RINGWAY_MUTATIONS` sets the number of changed sessions of each role.
 
 use ringway_wire::http2::{
     Body, Connection, Event, Http2Client, Http2Server, NewRequest, Role, Violation,
@@ -11,10 +11,10 @@ use crate::support::grpc_sessions::{self, GRPC_SESSIONS};
 use crate::support::http2::*;
 use crate::support::{Random, for_seeds};
 
-/// Sessions of each role where nothing else is said.
+/// The sessions of each role by default.
 const SESSIONS: u64 = 2_000;
 
-/// A client's calls and what a server answers, as the wire has them.
+/// A client's calls and a server's answers, as bytes of the wire.
 fn session() -> (Vec<u8>, Vec<u8>) {
     let (mut client, mut server) = (client(), server());
     let (mut up, mut down) = (Vec::new(), Vec::new());
@@ -159,7 +159,7 @@ fn an_unchanged_session_goes_well() {
     });
 }
 
-/// The corpus of a fuzz target, changed: what the target checks holds for more than its files.
+/// The changed corpus of a fuzz target: the target's checks hold for more than its files.
 fn check_corpus(target: &str, run: fn(&[u8])) {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/");
     let folder = std::path::Path::new(folder).join(target);

@@ -15,7 +15,7 @@ use crate::support::http2::*;
 /// Bytes of the pipe between the ends: less than most of what is sent.
 const PIPE: usize = 3_000;
 
-/// Drives a machine over a pipe. What an event asks for, `handle` does; it ends the run by `false`.
+/// Drives a machine over a pipe. `handle` answers each event, and ends the run with `false`.
 async fn drive<R: Role>(
     machine: &mut Connection<R>,
     pipe: &mut DuplexStream,
@@ -120,7 +120,7 @@ async fn serve(mut server: Http2Server, mut pipe: DuplexStream) {
     .await;
 }
 
-/// One request of the `h2` crate's client; what came back, and the trailers.
+/// Makes one request with the `h2` crate's client. Returns the content and the trailers.
 async fn ask(
     send: h2::client::SendRequest<Bytes>,
     content: Vec<u8>,
@@ -180,7 +180,7 @@ fn our_server_answers_its_client() {
     });
 }
 
-/// A server of the `h2` crate that gives back what it gets, with trailers.
+/// A server of the `h2` crate that echoes content, with trailers.
 async fn answer(
     request: http::Request<h2::RecvStream>,
     mut respond: h2::server::SendResponse<Bytes>,
@@ -201,7 +201,7 @@ async fn answer(
     send.send_trailers(trailers).expect("sent");
 }
 
-/// Opens streams and hears their answers until all have ended.
+/// Opens streams and receives their answers until all have ended.
 async fn call(mut client: Http2Client, mut pipe: DuplexStream, lens: &[usize]) {
     let mut came = std::collections::BTreeMap::<u32, (usize, Vec<u8>)>::new();
     for &len in lens {

@@ -1,4 +1,4 @@
-//! The server's machine against `h2spec`, which is asked for all of its cases over loopback.
+//! The server's machine against `h2spec`, which runs all of its cases over loopback.
 //!
 //! `go install github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible` puts it where this looks. A
 //! machine without it has nothing to check here, and says so.
@@ -28,7 +28,7 @@ fn h2spec_has_nothing_to_say_against_the_server() {
         }
     });
     let mut spec = Command::new(program);
-    // It makes a block that is too long for a frame of five fields, by default for one of 16 KiB.
+    // h2spec makes a block of five fields that is too long for a frame, which it assumes to hold 16 KiB.
     spec.args(["--max-header-length", "16000"]);
     spec.args(["--host", "127.0.0.1", "--port", &port, "--path", "/", "--strict"]);
     let report = spec.output().expect("h2spec runs");

@@ -10,18 +10,18 @@ use ringway_wire::http2::{
 use crate::support::http2::*;
 
 const MIB: usize = 1 << 20;
-/// What a stream may send that is not read.
+/// The bytes that a stream may send without being read.
 const WINDOW: usize = MIB;
-/// What may be on its way on a connection; half of it is given back at a time.
+/// The bytes that may be in flight on a connection. Half of them are returned at a time.
 const CONNECTION_WINDOW: usize = 64 * MIB;
 
-/// Two ends, and what one of them got from the other.
+/// Two ends, and what one of them received from the other.
 struct Pair {
     client: Http2Client,
     server: Http2Server,
-    /// Streams that are not read.
+    /// The streams that are not read.
     unread: Vec<u32>,
-    /// Bytes of each stream.
+    /// The received bytes of each stream.
     came: BTreeMap<u32, usize>,
     /// Credit for each stream, and with 0 for the connection.
     granted: BTreeMap<u32, usize>,
@@ -85,7 +85,7 @@ impl Pair {
     }
 }
 
-/// Gives an end what has come, and reads it but for the streams that are not read; new streams.
+/// Gives an end its input, and reads all streams but those that are not read. Returns the new streams.
 fn take<R: Role>(
     end: &mut Connection<R>,
     mut wire: &[u8],
@@ -110,7 +110,7 @@ fn take<R: Role>(
     opened
 }
 
-/// Of so many requests the last is read, or all but the last.
+/// Of this number of requests the server reads the last, or all but the last.
 #[track_caller]
 fn check_requests(count: usize, last_is_unread: bool) {
     let (mut pair, body) = (Pair::new(), Bytes::from(vec![7; 12 * MIB]));
@@ -120,7 +120,7 @@ fn check_requests(count: usize, last_is_unread: bool) {
     pair.check(&body);
 }
 
-/// The same of replies.
+/// Of this number of replies the client reads the last, or all but the last.
 #[track_caller]
 fn check_replies(count: usize, last_is_unread: bool) {
     let (mut pair, body) = (Pair::new(), Bytes::from(vec![7; 12 * MIB]));
@@ -141,7 +141,7 @@ fn one_of_ten_is_not_read() {
     check_replies(10, true);
 }
 
-/// They are sent more than the window of the connection.
+/// The messages exceed the window of the connection.
 #[test]
 fn one_of_a_hundred_is_read() {
     check_requests(100, false);

@@ -1,4 +1,4 @@
-//! What one end of JSON-RPC writes the other one reads; what a client may be sent; texts of any kind.
+//! Each end of JSON-RPC reads what the other writes; replies for a client; random texts.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -202,7 +202,7 @@ fn requests_come_back_as_they_were_sent() {
                     Some(id) => close(id, &mut out),
                     None => close_notification(&mut out),
                 }
-                // What is written in place is the caller's, its line feeds too.
+                // A value that is written in place belongs to the caller, with its line feeds.
                 out.iter_mut().filter(|byte| **byte == b'\n').for_each(|byte| *byte = b' ');
             }
             (None, Some(id)) => put_request(&method, params.as_deref(), id, &mut out),
@@ -284,7 +284,7 @@ fn owned(incoming: Incoming<'_>) -> (String, Result<String, OwnedError>) {
     (id.to_string(), outcome.map(str::to_owned).map_err(error))
 }
 
-/// serde_json is asked for values, which read each string and bound the nesting as well.
+/// serde_json reads values here, because values read each string and bound the nesting.
 #[test]
 fn what_is_json_is_json_for_others_too() {
     const ALPHABET: &[u8] = b"{}[]\",:\\u0-.e1 tfn\n\x01\xc3\xa9\xff";

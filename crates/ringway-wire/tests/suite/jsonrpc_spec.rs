@@ -1,4 +1,4 @@
-//! The examples of the specification (section 7) and the edges of its rules, byte for byte.
+//! The examples of the specification (section 7) and the edges of its rules, byte by byte.
 //!
 //! The specification writes its texts with blanks between tokens; ours have none, so they are compared with
 //! them taken out.
@@ -9,10 +9,10 @@ use ringway_wire::jsonrpc::{
 };
 use serde_json::{Value, json};
 
-/// Most messages of a batch here.
+/// The most messages of a batch in these tests.
 const BATCH_MAX: usize = 8;
 
-/// What a server with the methods of the specification answers, if anything.
+/// The answer, if any, of a server with the methods of the specification.
 fn answer(text: &[u8]) -> Option<String> {
     let mut out = Vec::new();
     match decode_requests(text, BATCH_MAX) {
@@ -70,7 +70,7 @@ fn run(request: &Request<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// A text of the specification without what is there for the eye.
+/// A text of the specification without its blanks.
 fn compact(text: &str) -> String {
     let mut in_string = false;
     let is_kept = |c: &char| {
@@ -315,7 +315,7 @@ fn batches_and_nesting_are_bounded() {
     check(&nested(100), r#"{"jsonrpc":"2.0","result":null,"id":7}"#);
     for depth in [101, 102, 500_000] {
         assert_eq!(fault(&nested(depth)), (Fault::TooDeep, "7"));
-        // The other messages of a batch do not suffer.
+        // The other messages of a batch are not affected.
         let reply =
             answer(format!("[{},{}]", nested(depth), nested(100)).as_bytes()).expect("replies");
         let ids: Vec<Value> = serde_json::from_str(&reply).expect("JSON");

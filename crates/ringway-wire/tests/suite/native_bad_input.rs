@@ -1,4 +1,4 @@
-//! Peers that break the native protocol: what it costs them, and that it costs us little.
+//! Peers that break the native protocol: the price that they pay, and the low price that we pay.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const NOW: Duration = Duration::ZERO;
 const FIRST: u32 = id(0, 1);
 const OPEN: u8 = 0;
 
-/// A server that was greeted and has said what it had to.
+/// A server after the greeting, which has sent its output.
 fn server() -> Server {
     server_with(Config::default())
 }
@@ -30,7 +30,7 @@ fn server_with(config: Config) -> Server {
     server
 }
 
-/// A client that was greeted, with a unary call in slot 0 and an open stream in slot 1.
+/// A client after the greeting, with a unary call in slot 0 and an open stream in slot 1.
 fn client() -> Client {
     let mut client = Client::new(Config::default(), NOW);
     assert_eq!(hear(&mut client, &greeting()), Ok(vec![]));
@@ -42,7 +42,7 @@ fn client() -> Client {
     client
 }
 
-/// The server ends the connection with `code`, for the last of `input`, and says nothing more.
+/// Checks that the server ends the connection with `code` because of the last of `input`, and sends nothing more.
 fn ends(name: &str, code: GoAwayCode, input: &[Vec<u8>]) {
     let mut server = server();
     let (last, before) = input.split_last().expect("something to object to");
@@ -253,7 +253,7 @@ fn what_is_too_long_ends_its_call_only() {
 fn bytes_beyond_the_credit() {
     let full = vec![0; 65_536];
     let data = || frame(DATA, 0, FIRST, 0, &full);
-    // The message in front returns its credit at once, those behind it do not.
+    // The message in front returns its credit at once, and those behind it do not.
     let input = [request(OPEN, FIRST, 0, &full), data(), data()];
     ends("a third window", GoAwayCode::FlowControl, &input);
     let mut input = vec![request(OPEN, FIRST, 0, &[])];
@@ -270,7 +270,7 @@ fn floods() {
     // The first was the greeting.
     ends("settings", limit, &[settings.repeat(15), settings]);
 
-    // Each of these brings nothing, and none is asked for.
+    // Each of these frames has no effect, and nobody asked for it.
     let many = 16_384;
     let open = || request(OPEN, FIRST, 0, b"x");
     for (name, begin, bytes) in [
@@ -313,7 +313,7 @@ fn refusals_that_nobody_reads() {
 #[test]
 fn incomplete_messages_are_bounded_together() {
     const MAX: usize = 64 << 20;
-    /// What each stream itself takes up at most.
+    /// The largest memory of each stream itself.
     const STREAM: usize = 600;
     let mut server = server();
     let piece = vec![0; 65_536];
@@ -327,7 +327,7 @@ fn incomplete_messages_are_bounded_together() {
     }
     assert!(server.incomplete_len() > MAX);
     assert_eq!(refused, 512);
-    // What was not refused can still be given up, and its memory comes back.
+    // Requests that were not refused can still be given up, which frees their memory.
     for slot in 0..1_024 {
         feed(&mut server, &frame(RST, 0, id(slot, 1), 1, &[])).expect("in order");
     }

@@ -236,7 +236,7 @@ fn an_early_response_ends_the_clients_stream() {
             }
         })
         .expect("well-formed");
-        // These cross the response and are dropped.
+        // These frames cross the response and are dropped.
         pair.client.send(call, Body::Copy(b"2"), false).expect("open");
         pair.client.send(call, Body::Shared(vec![0; 100_000].into()), false).expect("open");
         pair.settle(&mut idle);
@@ -249,7 +249,7 @@ fn an_early_response_ends_the_clients_stream() {
     });
 }
 
-/// Cancels a call when `prepare` has brought it somewhere, and looks that its slot comes free.
+/// Cancels a call after `prepare`, and checks that its slot becomes free.
 fn check_cancelled(name: &str, prepare: impl Fn(&mut Pair) -> StreamId, is_seen: bool) {
     check(name, |pair| {
         let call = prepare(pair);
@@ -349,7 +349,7 @@ fn a_message_longer_than_the_receiver_takes_ends_its_call_only() {
     pair.settle(&mut echo);
     assert_eq!(pair.response(good), Some((OK, Some(&fits[..]))));
     assert_eq!(pair.response(bad), Some((EXHAUSTED, None)));
-    // The other way: the server knows what the client takes, and the handler hears of it.
+    // In the other direction, the server knows the client's limit, and the handler is told.
     let call = pair.unary(b"more");
     pair.settle(&mut |server, asked| {
         if let Asked::Request { stream, .. } = asked {

@@ -28,7 +28,7 @@ impl Ends {
         Self { client, server, up: Vec::new(), down: Vec::new() }
     }
 
-    /// What the client has to send, in a buffer that is used again.
+    /// The output of the client, in a buffer that is reused.
     fn upward(&mut self) {
         self.up.clear();
         let up = &mut self.up;
@@ -47,7 +47,7 @@ impl Ends {
         });
     }
 
-    /// A batch of unary calls, answered with what they ask; how many were answered.
+    /// Makes a batch of unary calls and echoes them. Returns how many were answered.
     fn unary(&mut self) -> usize {
         let body = [7; 47];
         for _ in 0..BATCH {
@@ -80,7 +80,7 @@ impl Ends {
         answered
     }
 
-    /// Opens a stream of replies; its handler's id.
+    /// Opens a stream of replies. Returns its handler's id.
     fn watch(&mut self) -> StreamId {
         let call = Open { end: true, initial_credit: 1 << 20, ..Open::default() };
         let stream = self.client.open(call).expect("room");
@@ -91,7 +91,7 @@ impl Ends {
         stream
     }
 
-    /// Sends as many messages as are wanted, more than fit the output at once; how many came.
+    /// Sends the number of messages that is wanted, which exceeds the output. Returns how many arrived.
     fn stream(&mut self, stream: StreamId, count: usize) -> usize {
         for _ in 0..count {
             self.server.send(stream, &[], Body::Copy(&[9; 128])).expect("open");

@@ -23,7 +23,7 @@ fn server() -> Server {
     server
 }
 
-/// Calls that are given up while their messages stand in line behind others, which nobody reads.
+/// Calls that are given up while their messages wait behind others that nobody reads.
 fn given_up_in_line() {
     let mut server = server();
     let before = live();
@@ -42,7 +42,7 @@ fn given_up_in_line() {
     assert!(kept <= 2 * counted + 512 * KIB, "{kept} bytes, of which {counted} are counted");
 }
 
-/// Requests of which a little has come, which the server ends for want of memory.
+/// Requests that have begun to arrive, and that the server ends for lack of memory.
 fn small_and_many() {
     let mut server = server();
     let before = live();

@@ -1,4 +1,4 @@
-//! Peers whose settings, order or farewell is unusual: no machine hangs, recurses or loses count.
+//! Peers with unusual settings, order or farewells: no machine hangs, recurses or loses count.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn settings(settings: Settings) -> Vec<u8> {
     frame(SETTINGS, 0, 0, 0, &body)
 }
 
-/// A server whose client has said these settings.
+/// A server whose client has sent these settings.
 fn server_for(client: Settings) -> Server {
     let mut server = Server::new(Config::default(), NOW);
     let greeting = [&PREFACE[..], &settings(client)].concat();
@@ -59,7 +59,7 @@ fn every_answer_fits_what_the_client_takes_of_metadata() {
         let stream = call(&mut server, 4);
         let sent = server.send(stream, &failure, Body::Copy(b"fits"));
         assert_eq!(sent.is_ok(), failure.len() <= max_meta as usize);
-        // A message that is too long, one beyond a lease, and one that outlives a drain.
+        // A message that is too long, a request beyond a lease, and a call that outlives a drain.
         feed(&mut server, &request(MORE, id(5, 1), 5 << 20, b"x")).expect("in order");
         call(&mut server, 6);
         server.lease(0);
@@ -93,7 +93,7 @@ fn requests_of_a_client_that_knows_of_a_drain_are_refused() {
             header.kind == FrameKind::Response && header.aux == 14 && body[..] == [0x06, 0]
         })
     };
-    // It says so, or a while has passed.
+    // The client answers the drain, or the wait for its answer is over.
     for says_so in [true, false] {
         let mut server = server_for(Settings::default());
         server.go_away(GoAwayCode::MaxAge, Duration::from_secs(60), "old");
@@ -125,7 +125,7 @@ fn a_machine_that_has_failed_has_nothing_to_tell_but_that() {
     for stream in streams {
         feed(&mut server, &request(0, stream.raw(), 0, b"x")).expect("in order");
     }
-    // Writers that wait for room, in both ways.
+    // Writers that wait for room, in both directions.
     while server.has_room(streams[0]) {
         server.send(streams[0], &[], Body::Copy(&[7; 4_000])).expect("open");
     }
@@ -140,7 +140,7 @@ fn a_machine_that_has_failed_has_nothing_to_tell_but_that() {
     }
     assert!(!server.has_output() && server.is_finished());
     assert_eq!((server.buffered_len(), server.unsent(streams[1])), (0, 0), "and holds nothing");
-    // What its caller still does has no effect.
+    // Further actions of the caller have no effect.
     server.taken(streams[0], 1);
     server.lease(5);
     server.set_memory_pressure(true);
@@ -200,7 +200,7 @@ fn capacity_and_open_agree_whatever_the_server_says() {
                     }
                 }
                 4 => {
-                    // Given up before it was sent.
+                    // The call was given up before it was sent.
                     let message = Some(Body::Shared(vec![0; 100_000].into()));
                     let call = Open { message, end: true, ..Open::default() };
                     if let Ok(stream) = client.open(call) {

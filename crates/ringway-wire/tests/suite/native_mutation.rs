@@ -1,5 +1,5 @@
-//! Sessions that were recorded and then changed, against a server and a client whose callers do what
-//! callers do: nothing panics, every turn ends, and what is kept stays within its bounds.
+//! Recorded sessions that were changed, against a server and a client with ordinary
+//! callers: nothing panics, every turn ends, and memory stays within its bounds.
 //!
 //! `RINGWAY_MUTATIONS=10000000 cargo test --release -p ringway-wire --test suite native_mutation` tries more.
 
@@ -14,7 +14,7 @@ use crate::support::mutation;
 use crate::support::mutation::{SESSIONS, Session, answer, append, mutate, perform, pick, split};
 use crate::support::{Random, for_seeds};
 
-/// Messages that are not whole may take up so much, and besides them a frame, and metadata of a few.
+/// The memory of incomplete messages, and in addition that of a frame and of the metadata of a few.
 const UNREAD_MAX: usize = (64 << 20) + (400 << 10);
 
 fn mutations() -> u64 {
@@ -29,20 +29,20 @@ fn bytes(frames: &[Vec<u8>], others: &[Vec<u8>], random: &mut Random) -> Vec<u8>
     frames.concat()
 }
 
-/// What a machine may do at most for what it was given: nothing is told without a reason.
+/// The most that a machine may do for its input: every event has a reason.
 struct Allowance {
     events: usize,
     given: usize,
 }
 
 impl Allowance {
-    /// Each frame may be told as two events.
+    /// A frame may cause two events.
     fn give(&mut self, bytes: usize) {
         self.given += bytes;
         self.events += bytes / 8 + 2;
     }
 
-    /// A caller's own doing may be told once, for each of the streams that it concerns.
+    /// An action of the caller may cause one event for each stream that it concerns.
     fn act(&mut self) {
         self.events += 16;
     }
@@ -62,7 +62,7 @@ fn servers_stand_what_clients_send() {
     });
 }
 
-/// A server with an application that answers, and streams, and forgets.
+/// A server with an application that answers, streams, and forgets calls.
 struct Served<'r> {
     server: Server,
     running: Vec<StreamId>,
@@ -134,7 +134,7 @@ impl<'r> Served<'r> {
                 _ => {}
             }
             let kept = self.server.kept_len(Side::Unread);
-            // Memory follows what came; of a request of 33 bytes it is at least 256.
+            // Memory follows the input; a request of 33 bytes takes at least 256.
             assert!(kept <= 10 * self.allowance.given + 1_024, "{kept} bytes are kept");
             assert!(kept <= UNREAD_MAX && self.server.in_flight() <= 1 << 10);
         }
@@ -142,7 +142,7 @@ impl<'r> Served<'r> {
         Ok(())
     }
 
-    /// What a caller does beside receiving.
+    /// The actions of a caller besides receiving.
     fn act(&mut self) -> Result<(), Violation> {
         self.allowance.act();
         match self.random.below(12) {
@@ -170,7 +170,7 @@ impl<'r> Served<'r> {
         self.take(&[])
     }
 
-    /// Lets time pass until something is due. Doing it leaves less to be done.
+    /// Lets time pass until a timer is due. Firing it leaves fewer timers.
     fn wait(&mut self) -> Result<(), Violation> {
         let Some(due) = self.server.poll_timeout() else {
             return Ok(());
@@ -187,7 +187,7 @@ impl<'r> Served<'r> {
         panic!("what is due stays due");
     }
 
-    /// A machine that has failed says so, and nothing else.
+    /// Checks that a machine that has failed reports that, and nothing else.
     fn failed(&mut self, violation: Violation) -> Violation {
         for _ in 0..2 {
             assert!(!self.server.has_events());
@@ -202,7 +202,7 @@ impl<'r> Served<'r> {
         violation
     }
 
-    /// What it says comes to an end, and is in order.
+    /// Checks that the output ends and is well-formed.
     fn finish(mut self) {
         let mut rounds = 0;
         while self.server.has_output() {
@@ -251,7 +251,7 @@ fn clients_stand_what_servers_send() {
     });
 }
 
-/// A client whose caller does as a recorded one did.
+/// A client whose caller acts like a recorded one.
 struct Asking<'r> {
     client: Client,
     open: Vec<StreamId>,

@@ -1,4 +1,4 @@
-//! Who waits for whom: windows, slow readers, long messages beside short ones.
+//! The order of streams: windows, slow readers, and long messages beside short ones.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::support::pair::{Asked, Cut, Pair, Told, drain, idle};
 
 const NOW: Duration = Duration::ZERO;
 
-/// A pair with a call that runs, its reply credit the least there is.
+/// A pair with a running call whose reply credit is the smallest possible.
 fn running() -> (Pair, StreamId) {
     let mut pair = Pair::new(Cut::Nowhere);
     let call = pair.unary(b"watch");
@@ -19,7 +19,7 @@ fn running() -> (Pair, StreamId) {
     (pair, call)
 }
 
-/// Gives `bytes` to the client without taking messages; how many came for `stream`.
+/// Gives `bytes` to the client without taking messages. Returns how many arrived for `stream`.
 fn deliver(pair: &mut Pair, bytes: &[u8], stream: StreamId) -> usize {
     let mut came = 0;
     let mut input = bytes;
@@ -42,7 +42,7 @@ fn a_slow_reader_gets_one_window_and_stalls_nobody() {
         pair.server.send(slow, &[], Body::Copy(&[1; 1_000])).expect("open");
     }
     let bytes = all_down(&mut pair);
-    // Of the window, and the first message, which returned its own credit but not yet half of it.
+    // The window, and the first message, which has returned its own credit but not yet half a window.
     assert_eq!(deliver(&mut pair, &bytes, slow), 65);
     assert!(!pair.server.has_output());
     assert!(pair.server.unsent(slow) > 400_000);
@@ -52,7 +52,7 @@ fn a_slow_reader_gets_one_window_and_stalls_nobody() {
         pair.up(&mut idle).expect("well-formed");
     }
     assert_eq!(pair.messages(fast).len(), 500);
-    // The reader comes back.
+    // The reader reads again.
     for _ in 0..65 {
         pair.client.taken(slow, 1);
     }
@@ -210,7 +210,7 @@ fn a_writer_hears_when_there_is_room() {
 fn a_writer_waits_while_much_is_written_and_goes_on_when_it_has_left() {
     let (mut pair, call) = running();
     let mut sent = 0;
-    // Within the window, so that nothing but the output holds it back.
+    // This is within the window, so that only the output holds it back.
     while pair.server.send(call, &[], Body::Copy(&[1; 100])).expect("open") {
         sent += 100;
         assert!(pair.server.has_room(call) && sent < UNSENT_MARK, "{sent} bytes");

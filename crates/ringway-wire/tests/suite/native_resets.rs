@@ -1,4 +1,4 @@
-//! Calls that are given up: ordinary, unless they are opened only for that.
+//! Calls that are given up: they are ordinary, unless they are opened only for that.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ impl Attacker {
         Self { server: pair.server, bystander, stream, served: 0, refused: 0 }
     }
 
-    /// Opens a call and gives it up after a while.
+    /// Opens a call and gives it up later.
     fn give_up(&mut self, now: Duration, after: Duration) -> Result<(), Violation> {
         let both = [(request(self.stream), now), (reset(self.stream), now + after)];
         for (bytes, now) in both {
@@ -80,7 +80,7 @@ fn calls_that_have_run_are_given_up_at_any_rate() {
 
 #[test]
 fn calls_that_are_given_up_at_once_are_refused_and_others_go_on() {
-    // Ten thousand a second run into their deadlines before a slow server reads them.
+    // Ten thousand calls a second reach their deadlines before a slow server reads them.
     let mut attacker = Attacker::new();
     for call in 0..200_000 {
         let now = call * Duration::from_micros(100);
@@ -104,7 +104,7 @@ fn opening_only_to_cancel_is_a_flood() {
     };
     assert_eq!(violation, Violation::Flood { kind: FrameKind::Rst });
     assert_eq!(violation.code(), GoAwayCode::TooManyResets);
-    // A burst is forgiven, then each request earns half of what its reset costs.
+    // A burst is forgiven. Then each request earns half of what its reset costs.
     assert_eq!(attacker.served, 2 * 4_096);
     assert_eq!(attacker.refused, 16_384);
 }
@@ -165,7 +165,7 @@ fn a_client_holds_back_what_a_server_would_take_for_an_attack() {
         let call = pair.client.open(open()).expect("room");
         pair.client.cancel(call, 1, "at once");
     }
-    // What has a reset of its own with it is within what a server bears.
+    // Calls with a reset of their own are within what a server tolerates.
     assert_eq!(resets(&mut pair.client), 4_096 + 15_000 / 2 - 1 + 1);
     let due = pair.client.poll_timeout().expect("it lives");
     assert!(due <= MS, "the others follow soon: {due:?}");
@@ -173,7 +173,7 @@ fn a_client_holds_back_what_a_server_would_take_for_an_attack() {
     assert_eq!(resets(&mut pair.client), 15_000 - 4_096 - 15_000 / 2);
     assert!(pair.client.poll_timeout() > Some(SECOND));
 
-    // One that is answered in the meantime needs none.
+    // A call that is answered in the meantime needs no reset.
     let mut pair = Pair::new(Cut::Nowhere);
     pair.settle(&mut idle);
     let mut call = pair.client.open(open()).expect("room");

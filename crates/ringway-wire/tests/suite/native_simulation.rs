@@ -1,7 +1,7 @@
-//! Random calls between the two machines over a network that cuts and delays as it pleases.
+//! Random calls between the two machines, over a network that cuts and delays bytes at random.
 //!
-//! A model beside them knows what was sent. Every call must end exactly once, messages must arrive
-//! in order and whole, and what waits for a slow reader must stay within its window, which grows.
+//! A model records what was sent. Every call must end exactly once, messages must arrive
+//! in order and whole, and the messages that wait for a slow reader must fit its window, which grows.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::LazyLock;
@@ -22,11 +22,11 @@ const UNAVAILABLE: u8 = 14;
 
 const STEPS: usize = 3_000;
 const MESSAGE_MAX: usize = 200_000;
-/// Bytes that some messages are longer than that.
+/// The bytes by which some messages exceed that.
 const EXCESS_MAX: usize = 100_000;
 
 const WINDOW: u32 = 100_000;
-/// Bytes to which it may grow.
+/// The size to which the window may grow.
 const WINDOW_MAX: u32 = 400_000;
 const STREAMS: u32 = 24;
 
@@ -55,9 +55,9 @@ struct Call {
     was_seen: bool,
     answer: Option<(u8, bool)>,
     cancelled: bool,
-    /// The request was its only frame, or the last of them: nobody tells that it was taken.
+    /// The request was its only frame, or the last one, so nothing tells when it was taken.
     is_handed_over: bool,
-    /// Some message is longer than its receiver takes, or the server had no memory.
+    /// A message is longer than its receiver accepts, or the server had no memory.
     is_over_limit: bool,
     client_done: bool,
 }
@@ -75,7 +75,7 @@ struct Simulation<'r> {
     calls: BTreeMap<u32, Call>,
     numbers: usize,
     now: Duration,
-    /// Readers take what comes at once, and much is sent.
+    /// Readers take messages at once, and writers send much.
     is_eager: bool,
 }
 
@@ -181,7 +181,7 @@ impl Simulation<'_> {
         };
         call.up.sent.extend(len);
         call.up.waits_for_room = !self.client.has_room(stream);
-        // A call that was given up before any of it was sent leaves its id.
+        // A call that was given up before any of it was sent leaves its id to the next.
         let former = self.calls.insert(stream.raw(), call);
         let is_free = former.is_none_or(|former| former.cancelled && !former.was_seen);
         assert!(is_free, "{stream} is in use");
@@ -285,10 +285,10 @@ impl Simulation<'_> {
         }
     }
 
-    /// Ends the call for which the server keeps most.
+    /// Ends the call for which the server holds most.
     fn shed(&mut self) {
         let largest = self.server.largest_len(Side::Unread);
-        // It may be one whose request is not complete, so any may fail from now on.
+        // Its request may be incomplete, so any call may fail from now on.
         if largest > 0 {
             self.calls.values_mut().for_each(|call| call.is_over_limit |= !call.client_done);
         }
@@ -296,14 +296,14 @@ impl Simulation<'_> {
         self.hear_server();
     }
 
-    /// Takes what the server has to tell without any input.
+    /// Polls the server for events that need no input.
     fn hear_server(&mut self) {
         while let Some(event) = self.server.receive(&mut &[][..], self.now).expect("no failure") {
             on_server_event(&mut self.calls, event);
         }
     }
 
-    /// What the server keeps is what was not taken, and what is not whole.
+    /// Checks that the server holds the messages that were not taken and those that are incomplete, and nothing else.
     fn check_kept(&self) {
         let kept = self.server.buffered_len() - self.server.incomplete_len();
         let running = self.calls.values().filter(|call| call.is_running && !call.is_handed_over);
@@ -525,7 +525,7 @@ fn simulate(random: &mut Random) {
         let written = simulation.client.output_len().max(simulation.server.output_len());
         assert!(written <= (192 << 10) + 128 * 5_000, "{written} bytes are written and unsent");
     }
-    // A new lease lets nobody wait.
+    // With a new lease no call has to wait.
     simulation.server.lease(1_000);
     simulation.settle();
     assert_eq!((simulation.client.in_flight(), simulation.server.in_flight()), (0, 0));

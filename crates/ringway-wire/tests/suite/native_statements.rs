@@ -1,4 +1,4 @@
-//! Statements of the specification that say what a number means or where a bound lies, one by one.
+//! Statements of the specification about the meaning of a number or the place of a bound, one by one.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn method_numbers_go_up_to_what_the_server_keeps() {
         assert_eq!(code.is_ok(), is_taken, "{number}");
         assert!(is_taken || code == Err(GoAwayCode::Protocol));
     }
-    // A client keeps to it, and says the name instead.
+    // The client obeys the bound and sends the name instead.
     let mut pair = Pair::with(Cut::Nowhere, Config::default(), config);
     pair.settle(&mut idle);
     for (method, sent) in [(10_000, 10_000), (10_001, 0), (10_001, 0)] {
@@ -140,7 +140,7 @@ fn slots_are_below_128_at_least_and_calls_within_max_streams() {
     assert_eq!(answers, [(1, None), (1, None), (0, refused)]);
     let violation = feed(&mut server, &request(END, id(128, 1), 0, b"x")).expect_err("beyond it");
     assert_eq!(violation, Violation::SlotOutOfRange { slot: 128, max: 128 });
-    // The client takes as many, wherever their slots are.
+    // The client accepts as many, whatever their slots are.
     let mut pair = Pair::with(Cut::Nowhere, Config::default(), config);
     let early: Vec<_> = (0..5).map(|_| pair.unary(b"early")).collect();
     pair.settle(&mut |server, asked| {
@@ -166,7 +166,7 @@ fn one_message_may_be_longer_than_all_others_may_be_together() {
         assert_eq!(asked, Ok(vec![]));
     }
     assert_eq!(server.in_flight(), 1, "it goes on");
-    // But nothing beside it.
+    // Nothing else fits beside it.
     feed(&mut server, &request(MORE, id(1, 1), 10 << 20, &piece)).expect("in order");
     feed(&mut server, &frame(DATA, MORE, id(1, 1), 0, &piece)).expect("in order");
     let mut last = &frame(DATA, END, FIRST, 0, &piece)[..];

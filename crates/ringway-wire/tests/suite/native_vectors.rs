@@ -1,4 +1,4 @@
-//! The bytes that `docs/protocol.md` writes out, against what the code writes and reads.
+//! The bytes in `docs/protocol.md`, compared with those that the code writes and reads.
 
 use ringway_wire::native::{
     CHECKSUM_LEN, Flags, FrameKind, GoAway, GoAwayCode, Header, LoadReport, MetaReader, MetaWriter,

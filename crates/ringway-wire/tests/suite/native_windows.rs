@@ -1,4 +1,4 @@
-//! Windows that grow with the path, and what bounds them.
+//! Windows that grow with the path, and their bounds.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const MIB: u64 = 1 << 20;
 const STEP: u64 = 1 << 19;
 const GIGABIT: u64 = 125_000_000;
 
-/// A line whose sender sees at once that it is busy.
+/// A line that shows its sender at once that it is busy.
 fn line(bytes_per_second: u64, delay: Duration) -> Line {
     Line { bytes_per_second, delay, queue_max: bytes_per_second / 1_000 + 4_096 }
 }
@@ -33,7 +33,7 @@ fn fixed() -> Config {
     Config { window_max: 0, ..Config::default() }
 }
 
-/// Bytes that come in a second, after `warm_up`.
+/// The bytes that arrive in a second, after `warm_up`.
 fn bytes_in_a_second(path: &mut Path, warm_up: Duration) -> u64 {
     path.run(warm_up);
     let before = path.arrived();
@@ -41,8 +41,8 @@ fn bytes_in_a_second(path: &mut Path, warm_up: Duration) -> u64 {
     path.arrived() - before
 }
 
-/// Bytes that come when readers stop: the windows, without credit that was not returned yet, which is
-/// [`STEP`] at most for each stream.
+/// The bytes that arrive when readers stop: the windows, without the credit that was not returned yet, at most
+/// [`STEP`] for each stream.
 fn window(path: &mut Path) -> u64 {
     for flow in &mut path.flows {
         flow.reader = Reader::Stalled;
@@ -156,18 +156,18 @@ fn the_least_window_grows_as_well_though_it_comes_and_goes_at_once() {
     }
 }
 
-/// When a peer answers what asks for an ACK, and how.
+/// The time and the content of a peer's answers to PINGs and SETTINGS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answers {
     Late(Duration),
     Never,
-    /// At once, each with every number that might be asked for.
+    /// It answers at once, with every number that might be asked for.
     Guessed,
-    /// At once, with another number.
+    /// It answers at once, with another number.
     Wrong,
 }
 
-/// A peer by hand that sends on some streams whatever it may.
+/// A peer by hand that sends as much as it may on some streams.
 struct Peer {
     server: Server,
     answers: Answers,
@@ -175,7 +175,7 @@ struct Peer {
     /// Of each stream: credit, and whether what comes is read.
     streams: Vec<(i64, bool)>,
     owed: VecDeque<(Duration, Vec<u8>)>,
-    /// The most credit that a stream ever had, with what waits for its reader.
+    /// The most credit that a stream ever had, plus the bytes that wait for its reader.
     most: i64,
 }
 
@@ -186,7 +186,7 @@ impl Peer {
         let (now, owed) = (Duration::ZERO, VecDeque::new());
         let mut peer = Self { server, answers, now, streams, owed, most: 0 };
         peer.give(&raw::greeting());
-        // The window of 1 MiB counts from here; for the trips the peer may lie already.
+        // The window of 1 MiB counts from here; the peer may already cheat about the round trips.
         peer.give(&raw::frame(raw::SETTINGS, raw::ACK, 0, 0, &[]));
         for slot in 0..readers.len() as u32 {
             peer.give(&raw::request(raw::NOMSG, raw::id(slot, 1), 0, &[]));
@@ -294,7 +294,7 @@ impl Pair {
         stream
     }
 
-    /// Sends more than the window takes; bytes that are kept for this stream's reader then.
+    /// Sends more than the window takes. Returns the bytes that are then held for this stream's reader.
     fn fill(&mut self, stream: StreamId) -> usize {
         let before = self.server.buffered_len();
         for _ in 0..300 {
@@ -318,7 +318,7 @@ fn windows_are_minimal_under_memory_pressure() {
     assert!((65_536 - 4_096..=65_536 + 10_000).contains(&filled), "{filled} bytes");
     let filled = pair.fill(old);
     assert!(filled > 1_000_000, "{filled} bytes: it was granted them");
-    // Whoever reads gets as much as the least window, from then on.
+    // From then on, a stream that is read gets the smallest window.
     let taken = 80;
     pair.server.taken(old, taken);
     pair.settle(&mut idle);
@@ -347,7 +347,7 @@ fn changes_are_told_one_after_the_other() {
     pair.settle(&mut idle);
     let stream = pair.stream();
     assert!(pair.fill(stream) > 1_000_000, "the last change counts");
-    // Before the greeting nothing is told; it says how things are.
+    // Nothing is announced before the greeting, which states the current values.
     let mut pair = Pair::with(Cut::Nowhere, Config::default(), Config::default());
     pair.server.set_memory_pressure(true);
     assert!(!pair.server.has_output());
@@ -373,13 +373,13 @@ fn the_stream_with_most_bytes_is_ended_alone() {
     assert_eq!(pair.response(large), Some((8, None)));
     assert!(pair.asked.contains(&Asked::Failed(large, 8)));
     assert_eq!((pair.server.buffered_len(), pair.server.in_flight()), (40_000, 2));
-    // The others go on, and what is read is not kept.
+    // The other streams go on, and their messages are not held.
     pair.server.taken(small, 2);
     pair.server.taken(other, 1);
     assert_eq!(pair.server.buffered_len(), 0);
     assert!(!pair.server.end_largest(Side::Unread), "nobody keeps anything");
     assert_eq!(pair.fill(small) / 1_000_000, 1);
-    // A request that nobody was told of counts as well.
+    // A request that was not reported yet counts as well.
     let mut pair = settled(Config::default());
     let message = Some(Body::Shared(vec![7; 900_000].into()));
     let long = pair.client.open(Open { message, ..Open::default() }).expect("room");

@@ -1,4 +1,4 @@
-//! Bytes on the wire, written out.
+//! Frames of each codec, byte by byte.
 
 use ringway_wire::{Codec, Decoded, Error, LengthField, LengthFrame, Width};
 
@@ -28,7 +28,7 @@ fn empty_payloads() {
 fn headers_and_counting() {
     check(LengthField::u8().offset(2), b"hh", b"abc", b"hh\x03abc");
     check(LengthField::u16_le().offset(1).counts_whole_frame(), b"h", b"ab", b"h\x05\0ab");
-    // Two bytes of header are counted too.
+    // The length counts two bytes of header too.
     check(LengthField::u16_be().offset(2).adjustment(-2), b"hh", b"abc", b"hh\0\x05abc");
     // A checksum of two bytes follows that the length does not count.
     check(LengthField::u8().adjustment(2), &[], b"abcCC", b"\x03abcCC");
@@ -50,7 +50,7 @@ fn varint_lengths() {
         let payload = vec![1; len];
         check(LengthField::varint(), &[], &payload, &[field, &payload[..]].concat());
     }
-    // The field counts itself, and becomes longer by doing so.
+    // The field counts itself, which makes it longer.
     let codec = LengthField::varint().counts_whole_frame();
     check(codec, &[], &[1; 126], &[b"\x7f", &[1; 126][..]].concat());
     check(codec, &[], &[1; 127], &[b"\x81\x01", &[1; 127][..]].concat());
@@ -144,7 +144,7 @@ fn check<W: Width>(mut codec: LengthField<W>, header: &[u8], payload: &[u8], byt
     assert_eq!(codec.decode(&followed), Ok(frame));
 }
 
-/// The bytes of one frame; what stood in the buffer before is left alone.
+/// The bytes of one frame. The earlier content of the buffer is not touched.
 fn encode<W: Width>(
     codec: LengthField<W>,
     header: &[u8],

@@ -1,4 +1,4 @@
-//! What a WebSocket peer may do wrong, each by the rule of RFC 6455 that it breaks.
+//! Violations of a WebSocket peer, each with the rule of RFC 6455 that it breaks.
 
 use ringway_wire::websocket::{Arrival, CloseCode, FrameFault, MessageReader, WebSocketMessage};
 
@@ -15,7 +15,7 @@ fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// What a server finds wrong, and what it took before.
+/// The violation that a server reports, and the messages before it.
 fn read(input: &[u8], piece: usize) -> (usize, Option<FrameFault>) {
     let mut reader = MessageReader::of_client(MESSAGE_MAX);
     let mut arrivals = 0;
@@ -71,7 +71,7 @@ fn a_client_refuses_a_masked_frame() {
 fn control_frames_are_short_and_whole() {
     for opcode in [8, 9, 10] {
         check(&[frame(opcode, b"")], FrameFault::ControlFragmented, 1002);
-        // Two bytes tell it: the payload is not waited for.
+        // Two bytes show it, so the server does not wait for the payload.
         check(&[vec![0x80 | opcode, 0x80 | 126]], FrameFault::ControlTooLong, 1002);
         check(&[vec![0x80 | opcode, 0x80 | 127]], FrameFault::ControlTooLong, 1002);
     }
@@ -108,7 +108,7 @@ fn a_text_is_utf_8_wherever_it_is_cut() {
             check(&frames, FrameFault::NotUtf8, 1007);
         }
     }
-    // The fragment that breaks it is the last one that is waited for.
+    // The fragment that breaks the rule is the last one that the server reads.
     check(&[frame(0x01, b"\xE2"), frame(0x00, b"x")], FrameFault::NotUtf8, 1007);
 }
 

@@ -40,7 +40,7 @@ fn put(arrival: &Arrival, mask: Option<[u8; 4]>, out: &mut Vec<u8>) {
     }
 }
 
-/// One of each kind, and of each form of a length.
+/// One message of each kind, and of each form of a length.
 fn samples() -> Vec<Arrival> {
     let text = |length: usize| Arrival::Message(WebSocketMessage::Text("ä€𝄞!".repeat(length / 10)));
     let bytes = |length: usize| {
@@ -120,7 +120,7 @@ fn a_reason_is_cut_at_a_character() {
     assert_eq!(read(false, &sent, 1), [Arrival::Close(closing)]);
 }
 
-/// What tungstenite reads, and what it has written.
+/// The messages that tungstenite reads, and its replies.
 struct Pipe<'a> {
     input: &'a [u8],
     output: Vec<u8>,

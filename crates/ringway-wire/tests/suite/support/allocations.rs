@@ -1,4 +1,4 @@
-//! What the allocator was asked for. It counts for the whole process: a test that asks runs alone.
+//! The counters of the allocator. They count for the whole process, so a test that reads them runs alone.
 
 use std::alloc::System;
 
@@ -7,7 +7,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 #[global_allocator]
 pub(crate) static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Allocations since the process began; one that grows counts again.
+/// Allocations since the process began. A reallocation counts again.
 pub(crate) fn allocations() -> usize {
     let stats = ALLOCATOR.stats();
     stats.allocations + stats.reallocations

@@ -1,4 +1,4 @@
-//! Tests that need a process of their own, for they count or change what a process has once.
+//! Tests that need a process of their own, because they count or change a resource of the whole process.
 
 use std::any::type_name;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 /// Names the one test that a process runs.
 const ALONE: &str = "RINGWAY_TEST_ALONE";
 
-/// Runs the body of the test that calls in a process of its own; it is given as a closure there.
+/// Runs the body of the calling test, a closure, in a process of its own.
 pub(crate) fn alone<F: FnOnce()>(body: F) {
     let path = type_name::<F>();
     let test = path.strip_suffix("::{{closure}}").expect("a closure");

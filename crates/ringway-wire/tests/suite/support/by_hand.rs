@@ -1,4 +1,4 @@
-//! Machines that are given bytes by hand, and what they make of them.
+//! Machines with input written by hand, and their reactions.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use ringway_wire::native::{Client, Server, Violation};
 
 use super::pair::{Asked, Told};
 
-/// What a server makes of bytes, on a clock that stands.
+/// The reaction of a server to bytes, on a clock that stands.
 pub(crate) fn feed(server: &mut Server, input: &[u8]) -> Result<Vec<Asked>, Violation> {
     feed_at(server, input, Duration::ZERO)
 }
 
-/// What a server makes of bytes that come at a time.
+/// The reaction of a server to bytes at a time.
 pub(crate) fn feed_at(
     server: &mut Server,
     mut input: &[u8],
@@ -24,7 +24,7 @@ pub(crate) fn feed_at(
     Ok(events)
 }
 
-/// What a client makes of bytes, on a clock that stands.
+/// The reaction of a client to bytes, on a clock that stands.
 pub(crate) fn hear(client: &mut Client, mut input: &[u8]) -> Result<Vec<Told>, Violation> {
     let mut events = Vec::new();
     while let Some(event) = client.receive(&mut input, Duration::ZERO)? {

@@ -1,10 +1,10 @@
-//! What can be done to the frames of a session, whatever its protocol.
+//! Changes of the frames of a session, for every protocol.
 
 use super::random::Random;
 
-/// What a protocol's frames are like.
+/// The form of a protocol's frames.
 pub(crate) struct Changes {
-    /// Where numbers are in frames, and how many bytes each has; some more often than others.
+    /// The positions and sizes of numbers in frames, some of them more often than others.
     pub(crate) fields: &'static [(usize, usize)],
     pub(crate) is_big_endian: bool,
     /// Makes a frame of settings.

@@ -1,4 +1,4 @@
-//! The bytes written out in the specification of the native protocol.
+//! The bytes that the specification of the native protocol contains.
 
 use std::collections::BTreeMap;
 use std::ops::Index;
@@ -37,7 +37,7 @@ impl Index<&str> for Vectors {
     }
 }
 
-/// The bytes at the front of a row; what follows them is explanation.
+/// The bytes at the front of a row. An explanation follows them.
 fn bytes(row: &str) -> impl Iterator<Item = u8> {
     let is_byte = |word: &&str| {
         let digits = word.bytes().filter(|digit| matches!(digit, b'0'..=b'9' | b'A'..=b'F'));

@@ -1,4 +1,4 @@
-//! A server of gRPC under test, and a client of HTTP/2 that says whatever it is told to.
+//! A server of gRPC under test, and a client of HTTP/2 that sends anything.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ impl Resolver for AsText {
     }
 }
 
-/// What came back on one stream.
+/// The events of one stream.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Came {
     pub(crate) head: Vec<String>,
@@ -45,12 +45,12 @@ pub(crate) struct Pair {
     pub(crate) client: Http2Client,
     pub(crate) server: GrpcServer,
     pub(crate) came: BTreeMap<u32, Came>,
-    /// What the server was told.
+    /// The events of the server.
     pub(crate) told: Vec<String>,
     pub(crate) ids: Vec<StreamId>,
     pub(crate) serve: Serve,
     pub(crate) now: Duration,
-    /// Whether the client takes what comes back.
+    /// Whether the client reads replies.
     pub(crate) reads: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Sessions of two machines of gRPC, recorded as frames, and what can be done to them.
+//! Sessions of two machines of gRPC, recorded as frames, and changes of them.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::random::Random;
 const PREFACE_LEN: usize = 24;
 const HEADER_LEN: usize = 9;
 
-/// What the clients of a few dozen sessions said, the same in each run.
+/// The output of the clients of a few dozen sessions, the same in each run.
 pub(crate) static GRPC_SESSIONS: LazyLock<Vec<Vec<Vec<u8>>>> =
     LazyLock::new(|| (0..48).map(|seed| record(&mut Random::new(seed))).collect());
 
@@ -30,7 +30,7 @@ fn record(random: &mut Random) -> Vec<Vec<u8>> {
     split(&talk(ends, random).up)
 }
 
-/// Preface and frames of what a client said.
+/// The preface and the frames of a client's output.
 fn split(bytes: &[u8]) -> Vec<Vec<u8>> {
     let (preface, mut rest) = bytes.split_at(PREFACE_LEN.min(bytes.len()));
     let mut parts = vec![preface.to_vec()];
@@ -48,7 +48,7 @@ pub(crate) fn mutate(frames: &mut Vec<Vec<u8>>, others: &[Vec<u8>], random: &mut
     change(&CHANGES, frames, others, random);
 }
 
-/// Besides headers of frames: what a message begins with, and the first fields of a block.
+/// In addition to headers of frames: the beginning of a message, and the first fields of a block.
 const CHANGES: Changes = Changes {
     fields: &[(0, 3), (3, 1), (4, 1), (5, 4), (5, 4), (9, 1), (9, 4), (10, 4), (11, 4), (14, 2)],
     is_big_endian: true,
@@ -64,7 +64,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Settings at the borders of what there may be.
+/// Settings at the borders of their ranges.
 fn settings(random: &mut Random) -> Vec<u8> {
     let mut payload = Vec::new();
     for _ in 0..random.below(4) {
@@ -104,7 +104,7 @@ fn own(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// The head of a call, with some fields that few calls have, or none should have.
+/// The head of a call, with some fields that are rare or forbidden.
 fn block(random: &mut Random) -> Vec<u8> {
     let path = ["/a.B/C0", "/a.B/C1", "/a.B/C2", "/a.B/C3", "/a.B/No"][random.below(5)];
     let mut fields = vec![

@@ -49,7 +49,7 @@ pub(crate) fn client() -> Http2Client {
     Connection::<Calling>::new(Http2Config::client(), vocabulary(), NOW)
 }
 
-/// What a machine has to send, up to `budget` bytes.
+/// The output of a machine, up to `budget` bytes.
 pub(crate) fn output<R: Role>(machine: &mut Connection<R>, budget: usize) -> Vec<u8> {
     let mut wire = Vec::new();
     machine.transmit(budget, &mut |out| match out {
@@ -102,7 +102,7 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     frame
 }
 
-/// A block of literals that go into no table.
+/// A block of literals that enter no table.
 pub(crate) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut block = Vec::new();
     for (name, value) in fields {

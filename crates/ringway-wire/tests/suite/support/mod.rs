@@ -19,8 +19,8 @@ pub(crate) use random::Random;
 use allocations::allocations;
 use ringway_wire::{Codec, Error, Framer};
 
-/// Runs `test` with seeds 0 to `seeds`, or with that in `RINGWAY_SEED` alone, and says which
-/// seed failed.
+/// Runs `test` with seeds 0 to `seeds`, or only with that in `RINGWAY_SEED`, and names the
+/// seed that failed.
 pub(crate) fn for_seeds(seeds: u64, test: impl Fn(&mut Random)) {
     struct Seed(u64);
     impl Drop for Seed {
@@ -64,8 +64,8 @@ pub(crate) fn decode<C: Codec>(
     (frames, framer.finish())
 }
 
-/// Allocations while `work` is done. The thread that runs the tests allocates as well, once, so what
-/// is not nothing is measured again.
+/// The allocations of `work`. The thread that runs the tests allocates once as well, so a result other than
+/// zero is measured again.
 pub(crate) fn allocations_of(mut work: impl FnMut()) -> usize {
     let mut counted = || {
         let before = allocations();

@@ -1,4 +1,4 @@
-//! Sessions of two machines, recorded as frames, and what can be done to them.
+//! Sessions of two machines, recorded as frames, and changes of them.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(crate) trait Caller {
     fn send(&mut self, stream: StreamId, message: Body<'_>, end: bool);
     fn cancel(&mut self, stream: StreamId);
     fn transmit(&mut self, out: &mut Vec<u8>);
-    /// Takes in what its server said, and reads all messages.
+    /// Gives the client its server's output, and reads all messages.
     fn listen(&mut self, input: &[u8]);
 }
 
@@ -30,7 +30,7 @@ pub(crate) trait Answerer {
     fn send_initial(&mut self, stream: StreamId, meta: &[u8]);
     fn respond(&mut self, stream: StreamId, reply: Reply<'_>);
     fn transmit(&mut self, out: &mut Vec<u8>);
-    /// Takes in what its client said, and reads all messages; calls that have begun.
+    /// Gives the server its client's output, and reads all messages. Returns the calls that have begun.
     fn listen(&mut self, input: &[u8], running: &mut Vec<StreamId>);
 }
 
@@ -89,7 +89,7 @@ machines! {
     GrpcClient, GrpcServer;
 }
 
-/// What a client does in a session, after so many frames of its server.
+/// An action of the client in a session, after a number of frames of its server.
 #[derive(Debug, Clone)]
 pub(crate) enum Act {
     Open { method: u32, len: Option<usize>, end: bool, timeout_ms: u64 },
@@ -97,7 +97,7 @@ pub(crate) enum Act {
     Cancel,
 }
 
-/// Everything that both ends said.
+/// The output of both ends.
 pub(crate) struct Session {
     pub(crate) client: Config,
     pub(crate) server: Config,
@@ -136,7 +136,7 @@ fn record(random: &mut Random) -> Session {
     Session { client, server, acts, up: split(&up), down: split(&down) }
 }
 
-/// What both ends of a session said, and what the client did after so many bytes of its server.
+/// The output of both ends of a session, and the client's actions after a number of bytes of its server.
 pub(crate) struct Said {
     pub(crate) acts: Vec<(usize, Act)>,
     pub(crate) up: Vec<u8>,
@@ -179,7 +179,7 @@ fn act(random: &mut Random) -> Act {
     }
 }
 
-/// Mostly little, so that many sessions are quick.
+/// Mostly short, so that many sessions are quick.
 pub(crate) fn len(random: &mut Random) -> usize {
     match random.below(24) {
         0 => 65_537 + random.below(30_000),
@@ -188,7 +188,7 @@ pub(crate) fn len(random: &mut Random) -> usize {
     }
 }
 
-/// Has a client do what a recorded one has done, if it can.
+/// Repeats a recorded action on a client, if it is possible.
 pub(crate) fn perform(
     client: &mut impl Caller,
     act: &Act,
@@ -216,7 +216,7 @@ pub(crate) fn perform(
     }
 }
 
-/// A handler does something for one of its calls.
+/// Lets a handler act on one of its calls.
 pub(crate) fn answer(server: &mut impl Answerer, running: &mut Vec<StreamId>, random: &mut Random) {
     let Some(&stream) = pick(running, random) else {
         return;
@@ -287,7 +287,7 @@ fn header(kind: u8, flags: u8, stream: u32, aux: u32, body: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Settings at the borders of what there may be.
+/// Settings at the borders of their ranges.
 fn settings(random: &mut Random) -> Vec<u8> {
     let mut body = Vec::new();
     for _ in 0..random.below(4) {

@@ -41,7 +41,7 @@ pub(crate) enum Told {
     Leaving { code: u32, drain_ms: u32, accepted: u32, reason: String },
 }
 
-/// Where each direction's bytes are cut.
+/// The places at which each direction's bytes are cut.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Cut {
     Nowhere,
@@ -51,7 +51,7 @@ pub(crate) enum Cut {
     Every(usize),
 }
 
-/// One direction: what was sent so far is counted, so that a cut has a place.
+/// One direction. It counts the bytes sent so far, so that a cut has a place.
 #[derive(Debug)]
 struct Way {
     cut: Cut,
@@ -105,7 +105,7 @@ impl Pair {
         }
     }
 
-    /// Moves what the client has to send; the server's events go to `handler` and are kept.
+    /// Moves the client's output. The server's events go to `handler` and are kept.
     pub(crate) fn up(
         &mut self,
         handler: &mut dyn FnMut(&mut Server, &Asked),
@@ -123,7 +123,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Moves what the server has to send.
+    /// Moves the server's output.
     pub(crate) fn down(&mut self) -> Result<(), Violation> {
         let bytes = drain(|out| self.server.transmit(usize::MAX, out));
         self.downward += bytes.len();
@@ -193,7 +193,7 @@ pub(crate) fn drain(transmit: impl FnOnce(&mut dyn FnMut(Outgoing<'_>))) -> Vec<
     bytes
 }
 
-/// A handler for those who need none.
+/// A handler that does nothing.
 pub(crate) fn idle(_: &mut Server, _: &Asked) {}
 
 fn text(piece: &Piece<'_>) -> String {

@@ -10,10 +10,10 @@ use ringway_wire::native::{
     Server, ServerEvent, StreamId,
 };
 
-/// How long a turn of the simulation is.
+/// The length of a turn of the simulation.
 pub(crate) const TICK: Duration = Duration::from_micros(100);
 
-/// A direction: how fast, how long, and how many bytes wait in front of it at most.
+/// One direction: its speed, its delay, and the most bytes that wait in front of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Line {
     pub(crate) bytes_per_second: u64,
@@ -24,16 +24,16 @@ pub(crate) struct Line {
 #[derive(Debug)]
 struct Way {
     line: Line,
-    /// When the last byte that was given to it has left.
+    /// The time at which the last byte leaves.
     free: Duration,
     flying: VecDeque<(Duration, Vec<u8>)>,
 }
 
-/// What the reader of a stream does.
+/// The behaviour of a stream's reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reader {
     All,
-    /// So many bytes a second.
+    /// Reads this many bytes a second.
     Slow(u64),
     Stalled,
 }
@@ -42,11 +42,11 @@ pub(crate) enum Reader {
 pub(crate) struct Flow {
     pub(crate) stream: StreamId,
     pub(crate) reader: Reader,
-    /// Lengths of messages that came and were not taken.
+    /// The lengths of messages that arrived and were not taken.
     waiting: VecDeque<usize>,
     /// Bytes that the reader may still read at its pace.
     patience: u64,
-    /// Bytes that came.
+    /// The bytes that arrived.
     pub(crate) arrived: u64,
 }
 
@@ -73,7 +73,7 @@ impl Way {
         Duration::from_nanos(bytes * 1_000_000_000 / self.line.bytes_per_second)
     }
 
-    /// How many bytes may be given to it now.
+    /// The number of bytes that the path takes now.
     fn room(&self, now: Duration) -> usize {
         let queued = self.free.saturating_sub(now).as_nanos();
         let queued = queued * u128::from(self.line.bytes_per_second) / 1_000_000_000;
@@ -96,7 +96,7 @@ impl Way {
 }
 
 impl Path {
-    /// Machines that have greeted, and `flows` streams of messages of `len` bytes each.
+    /// Two machines after the greeting, and `flows` streams of messages of `len` bytes each.
     pub(crate) fn new(
         config: &Config,
         line: Line,
@@ -212,7 +212,7 @@ impl Path {
 }
 
 impl Flow {
-    /// How many messages the reader takes in a turn.
+    /// The number of messages that the reader takes in a turn.
     fn read(&mut self) -> usize {
         let mut taken = 0;
         match self.reader {

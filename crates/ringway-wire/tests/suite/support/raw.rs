@@ -62,7 +62,7 @@ pub(crate) const fn id(slot: u32, generation: u32) -> u32 {
     slot << 12 | generation
 }
 
-/// What a peer says first.
+/// The preface and SETTINGS of a peer.
 pub(crate) fn greeting() -> Vec<u8> {
     [&PREFACE[..], &frame(SETTINGS, 0, 0, 0, &[])].concat()
 }
