@@ -80,31 +80,38 @@ pub(crate) fn begins_with(parts: [&[u8]; 2], bytes: &[u8]) -> bool {
     header.starts_with(front) && body.starts_with(back)
 }
 
-/// The messages of a flood, which a server sends unasked: windows into the pattern, without a
-/// header, so that one message costs its sender no copy.
+/// The messages of a flood, which a server sends unasked: windows into a pattern that lives as long as
+/// the process, so that one message costs its sender neither a copy nor a count of references. They are
+/// made and compared as those of `ringway bench stream --one-way`.
+#[derive(Clone, Copy)]
 pub(crate) struct FloodPattern {
-    pattern: Bytes,
+    pattern: &'static [u8],
     message_bytes: usize,
 }
 
 impl FloodPattern {
     pub(crate) fn new(message_bytes: usize) -> Self {
-        let pattern_bytes = message_bytes + BODY_OFFSETS as usize * BODY_OFFSET_STEP;
-        Self { pattern: pseudo_random(pattern_bytes).into(), message_bytes }
+        let pattern = pseudo_random(message_bytes + FLOOD_OFFSETS).leak();
+        Self { pattern, message_bytes }
     }
 
-    /// The message with this number; the same again only after `BODY_OFFSETS` others.
-    pub(crate) fn message(&self, sequence: u64) -> Bytes {
-        let offset = body_offset(0, sequence);
-        self.pattern.slice(offset..offset + self.message_bytes)
+    /// The message with this number; the same again only after `FLOOD_OFFSETS` others.
+    pub(crate) fn message(&self, sequence: u64) -> &'static [u8] {
+        let offset = sequence.wrapping_mul(FLOOD_FACTOR) as usize % FLOOD_OFFSETS;
+        &self.pattern[offset..offset + self.message_bytes]
     }
 
     /// Whether `bytes` is the message with this number.
     pub(crate) fn is_message(&self, sequence: u64, bytes: &[u8]) -> bool {
-        let offset = body_offset(0, sequence);
-        bytes == &self.pattern[offset..offset + self.message_bytes]
+        bytes == self.message(sequence)
     }
 }
+
+/// Offsets at which a message of a flood may begin.
+const FLOOD_OFFSETS: usize = 16 << 10;
+
+/// Odd, so that as many messages one after the other as there are offsets are different.
+const FLOOD_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 fn body_offset(connection: u32, sequence: u64) -> usize {
     let mixed = sequence.wrapping_mul(17).wrapping_add(u64::from(connection) * 131);
@@ -157,10 +164,10 @@ mod tests {
     #[test]
     fn a_message_of_a_flood_is_not_its_neighbour() {
         let flood = FloodPattern::new(128);
-        for sequence in 0..BODY_OFFSETS {
+        for sequence in 0..FLOOD_OFFSETS as u64 {
             let message = flood.message(sequence);
-            assert!(message.len() == 128 && flood.is_message(sequence, &message));
-            assert!(!flood.is_message(sequence + 1, &message));
+            assert!(message.len() == 128 && flood.is_message(sequence, message));
+            assert!(!flood.is_message(sequence + 1, message));
             assert!(!flood.is_message(sequence, &message[..127]));
         }
     }

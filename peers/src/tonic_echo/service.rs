@@ -154,7 +154,7 @@ impl Stream for Flood {
         if next == count {
             return Poll::Ready(None);
         }
-        let message = pattern.message(*next);
+        let message = Bytes::from_static(pattern.message(*next));
         *next += 1;
         Poll::Ready(Some(Ok(message)))
     }

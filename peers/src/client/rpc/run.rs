@@ -1,6 +1,7 @@
 //! The phases of a run, and what its tasks tell.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,16 +14,18 @@ use crate::args::Load;
 use crate::client::{Report, cpu_time};
 use crate::limits::DRAIN_SECONDS_MAX;
 
-/// What the tasks of a run share. All run on one thread, so the lock is always free; it is there
-/// because the frameworks want tasks that could run on several.
-pub(super) struct Run(Mutex<State>);
-
-struct State {
+/// What the tasks of a run share. All run on one thread, so the lock is always free and no count
+/// is lost; lock and atomics are there because the frameworks want tasks that could run on several.
+pub(super) struct Run {
     /// Whether an operation is followed by the next.
-    issuing: bool,
+    issuing: AtomicBool,
     /// Whether replies are counted and timed.
-    recording: bool,
-    report: Report,
+    recording: AtomicBool,
+    /// Intact replies while `recording`, and others at any time. A message of a stream costs so
+    /// little that a lock would show.
+    messages: AtomicU64,
+    mismatches: AtomicU64,
+    report: Mutex<Report>,
 }
 
 /// Whether a task goes on.
@@ -48,25 +51,26 @@ where
         all_ended_within(load.warmup, &mut tasks).await;
 
         load.tell_begin();
-        run.state().recording = true;
+        run.recording.store(true, Ordering::Relaxed);
         let cpu_before = cpu_time();
         let begin = Instant::now();
         all_ended_within(load.duration, &mut tasks).await;
         let (elapsed, cpu) = (begin.elapsed(), cpu_time() - cpu_before);
-        run.state().recording = false;
+        run.recording.store(false, Ordering::Relaxed);
         load.tell_end();
 
-        run.state().issuing = false;
+        run.issuing.store(false, Ordering::Relaxed);
         all_ended_within(Duration::from_secs(DRAIN_SECONDS_MAX), &mut tasks).await;
         let unanswered = tasks.len() as u64;
         tasks.shutdown().await;
 
-        let mut state = run.state();
-        state.report.elapsed = elapsed;
-        state.report.cpu = cpu;
-        state.report.errors += unanswered;
-        let message_bytes = load.message_bytes;
-        Ok(std::mem::replace(&mut state.report, Report::new(message_bytes)))
+        let mut report = run.report();
+        report.elapsed = elapsed;
+        report.cpu = cpu;
+        report.errors += unanswered;
+        report.messages = run.messages.load(Ordering::Relaxed);
+        report.mismatches = run.mismatches.load(Ordering::Relaxed);
+        Ok(std::mem::replace(&mut *report, Report::new(load.message_bytes)))
     })
 }
 
@@ -83,60 +87,63 @@ async fn all_ended_within(time: Duration, tasks: &mut JoinSet<()>) {
 
 impl Run {
     fn new(message_bytes: usize) -> Self {
-        let report = Report::new(message_bytes);
-        Self(Mutex::new(State { issuing: true, recording: false, report }))
+        Self {
+            issuing: AtomicBool::new(true),
+            recording: AtomicBool::new(false),
+            messages: AtomicU64::new(0),
+            mismatches: AtomicU64::new(0),
+            report: Mutex::new(Report::new(message_bytes)),
+        }
     }
 
     /// A reply came after `latency`.
     pub(super) fn on_reply(&self, intact: bool, latency: Duration) -> Next {
-        let mut state = self.state();
-        state.on_message(intact);
-        if intact && state.recording {
-            state.report.time(latency);
+        if intact && self.is_recording() {
+            self.report().time(latency);
         }
-        state.next()
+        self.on_message(intact)
     }
 
     /// A message came that is not timed by itself.
     pub(super) fn on_message(&self, intact: bool) -> Next {
-        let mut state = self.state();
-        state.on_message(intact);
-        state.next()
+        if !intact {
+            add_one(&self.mismatches);
+        } else if self.is_recording() {
+            add_one(&self.messages);
+        }
+        self.next()
     }
 
     /// A stream ended in order, this long after it began.
     pub(super) fn on_stream_end(&self, latency: Duration) -> Next {
-        let mut state = self.state();
-        if state.recording {
-            state.report.time(latency);
+        if self.is_recording() {
+            self.report().time(latency);
         }
-        state.next()
+        self.next()
     }
 
     /// A call failed. The first failure is told, since the report has numbers only.
     pub(super) fn on_error(&self, error: &Error) {
-        let mut state = self.state();
-        if state.report.errors == 0 {
+        let mut report = self.report();
+        if report.errors == 0 {
             eprintln!("ringway-peers: {error}");
         }
-        state.report.errors += 1;
+        report.errors += 1;
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    fn on_message(&mut self, intact: bool) {
-        if !intact {
-            self.report.mismatches += 1;
-        } else if self.recording {
-            self.report.count();
-        }
+    fn is_recording(&self) -> bool {
+        self.recording.load(Ordering::Relaxed)
     }
 
     fn next(&self) -> Next {
-        if self.issuing { Next::Issue } else { Next::End }
+        if self.issuing.load(Ordering::Relaxed) { Next::Issue } else { Next::End }
     }
+
+    fn report(&self) -> MutexGuard<'_, Report> {
+        self.report.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn add_one(count: &AtomicU64) {
+    count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
