@@ -235,6 +235,11 @@ pub(crate) const SCRATCH_COPY_BYTES_MAX: usize = 4 * 1024;
 /// kilobytes.
 pub(crate) const VIEWS_PER_TURN: usize = 16;
 
+/// Received bytes after which a connection lets other tasks of its core run, the readers of its streams
+/// among them: one of the large receive buffers. What came is then still in the cache, and batches of
+/// messages stay below [`STREAM_CHUNK_BYTES_KEPT`].
+pub(crate) const INTAKE_BYTES_PER_TURN: usize = 128 * 1024;
+
 /// Bytes of one connection that may be queued in the kernel: enough to keep it busy, and few enough that
 /// a small call does not wait behind them.
 pub(crate) const OUTPUT_QUEUED_MAX: usize = 256 * 1024;

@@ -231,10 +231,9 @@ impl ReceivingMachine for grpc::GrpcClient {
         Self::receive(self, input, now)
     }
 
-    /// Always `None`: `receive` is as fast for gRPC.
     #[inline]
-    fn receive_message<'i>(&mut self, _: &mut &'i [u8]) -> Option<(StreamId, &'i [u8])> {
-        None
+    fn receive_message<'i>(&mut self, input: &mut &'i [u8]) -> Option<(StreamId, &'i [u8])> {
+        Self::receive_message(self, input)
     }
 }
 

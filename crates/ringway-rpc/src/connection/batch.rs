@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
@@ -123,6 +123,27 @@ impl Batch {
         }
     }
 
+    /// Removes the length of the next message, which is `len`, if [`take_raw`](Self::take_raw) is to
+    /// follow: if the message is in the chunk, and is read as the bytes that it is.
+    #[inline]
+    pub(crate) fn begin_raw<T: 'static>(&mut self, len: usize, codec: &Codec<T>) -> bool {
+        let is_raw = codec.id == codec::RAW
+            && TypeId::of::<T>() == TypeId::of::<Bytes>()
+            && self.lengths.front() != Some(&WHOLE);
+        if is_raw {
+            self.bytes -= len;
+            self.lengths.pop_front();
+        }
+        is_raw
+    }
+
+    /// Removes the bytes of a message, whose length has been removed before. They may outlive the
+    /// batch, so they share its memory.
+    #[inline]
+    pub(crate) fn take_raw<T: 'static>(&mut self, len: usize) -> T {
+        as_it_is(self.chunk.split_to(len).freeze())
+    }
+
     /// Removes and decodes the next message, whose length is `len`.
     #[inline]
     pub(crate) fn decode_next<T: 'static>(
@@ -134,11 +155,6 @@ impl Batch {
         if self.lengths.pop_front() == Some(WHOLE) {
             let message = self.whole.pop_front().expect("one for each mark");
             return (codec.decode)(Piece::Owned(message));
-        }
-        if codec.id == codec::RAW {
-            // Raw bytes may outlive the batch, so they share its memory.
-            let message = self.chunk.split_to(len).freeze();
-            return as_they_are(message).or_else(|message| (codec.decode)(Piece::Owned(message)));
         }
         let first = First { chunk: &mut self.chunk, len };
         (codec.decode)(Piece::Borrowed(&first.chunk[..len]))
@@ -169,12 +185,10 @@ impl Drop for First<'_> {
     }
 }
 
-/// Returns the message itself if `T` is `Bytes`, which the compiler knows.
+/// Returns the message itself as a `T`, which is `Bytes`.
 #[inline(always)]
-fn as_they_are<T: 'static>(message: Bytes) -> Result<T, Bytes> {
+fn as_it_is<T: 'static>(message: Bytes) -> T {
     let mut message = Some(message);
-    match (&mut message as &mut dyn Any).downcast_mut::<Option<T>>().and_then(Option::take) {
-        Some(message) => Ok(message),
-        None => Err(message.expect("it was not taken")),
-    }
+    let message = (&mut message as &mut dyn Any).downcast_mut::<Option<T>>();
+    message.and_then(Option::take).expect("the type was compared")
 }

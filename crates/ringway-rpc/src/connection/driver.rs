@@ -246,7 +246,11 @@ impl<E: Endpoint> Driver<E> {
         now: Duration,
         cx: &mut Context<'_>,
     ) -> Result<Intake, Closed<E::Violation>> {
+        let mut taken = 0;
         for _ in 0..limits::VIEWS_PER_TURN {
+            if taken >= limits::INTAKE_BYTES_PER_TURN {
+                break;
+            }
             if self.leaving.is_some() {
                 return Ok(Intake::All);
             }
@@ -254,7 +258,10 @@ impl<E: Endpoint> Driver<E> {
                 return Ok(Intake::Full);
             }
             match self.connection.poll_recv(cx) {
-                Poll::Ready(Ok(Some(view))) => self.take_in(Some(view), now),
+                Poll::Ready(Ok(Some(view))) => {
+                    taken += view.len();
+                    self.take_in(Some(view), now);
+                }
                 Poll::Ready(Ok(None)) => return Err(Closed::ByPeer),
                 Poll::Ready(Err(error)) => return Err(Closed::Lost(error)),
                 Poll::Pending => return Ok(Intake::All),

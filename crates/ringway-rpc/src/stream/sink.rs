@@ -3,13 +3,14 @@
 #[cfg(test)]
 mod tests;
 
+use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
-use ringway_runtime::drop_contained;
+use ringway_runtime::{contain, drop_contained};
 use ringway_wire::native::Body;
 
 use crate::call::codec::{self, Codec};
@@ -53,6 +54,28 @@ impl<T> Sink<T> {
         Self { state: SinkState::PendingHandle(pending), codec, has_room: false }
     }
 
+    /// Finishes the stream: the peer learns that no more messages follow. Messages sent before
+    /// still arrive.
+    pub fn finish(mut self) {
+        self.leave(HandleEnd::Finished);
+    }
+
+    /// Cancels the call in both directions, with a reason for the peer.
+    pub fn cancel(mut self, reason: impl Into<String>) {
+        self.leave(HandleEnd::Cancelled(reason.into()));
+    }
+
+    fn leave(&mut self, how: HandleEnd) {
+        match std::mem::replace(&mut self.state, SinkState::Over(None)) {
+            SinkState::At(at) => at.leave(HandleSide::Writer, how),
+            SinkState::PendingHandle(pending) => pending.leave(how),
+            SinkState::Remote(remote) => remote.leave(how),
+            SinkState::Over(_) => {}
+        }
+    }
+}
+
+impl<T: 'static> Sink<T> {
     /// Sends a message. Waits while more of this stream is queued than its mark allows, because the
     /// peer grants no credit or the network is slow.
     ///
@@ -83,17 +106,6 @@ impl<T> Sink<T> {
         }
     }
 
-    /// Finishes the stream: the peer learns that no more messages follow. Messages sent before
-    /// still arrive.
-    pub fn finish(mut self) {
-        self.leave(HandleEnd::Finished);
-    }
-
-    /// Cancels the call in both directions, with a reason for the peer.
-    pub fn cancel(mut self, reason: impl Into<String>) {
-        self.leave(HandleEnd::Cancelled(reason.into()));
-    }
-
     #[inline]
     fn poll_send(
         &mut self,
@@ -108,7 +120,8 @@ impl<T> Sink<T> {
                         if !has_room {
                             ready!(carrier.poll_ready(key, cx))?;
                         }
-                        Poll::Ready(encode(&self.codec, message, |body| carrier.send(key, body))?)
+                        let send = |body: Body<'_>| carrier.send(key, body);
+                        Poll::Ready(encode_in_place(&self.codec, message, send)?)
                     });
                     if let Some(polled) = polled {
                         self.has_room = matches!(polled, Poll::Ready(Ok(true)));
@@ -136,15 +149,6 @@ impl<T> Sink<T> {
             }
         }
     }
-
-    fn leave(&mut self, how: HandleEnd) {
-        match std::mem::replace(&mut self.state, SinkState::Over(None)) {
-            SinkState::At(at) => at.leave(HandleSide::Writer, how),
-            SinkState::PendingHandle(pending) => pending.leave(how),
-            SinkState::Remote(remote) => remote.leave(how),
-            SinkState::Over(_) => {}
-        }
-    }
 }
 
 /// Sends a message on a stream; made by [`Sink::send`].
@@ -157,7 +161,7 @@ pub struct SendMessage<'a, T> {
 /// Sound because the message is moved and never pinned.
 impl<T> Unpin for SendMessage<'_, T> {}
 
-impl<T> SendMessage<'_, T> {
+impl<T: 'static> SendMessage<'_, T> {
     /// Blocks the calling thread until the message is sent.
     ///
     /// ```no_run
@@ -179,7 +183,7 @@ impl<T> SendMessage<'_, T> {
     }
 }
 
-impl<T> Future for SendMessage<'_, T> {
+impl<T: 'static> Future for SendMessage<'_, T> {
     type Output = Result<(), Status>;
 
     #[inline]
@@ -230,6 +234,27 @@ fn encode<T, R>(
         let _thread_ends = SCRATCH.try_with(|spare| spare.set(scratch));
     }
     sent
+}
+
+/// Passes the message to `send`, which copies small ones. A small raw message stays where it is: moving
+/// it just after it was made would cost more than all the rest of sending it.
+#[inline]
+fn encode_in_place<T: 'static, R>(
+    codec: &Codec<T>,
+    message: &mut Option<T>,
+    send: impl FnOnce(Body<'_>) -> R,
+) -> Result<R, Status> {
+    let Some(bytes) = small_raw(codec, message) else { return encode(codec, message, send) };
+    let sent = send(Body::Copy(bytes));
+    contain(codec::MESSAGE, || *message = None); // its destructor may be user code
+    Ok(sent)
+}
+
+/// Returns the bytes of a small message that is sent as it is.
+#[inline(always)]
+fn small_raw<'a, T: 'static>(codec: &Codec<T>, message: &'a Option<T>) -> Option<&'a [u8]> {
+    let bytes = (message as &dyn Any).downcast_ref::<Option<Bytes>>()?.as_deref()?;
+    (codec.id == codec::RAW && bytes.len() <= limits::REPLY_COPY_MAX).then_some(bytes)
 }
 
 fn owned(body: Body<'_>) -> Bytes {

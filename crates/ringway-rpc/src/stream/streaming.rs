@@ -223,6 +223,11 @@ impl<T: 'static> Streaming<T> {
                 // Counted before decoding, which is user code and may panic.
                 self.taken.messages += 1;
                 self.taken.bytes += len;
+                if self.batch.begin_raw(len, &self.codec) {
+                    // Taken last: it is then made where the caller reads it.
+                    self.tell_taken();
+                    return Poll::Ready(Ok(Some(self.batch.take_raw(len))));
+                }
                 let decoded = self.batch.decode_next(len, &self.codec);
                 self.tell_taken();
                 return Poll::Ready(decoded.map(Some).map_err(self.undecodable));

@@ -124,6 +124,15 @@ impl Calls {
         is_open.then(|| StreamId::new(stream.slot() as u32, slot.generation))
     }
 
+    /// The call of a stream with its id, unless it has ended.
+    #[inline]
+    pub(super) fn open(&mut self, stream: StreamHandle) -> Option<(StreamId, &mut Call)> {
+        let slot = self.slots.get_mut(stream.slot())?;
+        let is_open = slot.is_open && slot.call.stream == stream;
+        let id = StreamId::new(stream.slot() as u32, slot.generation);
+        is_open.then_some((id, &mut slot.call))
+    }
+
     /// Bytes of unread messages that were decompressed.
     pub(super) fn inflated(&self) -> usize {
         self.inflated

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{ClientConfig, GrpcClient};
 use crate::http2::Violation;
-use crate::native::{Body, ClientEvent, Open};
+use crate::native::{Body, ClientEvent, Open, Piece};
 
 /// Feeds a client that has opened three calls; the first byte says how the input is cut.
 pub fn fuzz(data: &[u8]) {
@@ -33,6 +33,11 @@ fn run(wire: &[u8], step: usize) -> (Vec<String>, Option<Violation>) {
                 Ok(Some(event)) => {
                     events.push(told(&event));
                     if let ClientEvent::Message { stream, .. } = event {
+                        client.taken(stream, 1);
+                    }
+                    while let Some((stream, message)) = client.receive_message(&mut piece) {
+                        let message = Piece::Borrowed(message);
+                        events.push(told(&ClientEvent::Message { stream, message }));
                         client.taken(stream, 1);
                     }
                 }

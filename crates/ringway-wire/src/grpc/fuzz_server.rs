@@ -80,7 +80,13 @@ impl Session {
         for mut piece in wire.chunks(step) {
             loop {
                 match self.server.receive(&mut piece, Duration::ZERO) {
-                    Ok(Some(event)) => self.on_event(event),
+                    Ok(Some(event)) => {
+                        self.on_event(event);
+                        while let Some((stream, message)) = self.server.receive_message(&mut piece)
+                        {
+                            self.on_message(stream, Some(message), false);
+                        }
+                    }
                     Ok(None) => break,
                     Err(violation) => {
                         let again = self.server.receive(&mut piece, Duration::ZERO).map(|_| ());

@@ -94,6 +94,15 @@ impl Messages {
         self.resume(data)
     }
 
+    /// Returns the first message of `data` if it is complete and not compressed; takes nothing.
+    #[inline]
+    pub(super) fn plain<'i>(&self, data: &'i [u8]) -> Option<&'i [u8]> {
+        let (&[flag, a, b, c, d], rest) = data.split_first_chunk()?;
+        let len = u32::from_be_bytes([a, b, c, d]);
+        let is_plain = self.head_len == 0 && flag == 0 && len <= self.len_max;
+        rest.get(..len as usize).filter(|_| is_plain)
+    }
+
     fn check(&self, head: [u8; PREFIX_LEN]) -> Result<(bool, usize), MessageError> {
         let [flag, a, b, c, d] = head;
         let len = u32::from_be_bytes([a, b, c, d]);

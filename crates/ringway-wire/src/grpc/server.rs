@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use super::client_input::Input;
 use super::compression::ServerCompression;
+use super::message::PREFIX_LEN;
 use super::server_calls::ServedCalls;
 use super::server_end::ServerDrain;
 use crate::deadlines::Deadlines;
@@ -106,10 +107,18 @@ impl GrpcServer {
         None
     }
 
-    /// Always `None`: gRPC has no fast path for messages.
-    #[inline(always)]
-    pub fn receive_message<'i>(&mut self, _input: &mut &'i [u8]) -> Option<(StreamId, &'i [u8])> {
-        None
+    /// Takes the next message of a stream off the front of `input` on a fast path for the messages
+    /// of one DATA frame. Call it after [`receive`](Self::receive). `None` only means that the next
+    /// input needs `receive`.
+    #[inline]
+    pub fn receive_message<'i>(&mut self, input: &mut &'i [u8]) -> Option<(StreamId, &'i [u8])> {
+        if !self.pending.is_empty() {
+            return None;
+        }
+        let (stream, content) = self.http.plain_content(input)?;
+        let (id, message) = self.calls.plain_message(stream, content, self.now)?;
+        self.http.take_content(PREFIX_LEN + message.len(), input);
+        Some((id, message))
     }
 
     /// Decodes frames from the front of `input` until one yields an event.

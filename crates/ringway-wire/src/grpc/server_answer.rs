@@ -174,14 +174,15 @@ impl GrpcServer {
     /// ends it, and is reported by [`ServerEvent::Failed`].
     #[inline]
     pub fn send(&mut self, id: StreamId, meta: &[u8], message: Body<'_>) -> Result<bool, Gone> {
-        let stream = self.calls.find(id).ok_or(Gone)?;
-        self.send_head(stream, meta)?;
+        let (stream, call) = self.calls.open(id).ok_or(Gone)?;
+        let CallCompression { replies, reply_min, .. } = call.compression;
+        if !call.has_head {
+            self.send_head(stream, meta)?;
+        }
         if u32::try_from(message.len()).is_err() {
             return Err(self
                 .refuse_to_send(stream, "a message is longer than 4 GiB, the limit of a message"));
         }
-        let CallCompression { replies, reply_min, .. } =
-            self.calls.of(stream).ok_or(Gone)?.compression;
         let (prefix, message) = pack(replies, reply_min, message);
         self.http.send(stream, &prefix, message, false)
     }

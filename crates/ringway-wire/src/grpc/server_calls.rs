@@ -190,6 +190,13 @@ impl ServedCalls {
         if call.id == id { call.http } else { None }
     }
 
+    /// An unanswered call and its stream.
+    #[inline]
+    pub(super) fn open(&mut self, id: StreamId) -> Option<(StreamHandle, &mut ServedCall)> {
+        let call = self.slots.get_mut(id.slot() as usize).filter(|call| call.id == id)?;
+        Some((call.http?, call))
+    }
+
     /// The streams of all unanswered calls.
     pub(super) fn live(&self) -> Vec<StreamHandle> {
         self.slots.iter().filter_map(|call| call.http).collect()
@@ -263,6 +270,22 @@ impl ServedCalls {
             call.untaken_cost += untaken.cost as usize;
             self.kept += untaken.cost as usize;
         }
+    }
+
+    /// Records the first message of `content` for the reader, and returns it, if it is complete and
+    /// not compressed and the call has a reader.
+    #[inline]
+    pub(super) fn plain_message<'i>(
+        &mut self,
+        stream: StreamHandle,
+        content: &'i [u8],
+        now: Duration,
+    ) -> Option<(StreamId, &'i [u8])> {
+        let call = self.of(stream).filter(|call| call.is_known() && !call.is_ignored)?;
+        let (id, message) = (call.id, call.messages.plain(content)?);
+        call.touched = now;
+        self.note_message(stream, message.len(), message.len());
+        Some((id, message))
     }
 
     /// Records a complete message that no reader takes, by its length on the wire, and returns the

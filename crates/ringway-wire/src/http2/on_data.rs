@@ -161,6 +161,30 @@ impl<R: Role> Connection<R> {
         Ok(Step::Event(Event::Data { stream, data: Piece::Borrowed(piece), end }))
     }
 
+    /// Returns what has arrived of a DATA frame's content, and its stream: a fast path for parts of a
+    /// frame that [`receive`](Self::receive) has begun. `None` only means that the next input needs
+    /// `receive`.
+    #[inline]
+    pub(crate) fn plain_content<'i>(
+        &mut self,
+        input: &'i [u8],
+    ) -> Option<(StreamHandle, &'i [u8])> {
+        let Arriving { is_active, stream, left, wants_padding, end, .. } = self.arriving;
+        let is_plain = is_active && !wants_padding && !end && self.pending.is_empty();
+        let stream = stream.filter(|_| is_plain && self.failed.is_none())?;
+        self.streams.get(stream).filter(|s| s.content_left == ANY_LENGTH)?;
+        Some((stream, &input[..input.len().min(left as usize)]))
+    }
+
+    /// Takes the first `len` bytes of [`plain_content`](Self::plain_content) off the input.
+    #[inline]
+    pub(crate) fn take_content(&mut self, len: usize, input: &mut &[u8]) {
+        *input = &input[len..];
+        let arriving = &mut self.arriving;
+        arriving.left -= len as u32;
+        arriving.is_active = arriving.left > 0 || arriving.padding > 0;
+    }
+
     /// Puts back the last `len` bytes of the last event's data, so that the next event repeats
     /// them. `before` is the input as it was before that event. If the stream has ended meanwhile,
     /// nothing is repeated.

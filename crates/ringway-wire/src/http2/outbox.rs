@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
+use super::frames::{FrameHeader, HEADER_LEN, kind};
 use crate::limits::HTTP2_OUTPUT_KEPT;
 use crate::native::Outgoing;
 
@@ -11,6 +12,9 @@ use crate::native::Outgoing;
 #[derive(Debug, Default)]
 pub(super) struct WrittenFrames {
     pub(super) written: Vec<u8>,
+    /// Position of the last DATA frame whose payload is in `written`. No connection begins with
+    /// DATA, so 0 stands for none.
+    data_at: u64,
     /// Bytes of `written` that are handed out.
     sent: usize,
     /// Position of `written`'s first byte in the connection's output as a whole.
@@ -42,8 +46,46 @@ impl WrittenFrames {
         self.written.len() - self.sent + self.bodies_len
     }
 
+    /// Appends a DATA frame, or its payload to the last frame, if that is one of the same stream that
+    /// has not left and goes on. So small messages that are sent one after the other are one frame.
+    #[inline]
+    pub(super) fn put_data(
+        &mut self,
+        header: FrameHeader,
+        prefix: &[u8],
+        body: &[u8],
+        len_max: u32,
+    ) {
+        match self.last_data(header.stream).filter(|(_, last)| last.len + header.len <= len_max) {
+            Some((at, last)) => {
+                let longer = FrameHeader { len: last.len + header.len, ..header };
+                self.written[at..at + HEADER_LEN].copy_from_slice(&longer.encode());
+            }
+            None => {
+                self.data_at = self.end();
+                self.written.extend_from_slice(&header.encode());
+            }
+        }
+        self.written.extend_from_slice(prefix);
+        self.written.extend_from_slice(body);
+    }
+
+    /// The index and the header of the last DATA frame, if it is of this stream, the last of all
+    /// frames, and can grow.
+    #[inline]
+    fn last_data(&self, stream: u32) -> Option<(usize, FrameHeader)> {
+        let at = self.data_at.checked_sub(self.left())? as usize + self.sent;
+        let header = FrameHeader::decode(self.written.get(at..)?.first_chunk()?);
+        let can_grow = header.kind == kind::DATA
+            && header.stream == stream
+            && header.flags == 0
+            && at + HEADER_LEN + header.len as usize == self.written.len();
+        can_grow.then_some((at, header))
+    }
+
     /// Appends a payload after the header of its frame.
     pub(super) fn put_shared(&mut self, body: Bytes) {
+        self.data_at = 0;
         self.bodies_len += body.len();
         self.bodies.push_back((self.end(), body));
     }

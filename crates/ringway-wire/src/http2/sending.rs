@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::connection::Connection;
 use super::frames::{FrameHeader, HEADER_LEN, flag, kind};
-use super::put::{put_header, put_headers, put_reset, put_short_headers};
+use super::put::{put_headers, put_reset, put_short_headers};
 use super::role::Role;
 use super::stream::QueueEnd;
 use super::{Encoder, ErrorCode, Event, Line, StreamHandle};
@@ -108,7 +108,7 @@ impl<R: Role> Connection<R> {
                     && is_next)
     }
 
-    /// Writes a DATA frame, for which there must be credit.
+    /// Writes content, for which there must be credit.
     #[inline]
     pub(super) fn write_data(
         &mut self,
@@ -119,14 +119,16 @@ impl<R: Role> Connection<R> {
     ) {
         let len = prefix.len() + body.len();
         let flags = if end { flag::END_STREAM } else { 0 };
+        let len_max = self.peer.max_frame.min(HTTP2_DATA_MAX);
+        let header = FrameHeader { len: len as u32, kind: kind::DATA, flags, stream: stream.id };
         let outbox = &mut self.outbox;
-        put_header(kind::DATA, flags, stream.id, len, &mut outbox.written);
-        outbox.written.extend_from_slice(prefix);
         match body {
             Body::Shared(bytes) if bytes.len() > HTTP2_SMALL_MAX => {
+                outbox.written.extend_from_slice(&header.encode());
+                outbox.written.extend_from_slice(prefix);
                 outbox.put_shared(bytes.clone());
             }
-            _ => outbox.written.extend_from_slice(body.as_ref()),
+            _ => outbox.put_data(header, prefix, body.as_ref(), len_max),
         }
         self.streams.at(stream.slot).credit -= len as i64;
         self.credit -= len as i64;

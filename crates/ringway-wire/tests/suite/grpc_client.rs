@@ -82,6 +82,10 @@ fn hear(client: &mut GrpcClient, wire: &[u8]) -> Vec<String> {
         if let ClientEvent::Message { stream, .. } = event {
             client.taken(stream, 1);
         }
+        while let Some((stream, message)) = client.receive_message(&mut input) {
+            events.push(told(&ClientEvent::Message { stream, message: Piece::Borrowed(message) }));
+            client.taken(stream, 1);
+        }
     }
     assert!(input.is_empty());
     events

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use ringway_wire::grpc::{ClientConfig, GrpcClient, GrpcServer, RequestNames, ServerConfig};
 use ringway_wire::http2::{Http2Config, Vocabulary};
 use ringway_wire::native::{
-    Body, ClientEvent, GoAwayCode, MetaReader, MetaWriter, Open, OpenError, Outgoing, Reply,
+    Body, ClientEvent, GoAwayCode, MetaReader, MetaWriter, Open, OpenError, Outgoing, Piece, Reply,
     ServerEvent, Side, StreamId, Tag,
 };
 
@@ -391,6 +391,10 @@ impl Simulation<'_> {
                 }
                 event => on_server_event(calls, event),
             }
+            while let Some((stream, message)) = server.receive_message(&mut input) {
+                let message = Piece::Borrowed(message);
+                on_server_event(calls, ServerEvent::Message { stream, message, end: false });
+            }
         }
         assert!(input.is_empty());
     }
@@ -401,6 +405,10 @@ impl Simulation<'_> {
         let Self { client, calls, now, .. } = self;
         while let Some(event) = client.receive(&mut input, *now).expect("the server is honest") {
             on_client_event(calls, event);
+            while let Some((stream, message)) = client.receive_message(&mut input) {
+                let message = Piece::Borrowed(message);
+                on_client_event(calls, ClientEvent::Message { stream, message });
+            }
         }
         assert!(input.is_empty());
     }

@@ -298,8 +298,8 @@ fn small_messages_do_not_keep_those_in_line_from_their_turns() {
     assert_eq!(pair.client.unsent(goes), 0, "and has had a turn");
     up.extend(output(&mut pair.client, usize::MAX));
     let frames = frames(&up);
-    let first = frames.iter().filter(|frame| frame.0 == DATA).take_while(|f| f.2 == chatty.id());
-    assert_eq!(first.count(), 16);
+    let first = frames.iter().find(|frame| frame.0 == DATA).expect("content");
+    assert_eq!((first.2, first.3.len()), (chatty.id(), 16));
     let rest = frames.iter().rev().find(|f| f.2 == chatty.id()).expect("the rest");
     assert_eq!(rest.3, b"xxxx", "the others waited together");
     assert!(frames.iter().any(|f| f.2 == large.id() && f.0 == DATA));
@@ -333,6 +333,50 @@ fn a_message_of_64_kib_is_one_frame_between_our_own_ends() {
     let up = output(&mut pair.client, usize::MAX);
     let lens: Vec<_> = frames(&up).iter().filter(|f| f.0 == DATA).map(|f| f.3.len()).collect();
     assert_eq!(lens, [5 + message.len()]);
+}
+
+/// Stream, flags and length of each DATA frame.
+fn data_frames(wire: &[u8]) -> Vec<(u32, u8, usize)> {
+    let data = frames(wire).into_iter().filter(|frame| frame.0 == DATA);
+    data.map(|(_, flags, stream, payload)| (stream, flags, payload.len())).collect()
+}
+
+#[test]
+fn small_messages_sent_one_after_the_other_are_one_frame() {
+    let mut pair = Pair::with_short_frames();
+    pair.run_whole();
+    let mut open =
+        || pair.client.open(NewRequest { head: REQUEST, ..NewRequest::default() }).expect("room");
+    let (one, two) = (open(), open());
+    drop(output(&mut pair.client, usize::MAX));
+    let send = |client: &mut Http2Client, stream: StreamHandle, len: usize, end: bool| {
+        client.send(stream, &[0; 5], Body::Copy(&pattern(len)), end).expect("open");
+    };
+    // Up to the largest frame that the peer takes.
+    (0..20).for_each(|_| send(&mut pair.client, one, 995, false));
+    assert_eq!(data_frames(&output(&mut pair.client, usize::MAX)), [(1, 0, 16_000), (1, 0, 4_000)]);
+    // Not what was handed out, not even in part, and not across the frames of others.
+    send(&mut pair.client, one, 0, false);
+    let mut wire = output(&mut pair.client, 3);
+    send(&mut pair.client, one, 1, false);
+    send(&mut pair.client, one, 2, false);
+    send(&mut pair.client, two, 3, false);
+    send(&mut pair.client, one, 4, false);
+    pair.client.ping(7);
+    send(&mut pair.client, one, 5, false);
+    wire.extend(output(&mut pair.client, usize::MAX));
+    let expected = [(1, 0, 5), (1, 0, 13), (3, 0, 8), (1, 0, 9), (1, 0, 10)];
+    assert_eq!(data_frames(&wire), expected);
+    // Not with what is sent from the caller's memory.
+    send(&mut pair.client, one, 1, false);
+    let large = Body::Shared(pattern(8_000).into());
+    pair.client.send(one, &[0; 5], large, false).expect("open");
+    send(&mut pair.client, one, 2, false);
+    send(&mut pair.client, one, 3, true);
+    send(&mut pair.client, two, 3, false);
+    pair.client.finish(two, &[]).expect("open");
+    let expected = [(1, 0, 6), (1, 0, 8_005), (1, 1, 15), (3, 1, 8)];
+    assert_eq!(data_frames(&output(&mut pair.client, usize::MAX)), expected);
 }
 
 #[test]

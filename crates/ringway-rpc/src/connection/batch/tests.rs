@@ -12,7 +12,10 @@ use crate::limits;
 fn drain(batch: &mut Batch) -> Vec<Bytes> {
     let mut messages = Vec::new();
     while let Some(len) = batch.next_len() {
-        let message = batch.decode_next(len, &raw()).expect("bytes are bytes");
+        let message = match batch.begin_raw(len, &raw()) {
+            true => batch.take_raw(len),
+            false => batch.decode_next(len, &raw()).expect("bytes are bytes"),
+        };
         assert_eq!(message.len(), len);
         messages.push(message);
     }

@@ -9,7 +9,7 @@ use ringway_wire::http2::{
     Body, ErrorCode, Event, Http2Client, Http2Config, Key, Known, Line, NewRequest, Resolver,
     StreamHandle, Violation, Vocabulary,
 };
-use ringway_wire::native::{Outgoing, Reply, ServerEvent, StreamId};
+use ringway_wire::native::{Outgoing, Piece, Reply, ServerEvent, StreamId};
 
 use super::http2::{NOW, output};
 
@@ -151,13 +151,21 @@ impl Pair {
 
     pub(crate) fn receive(&mut self, mut piece: &[u8]) -> Result<(), Violation> {
         while let Some(event) = self.server.receive(&mut piece, self.now)? {
-            self.told.push(text_of(&event));
-            if let ServerEvent::Request { stream, .. } = event {
-                self.ids.push(stream);
+            self.tell(&event);
+            while let Some((stream, message)) = self.server.receive_message(&mut piece) {
+                let message = Piece::Borrowed(message);
+                self.tell(&ServerEvent::Message { stream, message, end: false });
             }
-            (self.serve)(&mut self.server, &event);
         }
         Ok(())
+    }
+
+    fn tell(&mut self, event: &ServerEvent<'_>) {
+        self.told.push(text_of(event));
+        if let ServerEvent::Request { stream, .. } = event {
+            self.ids.push(*stream);
+        }
+        (self.serve)(&mut self.server, event);
     }
 
     pub(crate) fn listen(&mut self, mut piece: &[u8]) {
