@@ -30,9 +30,10 @@ static CHAT: Method = Method::new("echo.Echo/Chat", Kind::Bidi);
 
 const RAW: Codec<Bytes> = Codec::raw();
 
-/// The service on tonic's side. Clones share the counters of `Hang`.
+/// The service on tonic's side. Clones share the counters.
 #[derive(Clone, Default)]
-struct Echo {
+pub(crate) struct Echo {
+    said: Arc<AtomicUsize>,
     begun: Arc<AtomicUsize>,
     dropped: Arc<AtomicUsize>,
 }
@@ -53,13 +54,21 @@ impl Service<http::Request<Body>> for Echo {
 }
 
 impl Echo {
+    /// The number of calls of `Say`.
+    pub(crate) fn said(&self) -> usize {
+        self.said.load(Ordering::SeqCst)
+    }
+
     async fn answer(self, request: http::Request<Body>) -> http::Response<Body> {
         let mut grpc = Grpc::new(Raw).max_decoding_message_size(8 << 20);
         for by in [CompressionEncoding::Gzip, CompressionEncoding::Zstd] {
             grpc = grpc.accept_compressed(by).send_compressed(by);
         }
         match request.uri().path() {
-            "/echo.Echo/Say" => grpc.unary(Handler(say), request).await,
+            "/echo.Echo/Say" => {
+                self.said.fetch_add(1, Ordering::SeqCst);
+                grpc.unary(Handler(say), request).await
+            }
             "/echo.Echo/Fail" => grpc.unary(Handler(fail), request).await,
             "/echo.Echo/Hang" => {
                 let hang = move |_: Request<Bytes>| {

@@ -26,6 +26,7 @@ mod grpc_calls;
 mod grpc_client;
 mod grpc_drain;
 mod grpc_idle;
+mod grpc_restarts;
 mod grpc_tonic;
 mod grpc_tonic_server;
 mod grpc_web;
