@@ -27,7 +27,8 @@ pub use call::status::{Code, Origin, Pushback, Status};
 pub use call::trace::TraceContext;
 pub use client::{
     Call, CallOptions, Client, ClientBuilder, ClientCompression, FullCall, Host, IncomingReply,
-    NextCall, OutgoingCall, Response, ServerAddress, ToServerAddresses,
+    JsonReply, JsonRpcBatch, JsonRpcClient, NextCall, OutgoingCall, Response, ServerAddress,
+    ToServerAddresses,
 };
 pub use metrics::{Latencies, MethodSnapshot, Metrics, Side, Snapshot};
 pub use policy::balance::Policy;

@@ -179,6 +179,7 @@ pub(super) fn resolve(raw: Box<BenchCommand>, allowed: &Cores) -> Result<BenchCo
             vec![rpc(&common, &load, protocols(spoken.protocol))?]
         }
         Some(SuiteFlags::Grpc(load)) => vec![rpc(&common, &load, vec![Protocol::Grpc])?],
+        Some(SuiteFlags::Jsonrpc(load)) => vec![rpc(&common, &load, vec![Protocol::Jsonrpc])?],
         Some(SuiteFlags::Stream(flags)) => vec![stream(&common, flags)?],
         Some(SuiteFlags::Call(flags)) => vec![call(&mut common, flags)?],
         Some(SuiteFlags::Codec) => {
@@ -322,6 +323,13 @@ fn rpc(
     if flags.slow.is_some() && modes != [RpcMode::Unary] {
         return Err(ValueError::new("--slow is for unary calls; drop -m"));
     }
+    let is_stream_of_requests =
+        |mode: &RpcMode| matches!(mode, RpcMode::ClientStream | RpcMode::Bidi);
+    if protocols.contains(&Protocol::Jsonrpc) && modes.iter().any(is_stream_of_requests) {
+        return Err(ValueError::new(
+            "JSON-RPC carries no stream of requests; use -m unary,server_stream",
+        ));
+    }
     let pairs = modes.iter().flat_map(|&mode| paces.iter().map(move |&pace| (mode, pace)));
     Ok(Suite::Rpc {
         connections: list("-c", &common.connections, &[100])?,
@@ -342,6 +350,10 @@ fn call(common: &mut BenchFlags, flags: BenchCallFlags) -> Result<Suite, ValueEr
     }
     if common.server_cores.is_some() {
         return Err(ValueError::new("--server-cores: call does not start the server; drop it"));
+    }
+    if uri.scheme().is_json_rpc() {
+        let why = "its methods are not described; `bench jsonrpc` measures ringway.bench.Echo";
+        return Err(ValueError::new(format!("{uri}: {why}")));
     }
     common.addr = Some(uri.clone());
     let method = with_service(method, &uri)?;
@@ -382,6 +394,9 @@ fn closed(depths: &[u32]) -> Vec<Pace> {
 fn stream(common: &BenchFlags, flags: StreamFlags) -> Result<Suite, ValueError> {
     let frames = list("-f", &flags.frames, &[FRAMES])?;
     let windows = list("-w", &flags.window, &[1])?;
+    if flags.spoken.protocol.contains(&Protocol::Jsonrpc) {
+        return Err(ValueError::new("JSON-RPC carries no stream of requests; use `bench jsonrpc`"));
+    }
     let mut loads = Vec::new();
     for &frames in &frames {
         for &window in &windows {

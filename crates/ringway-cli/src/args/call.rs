@@ -49,6 +49,10 @@ pub(crate) enum Ask {
 pub(super) fn resolve(raw: CallFlags) -> Result<CallConfig, ValueError> {
     let CallFlags { addr, method, message, list: _, binary, access } = raw;
     let access = resolve_access(addr, access)?;
+    if access.addr.scheme().is_json_rpc() && (method.is_none() || binary) {
+        let why = "JSON-RPC has neither a list of methods nor messages that are not JSON";
+        return Err(ValueError::new(format!("{}: {why}", access.addr)));
+    }
     let ask = match method {
         None => Ask::List,
         Some(method) => {
@@ -74,6 +78,8 @@ pub(super) fn resolve_access(addr: Uri, flags: AccessFlags) -> Result<Access, Va
 /// A method's name without a service.
 pub(super) fn with_service(method: String, addr: &Uri) -> Result<String, ValueError> {
     match method.split_once('/') {
+        // JSON-RPC knows no services.
+        _ if addr.scheme().is_json_rpc() => Ok(method),
         Some((service, name)) if !service.is_empty() && !name.is_empty() => Ok(method),
         _ => Err(ValueError::new(format!(
             "{method} names no service; write Service/Method, as `ringway call {addr} --list` shows it"

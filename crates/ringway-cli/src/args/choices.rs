@@ -35,6 +35,7 @@ pub(crate) enum RpcMode {
 pub(crate) enum Protocol {
     Native,
     Grpc,
+    Jsonrpc,
 }
 
 /// The transport between client and server.
@@ -73,6 +74,7 @@ impl Protocol {
         match self {
             Self::Native => "native",
             Self::Grpc => "grpc",
+            Self::Jsonrpc => "jsonrpc",
         }
     }
 }
@@ -81,8 +83,8 @@ impl Transport {
     /// That of an address, which is `tcp://` unless it is `unix://`.
     pub(crate) fn of(uri: &Uri) -> Self {
         match uri.scheme() {
-            Scheme::Unix => Self::Unix,
-            Scheme::Tcp | Scheme::Tls | Scheme::Udp | Scheme::Grpc | Scheme::Grpcs => Self::Tcp,
+            Scheme::Unix | Scheme::JsonUnix => Self::Unix,
+            _ => Self::Tcp,
         }
     }
 

@@ -78,6 +78,7 @@ Examples:
   ringway call tcp://127.0.0.1:9000 ringway.bench.Echo/Say - --binary < in.bin > out.bin
   ringway call tcp://127.0.0.1:9000 --list -H 'authorization: Bearer 123'
   ringway call tcp://127.0.0.1:9000 grpc.health.v1.Health/Check
+  ringway call jsonrpc+tcp://127.0.0.1:9000 Echo/Greet '{\"name\": \"Ada\"}'   any JSON-RPC server
   ringway call grpc://127.0.0.1:50051 --list                     any gRPC server with reflection
   ringway call grpcs://example.org:443 shop.v1.Shop/Order '{\"item\": 7}' --cacert ca.pem
 
@@ -103,6 +104,18 @@ Examples:
   ringway bench grpc -c 2 -l 400 -s 47 --peers  tonic's client and server beside and across ours
   ringway bench grpc --addr grpc://127.0.0.1:9000 -c 10
   ringway bench stream --protocol grpc -w 8     streams";
+
+pub(super) const JSONRPC: &str = "\
+Examples:
+  ringway bench jsonrpc                         256 B on 100 connections, one call each
+  ringway bench jsonrpc -c 1 -s 32              simple: one call after the other
+  ringway bench jsonrpc -c 100 -l 8 -s 32       throughput: eight calls at once on each connection
+  ringway bench jsonrpc -s 10240                a payload of 10 KiB
+  ringway bench jsonrpc -c 100 -l 100           stress: 10,000 calls at once
+  ringway bench jsonrpc --transport tcp,unix
+  ringway bench rpc --protocol native,grpc,jsonrpc -c 2 -l 400 -s 47
+
+Payloads are bytes, which JSON has as base64: a third longer each way.";
 
 pub(super) const BENCH_CALL: &str = "\
 Examples:

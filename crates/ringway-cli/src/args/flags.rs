@@ -152,6 +152,9 @@ pub(super) enum SuiteFlags {
     /// Like rpc, over gRPC.
     #[command(after_help = examples::GRPC)]
     Grpc(RpcFlags),
+    /// Like rpc, over JSON-RPC: a line for each message, and its payload in base64.
+    #[command(after_help = examples::JSONRPC)]
+    Jsonrpc(RpcFlags),
     /// Each connection runs one stream after the other; every frame is compared.
     #[command(after_help = examples::STREAM)]
     Stream(StreamFlags),
@@ -211,7 +214,7 @@ pub(super) struct ProtocolFlags {
 #[derive(Debug, Args)]
 pub(super) struct CallFlags {
     /// Address of the server: tcp://, unix:// or tls://; grpc:// or grpcs:// for any gRPC server with
-    /// reflection
+    /// reflection; jsonrpc+tcp://, jsonrpc+tls:// or jsonrpc+unix:// for any JSON-RPC server on lines
     #[arg(value_name = "URI")]
     pub(super) addr: Uri,
     /// Method to call, such as ringway.bench.Echo/Say

@@ -116,6 +116,7 @@ mod tests {
         insta::assert_snapshot!("help_bench_receive", help("bench receive --help"));
         insta::assert_snapshot!("help_bench_rpc", help("bench rpc --help"));
         insta::assert_snapshot!("help_bench_grpc", help("bench grpc --help"));
+        insta::assert_snapshot!("help_bench_jsonrpc", help("bench jsonrpc --help"));
         insta::assert_snapshot!("help_bench_stream", help("bench stream --help"));
         insta::assert_snapshot!("help_bench_call", help("bench call --help"));
         insta::assert_snapshot!("help_bench_codec", help("bench codec --help"));

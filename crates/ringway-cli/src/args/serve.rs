@@ -99,11 +99,11 @@ pub(super) fn resolve(raw: Serve, allowed: &Cores) -> Result<ServeConfig, ValueE
     if listen.is_empty() {
         listen.push(default_address(service).parse()?);
     }
-    if let Some(uri) =
-        listen.iter().find(|uri| matches!(uri.scheme(), Scheme::Grpc | Scheme::Grpcs))
-    {
+    if let Some(uri) = listen.iter().find(|uri| {
+        matches!(uri.scheme(), Scheme::Grpc | Scheme::Grpcs) || uri.scheme().is_json_rpc()
+    }) {
         return Err(ValueError::new(format!(
-            "{uri}: servers listen on tcp:// or tls://, where `serve rpc` answers gRPC as well"
+            "{uri}: servers listen on tcp:// or tls://, where `serve rpc` answers gRPC and JSON-RPC as well"
         )));
     }
     let tls = cert.zip(key).map(|(cert, key)| TlsFiles { cert, key });

@@ -17,7 +17,7 @@ struct SuiteHelp {
     needs: &'static str,
 }
 
-const SUITES: [SuiteHelp; 7] = [
+const SUITES: [SuiteHelp; 8] = [
     SuiteHelp {
         name: "pingpong",
         connections: "1,10,100,1000",
@@ -49,6 +49,14 @@ const SUITES: [SuiteHelp; 7] = [
         seconds: "2",
         without: &["transport", "unix"],
         needs: "ringway.bench.Echo, as `ringway serve rpc` does; other services are for `bench call`",
+    },
+    SuiteHelp {
+        name: "jsonrpc",
+        connections: "100",
+        size: "256",
+        seconds: "2",
+        without: &["peers"],
+        needs: "ringway.bench.Echo, as `ringway serve rpc` does",
     },
     SuiteHelp {
         name: "stream",

@@ -50,17 +50,26 @@ pub(super) fn target(common: &BenchFlags, suites: &[Suite]) -> Result<Target, Va
 /// # Errors
 /// A server that `suite` cannot measure.
 fn check_address(uri: &Uri, suite: &Suite) -> Result<(), ValueError> {
-    let is_grpc_alone = suite.protocols().iter().all(|&protocol| protocol == Protocol::Grpc);
+    let is_alone = |spoken| {
+        let protocols = suite.protocols();
+        !protocols.is_empty() && protocols.iter().all(|&protocol| protocol == spoken)
+    };
     match uri.scheme() {
         _ if matches!(suite, Suite::Call { .. }) => Ok(()),
         Scheme::Tcp | Scheme::Unix => Ok(()),
-        Scheme::Grpc if is_grpc_alone && !suite.protocols().is_empty() => Ok(()),
+        Scheme::Grpc if is_alone(Protocol::Grpc) => Ok(()),
+        Scheme::JsonTcp | Scheme::JsonUnix if is_alone(Protocol::Jsonrpc) => Ok(()),
         Scheme::Grpc => Err(ValueError::new(format!(
             "{uri} is measured by `bench grpc`, `bench stream --protocol grpc` and `bench call`"
         ))),
-        Scheme::Udp | Scheme::Tls | Scheme::Grpcs => Err(ValueError::new(format!(
-            "{uri}: this bench speaks tcp://, unix:// and grpc://; `bench call` measures over TLS"
-        ))),
+        Scheme::JsonTcp | Scheme::JsonUnix => {
+            Err(ValueError::new(format!("{uri} is measured by `bench jsonrpc`")))
+        }
+        Scheme::Udp | Scheme::Tls | Scheme::Grpcs | Scheme::JsonTls => {
+            Err(ValueError::new(format!(
+                "{uri}: this bench speaks tcp://, unix:// and grpc://; `bench call` measures over TLS"
+            )))
+        }
     }
 }
 

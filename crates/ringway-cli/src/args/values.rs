@@ -25,7 +25,7 @@ impl fmt::Display for ValueError {
 
 impl std::error::Error for ValueError {}
 
-/// The transport that an address's scheme names, with the protocol where it is gRPC.
+/// The transport that an address's scheme names, with the protocol where it is gRPC or JSON-RPC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
     Tcp,
@@ -34,17 +34,27 @@ pub(crate) enum Scheme {
     Tls,
     Grpc,
     Grpcs,
+    JsonTcp,
+    JsonTls,
+    JsonUnix,
 }
 
 impl Scheme {
-    const ALL: [(&'static str, Self); 6] = [
+    const ALL: [(&'static str, Self); 9] = [
         ("tcp", Self::Tcp),
         ("unix", Self::Unix),
         ("udp", Self::Udp),
         ("tls", Self::Tls),
         ("grpc", Self::Grpc),
         ("grpcs", Self::Grpcs),
+        ("jsonrpc+tcp", Self::JsonTcp),
+        ("jsonrpc+tls", Self::JsonTls),
+        ("jsonrpc+unix", Self::JsonUnix),
     ];
+
+    pub(crate) fn is_json_rpc(self) -> bool {
+        matches!(self, Self::JsonTcp | Self::JsonTls | Self::JsonUnix)
+    }
 }
 
 /// An address such as `tcp://127.0.0.1:7001` or `unix:///run/echo.sock`, its shape checked.
@@ -74,6 +84,16 @@ impl Uri {
             None => self.clone(),
         }
     }
+
+    /// The address for JSON-RPC of the server at a `tcp://` or `unix://` address; others are what they are.
+    pub(crate) fn over_json_rpc(&self) -> Self {
+        let scheme = match self.scheme {
+            Scheme::Tcp => Scheme::JsonTcp,
+            Scheme::Unix => Scheme::JsonUnix,
+            _ => return self.clone(),
+        };
+        Self { text: format!("jsonrpc+{}", self.text), scheme }
+    }
 }
 
 impl fmt::Display for Uri {
@@ -93,13 +113,15 @@ impl FromStr for Uri {
             .into_iter()
             .find_map(|(known, scheme)| (known == name).then_some(scheme))
             .ok_or_else(|| {
-                ValueError::new(format!("no scheme {name}; use tcp, unix, udp, tls, grpc or grpcs"))
+                ValueError::new(format!(
+                    "no scheme {name}; use tcp, unix, udp, tls, grpc, grpcs or jsonrpc+tcp, +tls or +unix"
+                ))
             })?;
         match scheme {
-            Scheme::Unix if rest.is_empty() => {
+            Scheme::Unix | Scheme::JsonUnix if rest.is_empty() => {
                 Err(ValueError::new("no path; write e.g. unix:///tmp/echo.sock"))
             }
-            Scheme::Unix => Ok(()),
+            Scheme::Unix | Scheme::JsonUnix => Ok(()),
             _ => check_host_and_port(rest),
         }?;
         Ok(Self { text: text.to_owned(), scheme })

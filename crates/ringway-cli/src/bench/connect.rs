@@ -19,7 +19,7 @@ use crate::report::Errors;
 /// A name that does not resolve, a socket path that is too long.
 pub(super) fn resolve(uri: &Uri) -> io::Result<SockAddr> {
     let (_, rest) = uri.as_str().split_once("://").expect("checked when it was parsed");
-    if uri.scheme() == Scheme::Unix {
+    if matches!(uri.scheme(), Scheme::Unix | Scheme::JsonUnix) {
         return match rest.strip_prefix('@') {
             // A name without a file is one that begins with a zero byte.
             Some(name) => SockAddr::unix(format!("\0{name}")),

@@ -50,6 +50,8 @@ pub(super) enum Client {
     Ringway,
     /// Ours, over gRPC.
     RingwayGrpc,
+    /// Ours, over JSON-RPC.
+    RingwayJson,
     /// The peers' plain epoll client.
     Epoll,
     /// The client of a rival's RPC.
@@ -152,7 +154,8 @@ fn rivals(suite: &Suite, workload: Workload) -> Vec<Contender> {
             let crossed = is_grpc.then(|| [our_client(), our_server()]);
             let tarpc = (is_native && mode == RpcMode::Unary)
                 .then(|| pair(Program::Peer("tarpc"), Client::Peer("tarpc")));
-            crossed.into_iter().flatten().chain([tonic()]).chain(tarpc).collect()
+            let tonic = (is_grpc || is_native).then(tonic);
+            crossed.into_iter().flatten().chain(tonic).chain(tarpc).collect()
         }
         // The rivals' clients have no open loop, and their servers nothing slow.
         Workload::Rpc(RpcLoad { pace: Pace::Open { slow_percent: 0, .. }, .. }) if is_grpc => {
@@ -328,13 +331,14 @@ impl Client {
         match protocol {
             Protocol::Native => Self::Ringway,
             Protocol::Grpc => Self::RingwayGrpc,
+            Protocol::Jsonrpc => Self::RingwayJson,
         }
     }
 
     /// The name in the `client` parameter of a row.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Ringway | Self::RingwayGrpc => "ringway",
+            Self::Ringway | Self::RingwayGrpc | Self::RingwayJson => "ringway",
             Self::Epoll => "epoll",
             Self::Peer(name) => name,
             Self::H2load => "h2load",
@@ -345,6 +349,7 @@ impl Client {
     pub(super) fn protocol(self) -> &'static str {
         match self {
             Self::Ringway | Self::Epoll => Protocol::Native.as_str(),
+            Self::RingwayJson => Protocol::Jsonrpc.as_str(),
             Self::RingwayGrpc | Self::Peer("tonic") | Self::H2load => Protocol::Grpc.as_str(),
             Self::Peer(name) => name,
         }

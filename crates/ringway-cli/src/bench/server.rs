@@ -73,6 +73,12 @@ impl Server {
         self
     }
 
+    /// The same, for JSON-RPC.
+    pub(super) fn over_json_rpc(mut self) -> Self {
+        self.uri = self.uri.over_json_rpc();
+        self
+    }
+
     /// The address at which clients find it.
     pub(super) fn uri(&self) -> &Uri {
         &self.uri

@@ -29,6 +29,11 @@ impl Access {
         matches!(self.addr.scheme(), Scheme::Grpc | Scheme::Grpcs)
     }
 
+    /// Whether the server speaks JSON-RPC.
+    pub(super) fn is_json_rpc(&self) -> bool {
+        self.addr.scheme().is_json_rpc()
+    }
+
     fn tls(&self) -> Result<ClientTls, Box<dyn Error>> {
         let read = |path: &Path| {
             std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))

@@ -6,6 +6,7 @@ mod expected;
 mod grpc_messages;
 mod grpc_reflection;
 mod input;
+mod json_rpc;
 mod method;
 mod output;
 mod transcode;
@@ -38,6 +39,9 @@ pub(crate) fn run(config: CallConfig) -> Result<ExitCode, Box<dyn Error>> {
     ringway_runtime::block_on(async move {
         let done = match &config.ask {
             Ask::List => list(Catalogue::new(&client, config.access.is_grpc())).await,
+            Ask::Call { method, message, .. } if config.access.is_json_rpc() => {
+                json_rpc::call(client, method, Input::of(message)).await
+            }
             Ask::Call { method, message, is_binary } => {
                 let output = Output::new(*is_binary);
                 call(&client, &config, method, Input::of(message), output).await

@@ -142,6 +142,20 @@ fn calls_and_streams_over_grpc() {
     assert_eq!(spoken(&one_way[0]), "grpc");
 }
 
+#[test]
+fn calls_over_json_rpc() {
+    let closed =
+        rows("jsonrpc -c 2 -l 1,3 -s 47,100000 -m unary,server_stream --transport tcp,unix");
+    assert_eq!(closed.len(), 16);
+    for row in &closed {
+        assert_eq!((&row["suite"], spoken(row)), (&"rpc".into(), "jsonrpc"));
+        assert!(row["p50_us"].is_f64() && row["verified"].as_u64() > Some(0), "{row}");
+    }
+    let three = rows("rpc --protocol native,grpc,jsonrpc -c 2 -s 47");
+    let all: Vec<&str> = three.iter().map(spoken).collect();
+    assert_eq!(all, ["native", "grpc", "jsonrpc"]);
+}
+
 fn spoken(row: &Value) -> &str {
     row["parameters"]["protocol"].as_str().expect("calls have a protocol")
 }

@@ -69,6 +69,31 @@ fn each_kind_of_method_answers_in_lines() {
 }
 
 #[test]
+fn json_rpc_takes_parameters_as_they_travel() {
+    let (_server, address) = serve();
+    let address = format!("jsonrpc+{address}");
+    for (words, expected) in [
+        ("ringway.bench.Echo/Greet {\"name\":\"Ada\"}", "{\"text\":\"Hello, Ada!\"}\n"),
+        ("Echo.Greet [{\"name\":\"Ada\"}]", "{\"text\":\"Hello, Ada!\"}\n"),
+        ("Echo.Say \"YQ==\"", "\"YQ==\"\n"),
+        ("rpc.ping", "true\n"),
+    ] {
+        let ended = run(&format!("call {address} {words}"));
+        assert_eq!((ended.status.code(), &*ended.out), (Some(0), expected), "{}", ended.err);
+    }
+    for (words, complaint) in [
+        ("no.such []", "UNIMPLEMENTED"),
+        ("Echo.Greet {", "not JSON"),
+        ("Echo.Greet {\"name\":\"\"}", "the name is empty"),
+        ("--list", "neither a list"),
+    ] {
+        let ended = run(&format!("call {address} {words}"));
+        assert_ne!(ended.status.code(), Some(0), "{words}");
+        assert!(ended.err.contains(complaint), "{words}: {}", ended.err);
+    }
+}
+
+#[test]
 fn built_in_services_take_and_print_json() {
     let (_server, address) = serve();
     let answers = |words: &str, expected: &str| {

@@ -117,13 +117,25 @@ impl Client {
                 jsonrpc::TextForm::Call.codec(),
             ),
         };
+        self.unary_of(method, codec, request, codec_out.in_form(is_json))
+    }
+
+    /// Makes a unary call whose request is encoded.
+    #[inline]
+    pub(super) fn unary_of<Rep>(
+        &self,
+        method: &'static Method,
+        codec: u8,
+        request: Result<Bytes, Status>,
+        codec_out: Codec<Rep>,
+    ) -> Call<Rep> {
         let options = self.options.for_call();
         let call = Unary::new(self.registration.id, method, codec, request, options);
         let call = match self.registration.is_intercepted {
             true => PlacedCall::intercepted(UnaryCall::new(call)),
             false => PlacedCall::new(UnaryCall::new(call)),
         };
-        Call::unary(call, codec_out.in_form(is_json))
+        Call::unary(call, codec_out)
     }
 
     /// Makes a call with a stream of requests and one reply. Its options are the client's.
@@ -154,11 +166,19 @@ impl Client {
                 jsonrpc::TextForm::Subscription.codec(),
             ),
         };
+        self.server_stream_of(method, codec, request, codec_out.in_form(is_json))
+    }
+
+    /// Makes a call with a stream of replies whose request is encoded.
+    pub(super) fn server_stream_of<Rep>(
+        &self,
+        method: &'static Method,
+        codec: u8,
+        request: Result<Bytes, Status>,
+        codec_out: Codec<Rep>,
+    ) -> Streaming<Rep> {
         match request {
-            Ok(request) => open_reader(
-                self.stream_call(method, codec, Some(request)),
-                codec_out.in_form(is_json),
-            ),
+            Ok(request) => open_reader(self.stream_call(method, codec, Some(request)), codec_out),
             Err(status) => {
                 let pending = PendingStream::new();
                 let replies = pending.streaming(codec_out);
@@ -166,6 +186,11 @@ impl Client {
                 replies
             }
         }
+    }
+
+    /// Whether the servers speak JSON-RPC.
+    pub(super) fn speaks_json(&self) -> bool {
+        self.registration.speaks_json
     }
 
     /// Makes a call with a stream of requests and a stream of replies.

@@ -8,6 +8,7 @@
 //!
 //! Modules import only from lines below their own:
 //!
+//! - `jsonrpc_client`: calls of JSON-RPC to methods that no trait describes.
 //! - `builder`, `handle`: making and holding a client.
 //! - `call`, `one_reply`, `stream_call`: calls in a user's hands.
 //! - `placed_call`, `remote_call`, `background`: running a call on this thread or on another.
@@ -44,6 +45,7 @@ mod intercepted;
 mod interception;
 mod interceptor;
 mod jsonrpc;
+mod jsonrpc_client;
 mod load_balancer;
 mod local_clients;
 mod machine;
@@ -76,5 +78,6 @@ pub use compression::ClientCompression;
 pub use handle::Client;
 pub use hosts::Host;
 pub use interceptor::{IncomingReply, NextCall, OutgoingCall};
+pub use jsonrpc_client::{JsonReply, JsonRpcBatch, JsonRpcClient};
 pub use options::CallOptions;
 pub use server_address::{ServerAddress, ToServerAddresses};

@@ -5,7 +5,7 @@ use ringway_wire::jsonrpc::{ErrorNumber, ErrorObject};
 use ringway_wire::native::MetaWriter;
 use serde_json::{Map, Value};
 
-use crate::call::status::Code;
+use crate::call::status::{Code, Status};
 
 /// The failure of a call, as the connection reports it.
 #[derive(Debug)]
@@ -14,6 +14,13 @@ pub(super) struct CallFailure {
     pub(super) meta: Vec<u8>,
     /// Whether the server says that it has not executed the call.
     pub(super) is_refused: bool,
+}
+
+/// The status of an error object.
+pub(in crate::client) fn status_of(error: &ErrorObject<'_>) -> Status {
+    let CallFailure { code, meta, .. } = CallFailure::of_error(error);
+    let unread = || Status::unknown(error.message.to_string());
+    Status::of_response(code.number(), &meta).err().unwrap_or_else(unread)
 }
 
 impl CallFailure {

@@ -15,7 +15,8 @@ mod state;
 mod subscribed;
 mod violation;
 
+pub(super) use failure::status_of;
 pub(super) use form::TextForm;
-pub(super) use request::{check_reply, encode};
+pub(super) use request::{check_reply, encode, open_params};
 pub(super) use state::{JsonClient, JsonClientConfig};
 pub(super) use violation::JsonServerViolation;

@@ -18,12 +18,28 @@ pub(in crate::client) fn encode<T>(
     out: &mut Vec<u8>,
 ) -> Result<(), Status> {
     let json = codec.json.ok_or_else(|| no_json_form::<T>("request"))?;
-    open_request(method.name(), out);
+    open_params(method.name(), json.shape, out, |out| {
+        if let Some(whole) = (json.encode)(message, out)? {
+            out.extend_from_slice(&whole);
+        }
+        Ok(())
+    })
+}
+
+/// Appends a request with what `write` appends as its parameters, without its id and its end.
+///
+/// # Errors
+/// Those of `write`.
+pub(in crate::client) fn open_params(
+    method: &str,
+    shape: fn() -> Shape,
+    out: &mut Vec<u8>,
+    write: impl FnOnce(&mut Vec<u8>) -> Result<(), Status>,
+) -> Result<(), Status> {
+    open_request(method, out);
     let start = out.len();
-    if let Some(whole) = (json.encode)(message, out)? {
-        out.extend_from_slice(&whole);
-    }
-    make_params(out, start, json.shape);
+    write(out)?;
+    make_params(out, start, shape);
     Ok(())
 }
 

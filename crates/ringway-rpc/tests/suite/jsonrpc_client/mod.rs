@@ -2,6 +2,7 @@
 
 mod bad_servers;
 mod subscriptions;
+mod untyped;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
