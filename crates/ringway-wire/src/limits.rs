@@ -125,6 +125,10 @@ pub(crate) const NATIVE_COST_MIN: u32 = 16;
 /// after which people would look for a fault.
 pub(crate) const NATIVE_PING_AFTER: Duration = Duration::from_secs(30);
 
+/// Shortest time without input before a PING, whatever the configuration says: 20 ms. Fifty PINGs a
+/// second, and those that measure windows, are fewer than our peers accept.
+pub(crate) const PING_AFTER_MIN: Duration = Duration::from_millis(20);
+
 /// Time to answer a PING; see [`NATIVE_PING_AFTER`].
 pub(crate) const NATIVE_PING_TIMEOUT: Duration = Duration::from_secs(10);
 

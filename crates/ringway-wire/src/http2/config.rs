@@ -21,7 +21,7 @@ pub struct Http2Config {
     pub max_frame: u32,
     /// Largest header list of a message in bytes, with 32 added for each field.
     pub max_header_list: u32,
-    /// A PING is sent after this time without input.
+    /// A PING is sent after this time without input, and at least 20 ms.
     pub ping_after: Duration,
     /// The connection fails when no input arrives for this time after a PING.
     pub ping_timeout: Duration,

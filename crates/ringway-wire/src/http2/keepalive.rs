@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Http2Config, Violation};
-use crate::limits::{HTTP2_BLOCK_TIMEOUT, HTTP2_SETTINGS_TIMEOUT};
+use crate::limits::{HTTP2_BLOCK_TIMEOUT, HTTP2_SETTINGS_TIMEOUT, PING_AFTER_MIN};
 
 /// The deadlines of one connection.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(super) struct Clocks {
 impl Clocks {
     pub(super) fn new(config: &Http2Config, now: Duration) -> Self {
         Self {
-            ping_after: config.ping_after,
+            ping_after: config.ping_after.max(PING_AFTER_MIN),
             ping_timeout: config.ping_timeout,
             handshake_until: Some(now.saturating_add(config.handshake_timeout)),
             settings_until: None,

@@ -3,7 +3,7 @@
 use super::client::{Client, ClientEvent};
 use super::frame::Frame;
 use super::frame_decoder::{Form, Peeked};
-use super::native_connection::Stage;
+use super::native_connection::{NativeConnection, Stage};
 use super::receive_side::Assembled;
 use super::slots::{Found, NO_STREAM, Phase};
 use super::{Flags, FrameKind, Header, MetaReader, MetaWriter, Piece, StreamId, Tag, Violation};
@@ -71,6 +71,7 @@ impl Client {
         before: &'i [u8],
         input: &mut &'i [u8],
     ) -> Result<Option<ClientEvent<'i>>, Violation> {
+        NativeConnection::check_reserved(&frame.header)?;
         if frame.header.kind == FrameKind::Response && self.connection.stage == Stage::Open {
             return self.on_response(frame);
         }
@@ -287,7 +288,7 @@ impl Client {
 /// The slot of a call whose REQUEST was sent; `None` if the call is over.
 #[inline]
 fn find_sent(
-    connection: &mut super::native_connection::NativeConnection,
+    connection: &mut NativeConnection,
     header: &Header,
 ) -> Result<Option<usize>, Violation> {
     match connection.slots.find(header.stream) {

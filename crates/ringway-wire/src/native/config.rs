@@ -28,7 +28,7 @@ pub struct Config {
     /// peer would otherwise wait for credit. Windows that start at this size or above stay as they
     /// are.
     pub window_max: u32,
-    /// A PING is sent after this time without input.
+    /// A PING is sent after this time without input, and at least 20 ms.
     pub ping_after: Duration,
     /// The connection fails when no input arrives for this time after a PING.
     pub ping_timeout: Duration,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{Config, FrameKind};
+use crate::limits::PING_AFTER_MIN;
 
 /// The action that [`Keepalive::look`] asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +41,7 @@ pub(super) struct Keepalive {
 impl Keepalive {
     pub(super) fn new(config: &Config, now: Duration) -> Self {
         Self {
-            ping_after: config.ping_after,
+            ping_after: config.ping_after.max(PING_AFTER_MIN),
             ping_timeout: config.ping_timeout,
             reset_timeout: config.reset_timeout,
             preface_until: Some(now.saturating_add(config.preface_timeout)),

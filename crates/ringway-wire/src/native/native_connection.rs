@@ -226,6 +226,21 @@ impl NativeConnection {
         Ok(())
     }
 
+    /// Checks that a frame uses no reserved feature: compression and attachments are never announced,
+    /// so no peer may use them.
+    ///
+    /// # Errors
+    ///
+    /// Fails when it does.
+    pub(super) fn check_reserved(header: &Header) -> Result<(), Violation> {
+        let Header { kind, flags, .. } = *header;
+        let is_known = !matches!(kind, FrameKind::Unknown(_));
+        if is_known && flags.intersects(Flags::COMPRESSED | Flags::RAW) {
+            return Err(Violation::UnexpectedFlags { kind, flags });
+        }
+        Ok(())
+    }
+
     /// The stream of the call in slot `index`; creates it if there is none, with `credit` to send
     /// and `window` to receive.
     #[inline]
@@ -283,11 +298,6 @@ impl NativeConnection {
         payload: Piece<'i>,
     ) -> Result<Assembled<'i>, Violation> {
         let settings = &self.config.settings;
-        // Compression and attachments are never announced, so no peer may use them.
-        if header.flags.intersects(Flags::COMPRESSED | Flags::RAW) {
-            let (kind, flags) = (header.kind, header.flags);
-            return Err(Violation::UnexpectedFlags { kind, flags });
-        }
         if payload.len() > settings.max_payload as usize {
             let (len, max) = (payload.len() as u32, settings.max_payload);
             return Err(Violation::FrameTooLarge { len, max });
@@ -413,6 +423,7 @@ impl NativeConnection {
         self.now = now;
         match self.keepalive.look(now) {
             Due::Nothing => {}
+            Due::Probe(_) if !self.has_greeted => {}
             Due::Probe(nonce) => {
                 self.outbox.put(&OutgoingFrame::control(FrameKind::Ping, NONE, nonce, &[]));
             }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::frame::Frame;
 use super::frame_decoder::{Form, Peeked};
-use super::native_connection::Stage;
+use super::native_connection::{NativeConnection, Stage};
 use super::receive_side::{Assembled, Unready};
 use super::sending::added_credit;
 use super::server::Server;
@@ -80,6 +80,7 @@ impl Server {
         &mut self,
         frame: Frame<'i>,
     ) -> Result<Option<ServerEvent<'i>>, Violation> {
+        NativeConnection::check_reserved(&frame.header)?;
         if frame.header.kind == FrameKind::Request && self.connection.stage == Stage::Open {
             return self.on_request(frame);
         }

@@ -151,7 +151,9 @@ fn frames_that_have_no_place() {
         ("less than announced", vec![part(), frame(DATA, 0, FIRST, 0, b"less")]),
         ("more to come of nothing", vec![part(), frame(DATA, MORE, FIRST, 0, b"whole")]),
         ("compression", vec![request(END | COMPRESSED, FIRST, 0, b"x")]),
+        ("compression of nothing", vec![request(END | NOMSG | COMPRESSED, FIRST, 0, b"")]),
         ("an attachment", vec![open(), frame(DATA, RAW, FIRST, 0, b"x")]),
+        ("an attachment of nothing", vec![open(), frame(DATA, RAW | NOMSG, FIRST, 0, b"")]),
         ("a number without a name", vec![named(FIRST, 1, b"\x02\x01a")]),
         ("a name that is cut", vec![named(FIRST, 1, b"\x01\x05a.B")]),
         (
@@ -376,6 +378,7 @@ fn servers_that_break_the_protocol() {
         ("a response that goes on", protocol, frame(RESPONSE, END | MORE, unary, 0, b"x")),
         ("a response without an end", protocol, frame(RESPONSE, NOMSG, unary, 0, &[])),
         ("compression", protocol, frame(RESPONSE, END | COMPRESSED, unary, 0, b"x")),
+        ("an attachment of nothing", protocol, frame(RESPONSE, END | NOMSG | RAW, unary, 0, b"")),
         ("data of nothing", protocol, frame(DATA, 0, id(7, 1), 0, b"x")),
         ("the server's own stream", protocol, frame(DATA, 0, stream | 1 << 31, 0, b"x")),
         (

@@ -61,6 +61,26 @@ fn a_peer_that_takes_output_slowly_is_not_dead() {
 }
 
 #[test]
+fn a_peer_bears_a_side_that_probes_as_often_as_it_can() {
+    let config = Config { ping_after: Duration::ZERO, ..Config::default() };
+    let mut pair = Pair::with(Cut::Nowhere, config.clone(), config);
+    for ms in 0..20_000 {
+        pair.now = Duration::from_millis(ms);
+        pair.client.handle_timeout(pair.now).expect("the server answers");
+        pair.server.handle_timeout(pair.now).expect("the client answers");
+        pair.settle(&mut idle);
+    }
+}
+
+#[test]
+fn a_server_that_has_not_greeted_does_not_probe() {
+    let config = Config { ping_after: at(1), ..Config::default() };
+    let mut server = Server::new(config, at(0));
+    server.handle_timeout(at(1)).expect("the preface may still come");
+    assert!(!server.has_output(), "its preface comes first");
+}
+
+#[test]
 fn an_idle_connection_is_probed_and_a_dead_one_given_up() {
     let mut pair = greeted();
     assert_eq!(pair.client.poll_timeout(), Some(at(30)));
