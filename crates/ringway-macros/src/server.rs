@@ -113,8 +113,8 @@ fn register(service: &Service, place: usize, method: &Method) -> TokenStream {
     let (add, capture, give) = match method.options.offload {
         None => (
             method.kind_function(),
-            quote!(let __service = ::std::rc::Rc::clone(&__service);),
-            quote!(let __service = ::std::rc::Rc::clone(&__service);),
+            quote!(let __service = ::core::clone::Clone::clone(&__service);),
+            quote!(let __service = ::core::clone::Clone::clone(&__service);),
         ),
         Some(_) => (
             quote!(unary_offloaded),

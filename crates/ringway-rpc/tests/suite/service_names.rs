@@ -334,6 +334,52 @@ fn method_may_be_named_connect() {
     });
 }
 
+mod bare {
+    #![no_implicit_prelude]
+
+    use ::ringway_rpc::{Context, Sink, Status, Streaming, service};
+    use ::std::result::Result::{self, Ok};
+
+    #[service(crate = "::ringway_rpc")]
+    pub(crate) trait Bare {
+        async fn none(&self) -> Result<(), Status>;
+        async fn sum(&self, context: Context, a: u32, b: u32) -> Result<u32, Status>;
+        async fn stream(&self, a: Streaming<u32>, b: Sink<u32>) -> Result<(), Status>;
+        #[method(offload)]
+        async fn offloaded(&self, a: u32) -> Result<u32, Status>;
+    }
+
+    pub(crate) struct Nothing;
+
+    impl Bare for Nothing {
+        async fn none(&self) -> Result<(), Status> {
+            Ok(())
+        }
+        async fn sum(&self, _: Context, a: u32, b: u32) -> Result<u32, Status> {
+            Ok(a + b)
+        }
+        async fn stream(&self, _: Streaming<u32>, _: Sink<u32>) -> Result<(), Status> {
+            Ok(())
+        }
+        async fn offloaded(&self, a: u32) -> Result<u32, Status> {
+            Ok(a)
+        }
+    }
+}
+
+#[test]
+fn a_service_needs_no_prelude() {
+    run(bare::BareServer::new(bare::Nothing), async |client| {
+        let bare = bare::BareClient::new(client);
+        bare.none().await?;
+        assert_eq!(bare.sum(1, 2).await? + bare.offloaded(4).await?, 7);
+        let (sink, mut replies) = bare.stream();
+        assert!(replies.next().await?.is_none());
+        drop(sink);
+        Ok(())
+    });
+}
+
 mod short {
     use ringway_rpc::{Status, service};
 
