@@ -137,7 +137,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the timeout of one attempt to connect. The default is 5 seconds.
+    /// Sets the timeout of one attempt to connect, and of the server's first bytes. The default is 5 seconds.
+    /// A TLS handshake has its own, [`ClientTls::handshake_timeout`].
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.connector.connect_timeout = limit;
         self

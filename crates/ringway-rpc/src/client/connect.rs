@@ -12,7 +12,7 @@ use super::connection::{ClientConnection, ConnectionId, PendingTable};
 use super::connection_driver::{ClientEnd, ConnectionListener, drive};
 use super::endpoint::PoolEndpoint;
 use super::greeting::alpn_mismatch;
-use super::server_address::ServerAddress;
+use super::server_address::{Protocol, ServerAddress};
 use crate::connection::driver::Driver;
 
 /// Opens one connection of an endpoint and serves it until its end.
@@ -28,7 +28,7 @@ pub(super) async fn connect(
     let io = match opened {
         Ok(io) if !endpoint.is_closed() => io,
         Ok(_not_needed_any_more) => return,
-        Err(error) => return endpoint.failed(error.to_string()),
+        Err(error) => return endpoint.failed(in_own_schemes(endpoint.address(), &error)),
     };
     let (context, address) = (endpoint.context(), endpoint.address());
     if let Some(why) = alpn_mismatch(address, io.alpn_protocol()) {
@@ -49,6 +49,15 @@ pub(super) async fn connect(
     drop(attempt);
     let ended = (&mut driver).await;
     driver.end_mut().explain(ended);
+}
+
+/// The text of a failure to connect, with the schemes of the server's protocol.
+fn in_own_schemes(address: &ServerAddress, error: &ringway_net::Error) -> String {
+    let text = error.to_string().replace(&address.at.to_string(), &address.to_string());
+    match address.protocol {
+        Protocol::Grpc => text.replace("tcp://", "grpc://"),
+        _ => text,
+    }
 }
 
 /// Serves a new connection until the server's first bytes; `None` if it has ended before.

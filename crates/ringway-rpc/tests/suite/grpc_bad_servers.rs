@@ -20,7 +20,7 @@ static SAY: Method = Method::new("echo.Echo/Say", Kind::Unary);
 const RAW: Codec<Bytes> = Codec::raw();
 
 /// Starts a listener that calls `serve` with each connection; returns its address.
-fn listen(serve: impl Fn(Peer) + Send + 'static) -> String {
+pub(crate) fn listen(serve: impl Fn(Peer) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = format!("grpc://{}", listener.local_addr().expect("it is bound"));
     std::thread::spawn(move || {
@@ -32,10 +32,14 @@ fn listen(serve: impl Fn(Peer) + Send + 'static) -> String {
 }
 
 /// A connection of hand-made frames.
-struct Peer(TcpStream);
+pub(crate) struct Peer(TcpStream);
 
 impl Peer {
-    fn write(&mut self, bytes: &[u8]) {
+    pub(crate) fn socket(&mut self) -> &mut TcpStream {
+        &mut self.0
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
         let _gone = self.0.write_all(bytes);
     }
 
@@ -53,7 +57,7 @@ impl Peer {
     }
 
     /// Returns the stream of the next request; `None` when the client has gone.
-    fn request(&mut self) -> Option<u32> {
+    pub(crate) fn request(&mut self) -> Option<u32> {
         loop {
             if let (HEADERS, stream, _) = self.frame()? {
                 return Some(stream);
@@ -83,7 +87,7 @@ impl Peer {
     }
 
     /// Answers a request with a message.
-    fn reply(&mut self, stream: u32) {
+    pub(crate) fn reply(&mut self, stream: u32) {
         let fields = [(":status", "200"), ("content-type", "application/grpc")];
         self.write(&frame(HEADERS, 0x4, stream, &head(&fields)));
         self.write(&frame(DATA, 0, stream, b"\x00\x00\x00\x00\x01!"));
@@ -96,7 +100,7 @@ impl Peer {
         self.write(&frame(HEADERS, 0x5, stream, &fields));
     }
 
-    fn settings(&mut self, streams: u32) {
+    pub(crate) fn settings(&mut self, streams: u32) {
         let body = [&[0, 3][..], &streams.to_be_bytes()].concat();
         self.write(&frame(SETTINGS, 0, 0, &body));
     }

@@ -25,6 +25,7 @@ mod grpc_bad_servers;
 mod grpc_calls;
 mod grpc_client;
 mod grpc_drain;
+mod grpc_hostile_servers;
 mod grpc_idle;
 mod grpc_restarts;
 mod grpc_tonic;

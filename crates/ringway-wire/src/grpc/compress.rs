@@ -26,8 +26,8 @@ thread_local! {
     static UNZSTD: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
 }
 
-/// Decompresses a message of up to `max` bytes. The result never takes more memory than `max`, and
-/// not more than four times its length if the message does not announce that.
+/// Decompresses a message of up to `max` bytes. The result takes as much memory as it is long. Until
+/// it is whole it takes at most `max`, and about four times its length if that is not announced.
 ///
 /// # Errors
 ///
@@ -71,6 +71,7 @@ fn gunzip(mut bytes: &[u8], max: usize) -> Result<Bytes, InflateError> {
         out.extend_from_slice(&chunk[..len]);
     }
     drop(decoder);
+    out.shrink_to_fit();
     if bytes.is_empty() { Ok(out.into()) } else { Err(InflateError::Broken) }
 }
 
@@ -88,7 +89,10 @@ fn unzstd(bytes: &[u8], max: usize) -> Result<Bytes, InflateError> {
         loop {
             let mut out = Vec::with_capacity(room);
             match context.decompress(&mut out, bytes) {
-                Ok(_) if out.len() <= max => return Ok(out.into()),
+                Ok(_) if out.len() <= max => {
+                    out.shrink_to_fit();
+                    return Ok(out.into());
+                }
                 Err(code) if get_error_name(code) != TOO_SHORT => return Err(InflateError::Broken),
                 Err(_) if room < max => room = max.min((4 * room).max(GRPC_INFLATE_CHUNK)),
                 _ => return Err(InflateError::TooLong),
