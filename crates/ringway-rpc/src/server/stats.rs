@@ -123,7 +123,82 @@ fn add(counter: &AtomicU64, count: u64) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
+    use bytes::Bytes;
+
     use super::*;
+    use crate::call::codec::Codec;
+    use crate::call::context::Context;
+    use crate::call::method::{Kind, Method};
+    use crate::call::status::Status;
+    use crate::client::Client;
+    use crate::server::Server;
+    use crate::service::{Methods, Service, ServiceDescriptor};
+    use crate::stream::sink::Sink;
+
+    static METHODS: [Method; 1] = [Method::new("stats.Flood/Watch", Kind::ServerStream)];
+
+    static DESCRIPTOR: ServiceDescriptor =
+        ServiceDescriptor { name: "stats.Flood", methods: &METHODS, file_descriptor_set: None };
+
+    struct Flood;
+
+    impl Service for Flood {
+        fn descriptor(&self) -> &'static ServiceDescriptor {
+            &DESCRIPTOR
+        }
+
+        fn register(&self, methods: &mut Methods) {
+            methods.server_stream(&METHODS[0], Codec::raw(), Codec::raw(), watch);
+        }
+    }
+
+    /// Sends so many messages of 32 KiB.
+    async fn watch(_: Context, count: Bytes, mut out: Sink<Bytes>) -> Result<(), Status> {
+        for _ in 0..count[0] {
+            out.send(Bytes::from_static(&[7; 32 << 10])).await?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_grpc_reply_that_nobody_takes_is_counted_as_stalled_and_ended() {
+        let mut server = Server::bind("tcp://127.0.0.1:0").expect("a free port").threads(1);
+        server.settings.native.stall_timeout = Duration::from_millis(30);
+        let handle = server.service(Flood).start().expect("the server starts");
+        let url = handle.addresses()[0].to_string().replace("tcp:", "grpc:");
+        let client = Client::connect(&*url).expect("an address");
+        let watch = |count: u8| {
+            let count = Bytes::copy_from_slice(&[count]);
+            client.server_stream(&METHODS[0], Codec::raw(), Codec::<Bytes>::raw(), count)
+        };
+        // More than the window of a stream, of which the reader takes one message.
+        let mut replies = watch(u8::MAX);
+        assert!(replies.next().wait().expect("it goes on").is_some());
+        let limit = Instant::now() + Duration::from_secs(20);
+        while handle.stats().stalled == 0 {
+            assert!(Instant::now() < limit, "it is never given up: {:?}", handle.stats());
+            std::thread::yield_now();
+        }
+        let ended = loop {
+            match replies.next().wait() {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("the reply was given up"),
+                Err(status) => break status,
+            }
+        };
+        assert!(ended.is_cancelled(), "{ended:?}");
+        // The connection goes on.
+        let mut more = watch(1);
+        assert!(more.next().wait().expect("it goes on").is_some());
+        assert!(more.next().wait().expect("its end").is_none());
+        assert_eq!((handle.stats().stalled, handle.stats().violations), (1, 0));
+        assert_eq!(handle.net().stats().accepted, 1);
+        drop((client, replies, more));
+        handle.shutdown();
+        handle.wait().expect("it ends in order");
+    }
 
     #[test]
     fn counts_are_written_out() {
