@@ -449,6 +449,11 @@ pub(crate) const JSONRPC_UNREAD_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Bytes of a text beside the longest message in it: the names of its members, an id, a subscription.
 pub(crate) const JSONRPC_ENVELOPE_BYTES: usize = 1024;
 
+/// Bytes of the head of an HTTP answer that a client of JSON-RPC reads, as many as most servers send at most.
+pub(crate) const JSONRPC_HTTP_HEAD_BYTES: usize = 16 * 1024;
+/// Header fields of it; ordinary servers send a dozen.
+pub(crate) const JSONRPC_HTTP_FIELDS: usize = 64;
+
 /// Messages from this length on stay in the receive buffer when they are kept: copying this many bytes
 /// costs as much as reference counting.
 pub(crate) const ZERO_COPY_BYTES_MIN: usize = 4 << 10;

@@ -214,7 +214,8 @@ pub(super) struct ProtocolFlags {
 #[derive(Debug, Args)]
 pub(super) struct CallFlags {
     /// Address of the server: tcp://, unix:// or tls://; grpc:// or grpcs:// for any gRPC server with
-    /// reflection; jsonrpc+tcp://, jsonrpc+tls:// or jsonrpc+unix:// for any JSON-RPC server on lines
+    /// reflection; jsonrpc+tcp://, jsonrpc+tls:// or jsonrpc+unix:// for any JSON-RPC server on
+    /// lines, http:// or https:// for one by POST
     #[arg(value_name = "URI")]
     pub(super) addr: Uri,
     /// Method to call, such as ringway.bench.Echo/Say

@@ -62,8 +62,10 @@ fn check_address(uri: &Uri, suite: &Suite) -> Result<(), ValueError> {
         Scheme::Grpc => Err(ValueError::new(format!(
             "{uri} is measured by `bench grpc`, `bench stream --protocol grpc` and `bench call`"
         ))),
-        Scheme::JsonTcp | Scheme::JsonUnix => {
-            Err(ValueError::new(format!("{uri} is measured by `bench jsonrpc`")))
+        Scheme::JsonTcp | Scheme::JsonUnix | Scheme::Http | Scheme::Https => {
+            Err(ValueError::new(format!(
+                "{uri} is not measured by this bench; `bench jsonrpc` speaks jsonrpc+tcp:// and jsonrpc+unix://"
+            )))
         }
         Scheme::Udp | Scheme::Tls | Scheme::Grpcs | Scheme::JsonTls => {
             Err(ValueError::new(format!(

@@ -37,10 +37,12 @@ pub(crate) enum Scheme {
     JsonTcp,
     JsonTls,
     JsonUnix,
+    Http,
+    Https,
 }
 
 impl Scheme {
-    const ALL: [(&'static str, Self); 9] = [
+    const ALL: [(&'static str, Self); 11] = [
         ("tcp", Self::Tcp),
         ("unix", Self::Unix),
         ("udp", Self::Udp),
@@ -50,10 +52,12 @@ impl Scheme {
         ("jsonrpc+tcp", Self::JsonTcp),
         ("jsonrpc+tls", Self::JsonTls),
         ("jsonrpc+unix", Self::JsonUnix),
+        ("http", Self::Http),
+        ("https", Self::Https),
     ];
 
     pub(crate) fn is_json_rpc(self) -> bool {
-        matches!(self, Self::JsonTcp | Self::JsonTls | Self::JsonUnix)
+        matches!(self, Self::JsonTcp | Self::JsonTls | Self::JsonUnix | Self::Http | Self::Https)
     }
 }
 
@@ -114,7 +118,7 @@ impl FromStr for Uri {
             .find_map(|(known, scheme)| (known == name).then_some(scheme))
             .ok_or_else(|| {
                 ValueError::new(format!(
-                    "no scheme {name}; use tcp, unix, udp, tls, grpc, grpcs or jsonrpc+tcp, +tls or +unix"
+                    "no scheme {name}; use tcp, unix, udp, tls, grpc, grpcs, http, https or jsonrpc+tcp, +tls or +unix"
                 ))
             })?;
         match scheme {
@@ -122,6 +126,8 @@ impl FromStr for Uri {
                 Err(ValueError::new("no path; write e.g. unix:///tmp/echo.sock"))
             }
             Scheme::Unix | Scheme::JsonUnix => Ok(()),
+            // A URL, which the client reads.
+            Scheme::Http | Scheme::Https => Ok(()),
             _ => check_host_and_port(rest),
         }?;
         Ok(Self { text: text.to_owned(), scheme })
@@ -338,7 +344,7 @@ mod tests {
         }
         let refused = [
             ("127.0.0.1:7001", "no scheme;"),
-            ("http://a:1", "no scheme http;"),
+            ("ftp://a:1", "no scheme ftp;"),
             ("tcp://127.0.0.1", "no port;"),
             ("tcp://:7001", "no host;"),
             ("tcp://::1:7001", "brackets"),

@@ -71,7 +71,12 @@ fn each_kind_of_method_answers_in_lines() {
 #[test]
 fn json_rpc_takes_parameters_as_they_travel() {
     let (_server, address) = serve();
-    let address = format!("jsonrpc+{address}");
+    for address in [format!("jsonrpc+{address}"), address.replace("tcp://", "http://")] {
+        json_rpc_calls(&address);
+    }
+}
+
+fn json_rpc_calls(address: &str) {
     for (words, expected) in [
         ("ringway.bench.Echo/Greet {\"name\":\"Ada\"}", "{\"text\":\"Hello, Ada!\"}\n"),
         ("Echo.Greet [{\"name\":\"Ada\"}]", "{\"text\":\"Hello, Ada!\"}\n"),

@@ -87,7 +87,7 @@ impl ClientBuilder {
 
     /// Adds a server: `tcp://host:port`, `tls://host:port` or `unix:///path` for the native protocol,
     /// `grpc://host:port` or `grpcs://host:port` for gRPC, `jsonrpc+tcp://host:port`,
-    /// `jsonrpc+tls://host:port` or `jsonrpc+unix:///path` for JSON-RPC. Calls are balanced among all
+    /// `jsonrpc+tls://host:port` or `jsonrpc+unix:///path` for JSON-RPC, and `http://` or `https://` for JSON-RPC by POST. Calls are balanced among all
     /// servers, which speak JSON-RPC all or not at all.
     pub fn address<A>(self, address: A) -> Self
     where

@@ -6,7 +6,7 @@ use ringway_wire::{grpc, http2, native};
 
 use super::hosts::Connector;
 use super::interceptor::MakeClientInterceptor;
-use super::jsonrpc::JsonClientConfig;
+use super::jsonrpc::{JsonClient, JsonClientConfig};
 use super::machine::AnyMachine;
 use super::server_address::{Protocol, ServerAddress};
 use crate::limits;
@@ -59,14 +59,19 @@ impl ClientConfig {
                 };
                 AnyMachine::grpc(config, now)
             }
-            Protocol::JsonLines => {
+            Protocol::JsonLines | Protocol::JsonPost => {
                 let config = JsonClientConfig {
                     text_max: self.native.settings.max_message as usize
                         + limits::JSONRPC_ENVELOPE_BYTES,
                     ping_after: self.native.ping_after,
                     ping_timeout: self.native.ping_timeout,
                 };
-                AnyMachine::json(config, now)
+                AnyMachine::json(match server.protocol {
+                    Protocol::JsonPost => {
+                        JsonClient::by_post(config, &server.authority(), server.path(), now)
+                    }
+                    _ => JsonClient::on_lines(config, now),
+                })
             }
         }
     }

@@ -24,6 +24,7 @@ pub(super) fn protocol_mismatch(address: &ServerAddress, first: &[u8]) -> Option
         Protocol::Native => is_native(first),
         Protocol::Grpc => is_http2(first),
         Protocol::JsonLines => is_json(first),
+        Protocol::JsonPost => is_http1(first),
     };
     if is_right {
         return None;
@@ -66,6 +67,13 @@ fn is_native(first: &[u8]) -> bool {
 /// Whether the bytes begin like a SETTINGS frame (RFC 9113, section 3.4): shorter than 64 KiB, of type 4.
 fn is_http2(first: &[u8]) -> bool {
     first.first().is_none_or(|len| *len == 0) && first.get(3).is_none_or(|kind| *kind == 4)
+}
+
+/// Whether the bytes begin like an answer of HTTP/1.
+fn is_http1(first: &[u8]) -> bool {
+    const MARK: &[u8] = b"HTTP/1.";
+    let common = first.len().min(MARK.len());
+    first[..common] == MARK[..common]
 }
 
 /// Whether the bytes begin like a text of JSON-RPC.

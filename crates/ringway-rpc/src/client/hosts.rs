@@ -150,7 +150,7 @@ impl Connector {
         };
         let dial = ringway_net::Client::new(address.at.clone()).map_err(invalid)?;
         let tls = match address.protocol {
-            Protocol::Native | Protocol::JsonLines => &self.tls,
+            Protocol::Native | Protocol::JsonLines | Protocol::JsonPost => &self.tls,
             Protocol::Grpc => &self.grpc_tls,
         };
         let dial = dial.tls(tls.clone()).connect_timeout(self.connect_timeout);

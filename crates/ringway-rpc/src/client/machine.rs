@@ -8,7 +8,7 @@ use bytes::Bytes;
 use ringway_wire::native::{self, Body, ClientEvent, Gone, Open, OpenError, Outgoing, StreamId};
 use ringway_wire::{grpc, http2};
 
-use super::jsonrpc::{JsonClient, JsonClientConfig, JsonServerViolation};
+use super::jsonrpc::{JsonClient, JsonServerViolation};
 
 /// Writes the methods that all machines share with the native one, where they are documented, through
 /// `declare`, `delegate` or `choose`.
@@ -139,8 +139,8 @@ impl AnyMachine {
         Self::Grpc(Box::new(grpc::GrpcClient::with(config, Arc::clone(&NAMES), now)))
     }
 
-    pub(super) fn json(config: JsonClientConfig, now: Duration) -> Self {
-        Self::Json(Box::new(JsonClient::new(config, now)))
+    pub(super) fn json(machine: JsonClient) -> Self {
+        Self::Json(Box::new(machine))
     }
 
     /// Opens a call. Also returns how often the lease had been cut by then.

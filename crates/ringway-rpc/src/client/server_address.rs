@@ -16,6 +16,7 @@ use crate::call::status::Status;
 /// | `grpc://host:port` | gRPC without encryption |
 /// | `grpcs://host:port` | gRPC over TLS |
 /// | `jsonrpc+tcp://host:port`, `jsonrpc+tls://host:port`, `jsonrpc+unix:///path` | JSON-RPC on lines |
+/// | `http://host[:port][/path]`, `https://host[:port][/path]` | JSON-RPC by POST |
 ///
 /// ```
 /// use ringway_rpc::ServerAddress;
@@ -30,6 +31,8 @@ pub struct ServerAddress {
     pub(super) protocol: Protocol,
     /// The address to connect to.
     pub(super) at: Address,
+    /// The path and query of its URL, where the protocol has one.
+    path: Box<str>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -38,16 +41,23 @@ pub(super) enum Protocol {
     Grpc,
     /// JSON-RPC, a text on each line.
     JsonLines,
+    /// JSON-RPC by POST over HTTP/1.1.
+    JsonPost,
 }
 
 impl Protocol {
     pub(super) fn is_json(self) -> bool {
-        self == Self::JsonLines
+        matches!(self, Self::JsonLines | Self::JsonPost)
     }
 }
 
 impl ServerAddress {
-    /// The authority of gRPC requests to this server.
+    /// The path of requests by HTTP.
+    pub(super) fn path(&self) -> &str {
+        if self.path.is_empty() { "/" } else { &self.path }
+    }
+
+    /// The authority of requests by HTTP to this server.
     pub(super) fn authority(&self) -> String {
         self.at.authority().map_or_else(|| String::from("localhost"), Authority::to_string)
     }
@@ -66,6 +76,8 @@ impl ServerAddress {
             (Protocol::Grpc, true) => "grpcs",
             (Protocol::JsonLines, false) => "jsonrpc+tcp",
             (Protocol::JsonLines, true) => "jsonrpc+tls",
+            (Protocol::JsonPost, false) => "http",
+            (Protocol::JsonPost, true) => "https",
         }
     }
 }
@@ -74,8 +86,8 @@ impl fmt::Display for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.protocol, self.at.authority()) {
             (Protocol::Native, _) | (Protocol::Grpc, None) => self.at.fmt(f),
-            (_, Some(at)) => write!(f, "{}://{at}", self.scheme(self.is_secure())),
-            (Protocol::JsonLines, None) => write!(f, "jsonrpc+{}", self.at),
+            (_, Some(at)) => write!(f, "{}://{at}{}", self.scheme(self.is_secure()), self.path),
+            (Protocol::JsonLines | Protocol::JsonPost, None) => write!(f, "jsonrpc+{}", self.at),
         }
     }
 }
@@ -92,21 +104,37 @@ impl FromStr for ServerAddress {
             "jsonrpc+tcp" => (Protocol::JsonLines, "tcp"),
             "jsonrpc+tls" => (Protocol::JsonLines, "tls"),
             "jsonrpc+unix" => (Protocol::JsonLines, "unix"),
+            "http" => (Protocol::JsonPost, "tcp"),
+            "https" => (Protocol::JsonPost, "tls"),
             _ => {
-                let why = "the scheme is none of tcp, tls, unix, grpc, grpcs and jsonrpc+tcp, +tls or +unix";
+                let why = "the scheme is none of tcp, tls, unix, grpc, grpcs, http, https and jsonrpc+tcp, +tls or +unix";
                 return Err(Status::invalid_argument(format!("`{text}` is not an address: {why}")));
             }
         };
+        let (mut rest, mut path) = (rest.to_owned(), "");
+        if protocol == Protocol::JsonPost {
+            path = text.split_once("://").map_or("", |(_, rest)| rest);
+            path = path.find('/').map_or("", |at| &path[at..]);
+            rest.truncate(rest.len() - path.len());
+            let has_port = rest.rsplit(']').next().is_some_and(|end| end.contains(':'));
+            if !has_port {
+                rest += if scheme == "https" { ":443" } else { ":80" };
+            }
+            if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
+                let why = format!("`{text}` is not an address: its path is not that of a URL");
+                return Err(Status::invalid_argument(why));
+            }
+        }
         let at = match protocol {
             Protocol::Native => text.parse(),
-            Protocol::Grpc | Protocol::JsonLines => format!("{carrier}://{rest}").parse(),
+            _ => format!("{carrier}://{rest}").parse(),
         };
         let at = at.map_err(|error: ringway_net::Error| {
             let why = error.to_string();
             let said = format!("`{carrier}://{rest}`");
             Status::invalid_argument(why.replace(&said, &format!("`{text}`"))).with_source(error)
         })?;
-        Ok(Self { protocol, at })
+        Ok(Self { protocol, at, path: path.into() })
     }
 }
 
@@ -129,7 +157,7 @@ impl TryFrom<String> for ServerAddress {
 /// A server that speaks the native protocol.
 impl From<Address> for ServerAddress {
     fn from(at: Address) -> Self {
-        Self { protocol: Protocol::Native, at }
+        Self { protocol: Protocol::Native, at, path: "".into() }
     }
 }
 
@@ -236,6 +264,8 @@ mod tests {
             ("grpcs://[::1]:4", Protocol::Grpc, "tls://[::1]:4"),
             ("jsonrpc+tcp://a:5", Protocol::JsonLines, "tcp://a:5"),
             ("jsonrpc+tls://a:6", Protocol::JsonLines, "tls://a:6"),
+            ("http://a:7", Protocol::JsonPost, "tcp://a:7"),
+            ("https://[::1]:8/rpc?x=1", Protocol::JsonPost, "tls://[::1]:8"),
             ("jsonrpc+unix:///run/a", Protocol::JsonLines, "unix:///run/a"),
         ] {
             let address: ServerAddress = text.parse().expect(text);
@@ -245,9 +275,22 @@ mod tests {
     }
 
     #[test]
+    fn url_has_a_port_and_a_path_of_its_own_or_the_usual_one() {
+        for (text, at, path) in [
+            ("http://a", "tcp://a:80", "/"),
+            ("https://a/b", "tls://a:443", "/b"),
+            ("http://[::1]/", "tcp://[::1]:80", "/"),
+        ] {
+            let address: ServerAddress = text.parse().expect(text);
+            assert_eq!((&*address.at.to_string(), address.path()), (at, path));
+        }
+        assert!("http://a/b c".parse::<ServerAddress>().is_err());
+    }
+
+    #[test]
     fn a_wrong_address_is_named_as_it_was_written() {
         for (text, why) in [
-            ("ftp://a:1", "none of tcp, tls, unix, grpc, grpcs and jsonrpc+tcp"),
+            ("ftp://a:1", "none of tcp, tls, unix, grpc, grpcs, http, https and jsonrpc+tcp"),
             ("jsonrpc+tcp://a", "`jsonrpc+tcp://a` is not an address: the port is missing"),
             ("grpc://a", "`grpc://a` is not an address: the port is missing"),
             ("grpcs://a:x", "`grpcs://a:x` is not an address: the port is not a number"),

@@ -12,7 +12,7 @@ use crate::limits;
 
 impl ClientMachine for JsonClient {
     fn capacity(&self) -> usize {
-        limits::JSONRPC_CALLS_MAX.saturating_sub(self.slots.len())
+        self.room()
     }
 
     fn lease_cuts(&self) -> u32 {

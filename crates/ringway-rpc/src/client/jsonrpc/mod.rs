@@ -6,9 +6,12 @@
 //!
 //! Requests are written where a call is made (`request.rs`), up to their id, which the connection appends.
 
+mod answers;
+mod carrier;
 mod failure;
 mod form;
 mod machine;
+mod post;
 mod request;
 mod slots;
 mod state;

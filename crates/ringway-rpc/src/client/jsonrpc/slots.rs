@@ -25,6 +25,8 @@ struct SentSlot {
 pub(super) enum AwaitedCall {
     /// One reply.
     Unary,
+    /// None.
+    Notified,
     /// An array of replies, with the number of the batch in their ids.
     Batch(u64),
     /// The id of a subscription.

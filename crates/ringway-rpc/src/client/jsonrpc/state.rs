@@ -11,8 +11,10 @@ use ringway_wire::jsonrpc::{
 };
 use ringway_wire::native::{Body, ClientEvent, MetaReader, Open, OpenError, Piece, StreamId, Tag};
 
+use super::carrier::TextCarrier;
 use super::failure::CallFailure;
 use super::form::TextForm;
+use super::post::{AwaitedAnswer, Post};
 use super::slots::{AwaitedCall, JsonSlots};
 use super::violation::JsonServerViolation;
 use crate::call::status::Code;
@@ -33,7 +35,7 @@ pub(in crate::client) struct JsonClientConfig {
 pub(in crate::client) struct JsonClient {
     config: JsonClientConfig,
     now: Duration,
-    lines: Lines,
+    pub(super) carrier: TextCarrier,
     pub(super) slots: JsonSlots,
     /// The subscriptions, by their ids as the server writes them.
     pub(super) subscriptions: HashMap<Box<str>, StreamId>,
@@ -48,7 +50,7 @@ pub(in crate::client) struct JsonClient {
     heard: Duration,
     /// When the ping was sent that is not answered.
     asked: Option<Duration>,
-    failed: Option<JsonServerViolation>,
+    pub(super) failed: Option<JsonServerViolation>,
 }
 
 /// An event to report.
@@ -63,9 +65,25 @@ pub(super) enum Happened {
 const PING: u64 = 0;
 
 impl JsonClient {
-    pub(in crate::client) fn new(config: JsonClientConfig, now: Duration) -> Self {
+    /// Speaks on lines.
+    pub(in crate::client) fn on_lines(config: JsonClientConfig, now: Duration) -> Self {
+        Self::new(config, TextCarrier::Lines(Lines::new(config.text_max)), now)
+    }
+
+    /// Speaks by POST to a path of an HTTP server.
+    pub(in crate::client) fn by_post(
+        config: JsonClientConfig,
+        authority: &str,
+        path: &str,
+        now: Duration,
+    ) -> Self {
+        let post = Post::new(authority, path, config.text_max);
+        Self::new(config, TextCarrier::Post(Box::new(post)), now)
+    }
+
+    fn new(config: JsonClientConfig, carrier: TextCarrier, now: Duration) -> Self {
         let mut client = Self {
-            lines: Lines::new(config.text_max),
+            carrier,
             config,
             now,
             slots: JsonSlots::default(),
@@ -84,10 +102,31 @@ impl JsonClient {
 
     fn ping(&mut self) {
         self.asked = Some(self.now);
-        self.put_text(|out| put_request("rpc.ping", None, NumberedId::new(PING).id(), out));
+        self.put_request(AwaitedAnswer::Ping, &[], |out| {
+            put_request("rpc.ping", None, NumberedId::new(PING).id(), out);
+        });
     }
 
-    /// Appends a text to the output.
+    /// How many further calls it takes.
+    #[inline]
+    pub(super) fn room(&self) -> usize {
+        match &self.carrier {
+            TextCarrier::Lines(_) => limits::JSONRPC_CALLS_MAX.saturating_sub(self.slots.len()),
+            TextCarrier::Post(post) => usize::from(post.is_free()),
+        }
+    }
+
+    /// Appends a text that is answered, with metadata where there is room for it.
+    #[inline]
+    fn put_request(&mut self, waits: AwaitedAnswer, meta: &[u8], write: impl FnOnce(&mut Vec<u8>)) {
+        let TextCarrier::Post(post) = &mut self.carrier else { return self.put_text(write) };
+        let mut text = Vec::new();
+        write(&mut text);
+        post.waits = Some(waits);
+        post.put(&text, meta, &mut self.out);
+    }
+
+    /// Appends a line to the output.
     #[inline]
     pub(super) fn put_text(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.out.len();
@@ -101,7 +140,7 @@ impl JsonClient {
 
     /// Opens a call, whose message has one of the [forms](TextForm) of JSON-RPC.
     pub(in crate::client) fn open(&mut self, call: Open<'_>) -> Result<StreamId, OpenError> {
-        if self.slots.len() >= limits::JSONRPC_CALLS_MAX {
+        if self.room() == 0 {
             return Err(OpenError::Full);
         }
         let text: &[u8] = match &call.message {
@@ -111,33 +150,44 @@ impl JsonClient {
         };
         match TextForm::of(call.codec).filter(|_| call.end) {
             Some(TextForm::Call) => Ok(self.open_call(&call, text, AwaitedCall::Unary)),
+            Some(TextForm::Subscription) if matches!(self.carrier, TextCarrier::Post(_)) => {
+                Ok(self.refuse("a POST has one answer: subscriptions need lines"))
+            }
             Some(TextForm::Subscription) => Ok(self.open_call(&call, text, AwaitedCall::Asked)),
             Some(TextForm::Notification) => {
-                let (stream, _) = self.slots.insert(AwaitedCall::Unary);
-                self.put_text(|out| out.extend_from_slice(text));
-                self.end(stream, Ok(Some(Bytes::new())));
+                let (stream, _) = self.slots.insert(AwaitedCall::Notified);
+                self.put_request(AwaitedAnswer::Call(stream), call.meta, |out| {
+                    out.extend_from_slice(text)
+                });
+                if let TextCarrier::Lines(_) = self.carrier {
+                    self.end(stream, Ok(Some(Bytes::new())));
+                }
                 Ok(stream)
             }
             Some(TextForm::Batch) => {
                 let (number, text) = text.split_first_chunk().unwrap_or((&[0; 8], text));
                 let batch = AwaitedCall::Batch(u64::from_le_bytes(*number));
                 let (stream, _) = self.slots.insert(batch);
-                self.put_text(|out| out.extend_from_slice(text));
+                self.put_request(AwaitedAnswer::Call(stream), call.meta, |out| {
+                    out.extend_from_slice(text)
+                });
                 Ok(stream)
             }
-            None => {
-                let (stream, _) = self.slots.insert(AwaitedCall::Unary);
-                let why = "JSON-RPC does not carry a stream of requests";
-                self.end(stream, Err(CallFailure::here(Code::Unimplemented, why)));
-                Ok(stream)
-            }
+            None => Ok(self.refuse("JSON-RPC does not carry a stream of requests")),
         }
+    }
+
+    /// Opens a call that fails at once.
+    fn refuse(&mut self, why: &str) -> StreamId {
+        let (stream, _) = self.slots.insert(AwaitedCall::Unary);
+        self.end(stream, Err(CallFailure::here(Code::Unimplemented, why)));
+        stream
     }
 
     fn open_call(&mut self, call: &Open<'_>, text: &[u8], of: AwaitedCall) -> StreamId {
         let (stream, number) = self.slots.insert(of);
         let context = self.is_ringway.then(|| context_of(call)).flatten();
-        self.put_text(|out| {
+        self.put_request(AwaitedAnswer::Call(stream), call.meta, |out| {
             out.extend_from_slice(text);
             if let Some(context) = context {
                 put_context(&context, out);
@@ -166,27 +216,34 @@ impl JsonClient {
                 return Ok(None);
             }
             (self.heard, self.asked) = (now, None);
-            if let Some(line) = self.lines.next_whole(input) {
-                match self.plain(line) {
-                    Some(event) => return Ok(Some(event)),
-                    None => self.take_text(line),
-                }
-                continue;
+            match &mut self.carrier {
+                TextCarrier::Lines(lines) => match lines.next_whole(input) {
+                    Some(line) => match self.plain(line) {
+                        Some(event) => return Ok(Some(event)),
+                        None => self.take_text(line),
+                    },
+                    None => self.take_cut_line(input),
+                },
+                TextCarrier::Post(post) => match post.next(input) {
+                    Ok(Some(answer)) => self.take_answer(&answer),
+                    Ok(None) => {}
+                    Err(violation) => self.failed = Some(violation),
+                },
             }
-            self.take_cut_line(input);
         }
     }
 
     /// Continues a line that is not whole in the input.
     fn take_cut_line(&mut self, input: &mut &[u8]) {
         let max = self.config.text_max;
-        let mut lines = std::mem::replace(&mut self.lines, Lines::new(max));
+        let TextCarrier::Lines(lines) = &mut self.carrier else { return };
+        let mut lines = std::mem::replace(lines, Lines::new(max));
         match lines.next(input) {
             Ok(Some(line)) => self.take_text(line),
             Ok(None) => {}
             Err(_) => self.failed = Some(JsonServerViolation::TextTooLong { max }),
         }
-        self.lines = lines;
+        self.carrier = TextCarrier::Lines(lines);
     }
 
     /// Fast path: the result of a unary call.
@@ -202,7 +259,7 @@ impl JsonClient {
         Some(ClientEvent::Response { stream, status: 0, meta: Piece::EMPTY, message })
     }
 
-    fn take_text(&mut self, text: &[u8]) {
+    pub(super) fn take_text(&mut self, text: &[u8]) {
         let all = match decode_responses(text, limits::JSONRPC_BATCH_MAX) {
             Ok(all) => all,
             Err(Fault::NotJson) => {
@@ -322,15 +379,22 @@ impl JsonClient {
             _ => {
                 self.unsubscribe(stream);
                 self.forget(stream);
+                self.leave(); // an answer that nobody waits for would keep the connection busy
             }
         }
     }
 
     pub(super) fn next_deadline(&self) -> Duration {
         match self.asked {
+            // The deadline of the call bounds its exchange.
+            None if self.is_in_exchange() => Duration::MAX,
             Some(at) => at.saturating_add(self.config.ping_timeout),
             None => self.heard.saturating_add(self.config.ping_after),
         }
+    }
+
+    fn is_in_exchange(&self) -> bool {
+        matches!(&self.carrier, TextCarrier::Post(post) if !post.is_free())
     }
 
     /// Pings a server that has been silent, and gives one up that stays so.

@@ -13,6 +13,8 @@ pub(in crate::client) enum JsonServerViolation {
     NoMessage(String),
     /// The server could not read what it was sent, and says so without naming a call.
     Unreadable(String),
+    /// An answer of HTTP is wrong.
+    Http(String),
     Silent,
 }
 
@@ -23,6 +25,7 @@ impl fmt::Display for JsonServerViolation {
             Self::NotJson => f.write_str("a text is not JSON"),
             Self::NoMessage(why) => write!(f, "a text is not a message of JSON-RPC 2.0: {why}"),
             Self::Unreadable(text) => write!(f, "it could not read a request: {text}"),
+            Self::Http(why) => write!(f, "its answer of HTTP is wrong: {why}"),
             Self::Silent => f.write_str("it does not answer rpc.ping"),
         }
     }

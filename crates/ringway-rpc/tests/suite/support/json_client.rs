@@ -14,10 +14,11 @@ use super::math::{MathClient, Plain, serve_math};
 pub(crate) enum Transport {
     Tcp,
     Unix,
+    Post,
 }
 
 impl Transport {
-    pub(crate) const ALL: [Self; 2] = [Self::Tcp, Self::Unix];
+    pub(crate) const ALL: [Self; 3] = [Self::Tcp, Self::Unix, Self::Post];
 
     /// Those over which a server may send texts that answer none.
     pub(crate) const BOTH_WAYS: [Self; 2] = [Self::Tcp, Self::Unix];
@@ -37,13 +38,14 @@ impl Served {
         let name = format!("unix://@ringway-jsonrpc-{}-{number}", std::process::id());
         let address = match transport {
             Transport::Unix => name.as_str(),
-            Transport::Tcp => "tcp://127.0.0.1:0",
+            Transport::Tcp | Transport::Post => "tcp://127.0.0.1:0",
         };
         let plain = Plain::default();
         let handle = serve_math(address.parse().expect("an address"), &plain, set);
         let at = handle.addresses().first().expect("an address").to_string();
         let url = match transport {
             Transport::Tcp | Transport::Unix => format!("jsonrpc+{at}"),
+            Transport::Post => at.replace("tcp://", "http://"),
         };
         Self { handle, plain, url }
     }

@@ -1,0 +1,336 @@
+//! Texts as contents of HTTP/1.1 (RFC 9112): a POST, then its answer.
+//!
+//! The whole of a connection is this one exchange over and over, so the driver of all connections carries it, and
+//! hyper's parser reads the heads.
+
+use std::borrow::Cow;
+
+use ringway_wire::native::{MetaReader, StreamId, Tag};
+
+use super::violation::JsonServerViolation;
+use crate::call::json;
+use crate::limits;
+
+/// One end of the exchanges of a connection.
+#[derive(Debug)]
+pub(super) struct Post {
+    /// The head of each request up to its length.
+    head: Box<[u8]>,
+    /// Bytes of the longest answer, its head included.
+    answer_max: usize,
+    /// The front of an answer.
+    part: Vec<u8>,
+    /// What the answer is for that is under way.
+    pub(super) waits: Option<AwaitedAnswer>,
+    /// Whether there is no further exchange.
+    pub(super) is_closing: bool,
+}
+
+/// What an answer is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum AwaitedAnswer {
+    Ping,
+    Call(StreamId),
+}
+
+/// A whole answer.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct PostAnswer<'i> {
+    pub(super) status: u16,
+    pub(super) content: Cow<'i, [u8]>,
+    /// Whether the connection ends behind it.
+    pub(super) closes: bool,
+}
+
+impl Post {
+    pub(super) fn new(authority: &str, path: &str, text_max: usize) -> Self {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: {authority}\r\ncontent-type: application/json\r\n\
+             accept: application/json\r\ncontent-length: "
+        );
+        Self {
+            head: head.into_bytes().into(),
+            answer_max: text_max + limits::JSONRPC_HTTP_HEAD_BYTES,
+            part: Vec::new(),
+            waits: None,
+            is_closing: false,
+        }
+    }
+
+    /// Whether it may send another request.
+    pub(super) fn is_free(&self) -> bool {
+        self.waits.is_none() && !self.is_closing
+    }
+
+    /// Appends a request with metadata as its header fields.
+    pub(super) fn put(&self, text: &[u8], meta: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.head);
+        out.extend_from_slice(text.len().to_string().as_bytes());
+        out.extend_from_slice(b"\r\n");
+        put_fields(meta, out);
+        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(text);
+    }
+
+    /// Takes an answer off the front of `input`, or all of `input` if it is not whole.
+    ///
+    /// # Errors
+    /// When it is none that a server may give, or too long.
+    pub(super) fn next<'i>(
+        &mut self,
+        input: &mut &'i [u8],
+    ) -> Result<Option<PostAnswer<'i>>, JsonServerViolation> {
+        if self.part.is_empty()
+            && let Some((answer, len)) = parse(input)?
+        {
+            *input = &input[len..];
+            return Ok(Some(answer));
+        }
+        let before = self.part.len();
+        self.part.extend_from_slice(input);
+        let Some((PostAnswer { status, content, closes }, len)) = parse(&self.part)? else {
+            *input = &[];
+            return match self.part.len() > self.answer_max {
+                true => Err(JsonServerViolation::TextTooLong { max: self.answer_max }),
+                false => Ok(None),
+            };
+        };
+        let content = Cow::Owned(content.into_owned());
+        *input = &input[len - before..];
+        self.part = Vec::new();
+        Ok(Some(PostAnswer { status, content, closes }))
+    }
+}
+
+/// Appends the metadata of a call as header fields, without those that would change the request.
+fn put_fields(meta: &[u8], out: &mut Vec<u8>) {
+    const OURS: [&[u8]; 9] = [
+        b"host",
+        b"content-type",
+        b"content-length",
+        b"transfer-encoding",
+        b"connection",
+        b"accept",
+        b"upgrade",
+        b"expect",
+        b"te",
+    ];
+    for (tag, value) in MetaReader::new(meta).map_while(Result::ok) {
+        let (key, value) = match tag {
+            Tag::Authorization => (&b"authorization"[..], value),
+            Tag::Entry => match MetaReader::entry(value) {
+                Ok(entry) => entry,
+                Err(_) => continue,
+            },
+            _ => continue,
+        };
+        let is_text = |byte: &u8| matches!(byte, b'\t' | b' '..=b'~');
+        let start = out.len();
+        out.extend_from_slice(key);
+        out.extend_from_slice(b": ");
+        match key.ends_with(b"-bin") {
+            true => {
+                let mut quoted = Vec::new();
+                json::put_bytes(value, &mut quoted);
+                out.extend_from_slice(&quoted[1..quoted.len() - 1]);
+            }
+            false => out.extend_from_slice(value),
+        }
+        if OURS.contains(&key) || !out[start..].iter().all(is_text) {
+            out.truncate(start);
+            continue;
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// An answer at the front of `bytes` with its length; `None` if it is not whole.
+fn parse(bytes: &[u8]) -> Result<Option<(PostAnswer<'_>, usize)>, JsonServerViolation> {
+    let mut begin = 0;
+    loop {
+        let mut fields = [httparse::EMPTY_HEADER; limits::JSONRPC_HTTP_FIELDS];
+        let mut response = httparse::Response::new(&mut fields);
+        let rest = &bytes[begin..];
+        let head = match response.parse(rest) {
+            Ok(httparse::Status::Complete(len)) => len,
+            Ok(httparse::Status::Partial) if rest.len() > limits::JSONRPC_HTTP_HEAD_BYTES => {
+                return Err(wrong("its head is too long"));
+            }
+            Ok(httparse::Status::Partial) => return Ok(None),
+            Err(error) => return Err(wrong(&error.to_string())),
+        };
+        let status = response.code.unwrap_or_default();
+        begin += head;
+        if (100..200).contains(&status) {
+            if status == 101 {
+                return Err(wrong("it upgrades a connection that did not ask for it"));
+            }
+            continue; // interim, as 103; the bytes bound how many
+        }
+        let version = response.version.unwrap_or_default();
+        let ContentFraming { length, closes } = framing(status, version, response.headers)?;
+        let body = &bytes[begin..];
+        let found = match length {
+            Some(length) => body.get(..length).map(|body| (Cow::Borrowed(body), length)),
+            None => chunks(body)?.map(|(body, len)| (Cow::Owned(body), len)),
+        };
+        return Ok(
+            found.map(|(content, len)| (PostAnswer { status, content, closes }, begin + len))
+        );
+    }
+}
+
+/// How the end of a content is found, and whether the connection ends behind it.
+struct ContentFraming {
+    /// `None` is in chunks.
+    length: Option<usize>,
+    closes: bool,
+}
+
+fn framing(
+    status: u16,
+    version: u8,
+    fields: &[httparse::Header<'_>],
+) -> Result<ContentFraming, JsonServerViolation> {
+    let (mut length, mut is_chunked, mut closes, mut stays) = (None, false, false, false);
+    for field in fields {
+        let value = field.value.trim_ascii();
+        if field.name.eq_ignore_ascii_case("content-length") {
+            let parsed = str::from_utf8(value).ok().filter(|text| !text.starts_with('+'));
+            let parsed = parsed.and_then(|text| text.parse::<usize>().ok());
+            match (parsed, length) {
+                (Some(parsed), None) => length = Some(parsed),
+                (Some(parsed), Some(known)) if parsed == known => {}
+                _ => return Err(wrong("its content-length is not one number")),
+            }
+        } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
+            if is_chunked || !value.eq_ignore_ascii_case(b"chunked") {
+                return Err(wrong("its transfer-encoding is not chunked"));
+            }
+            is_chunked = true;
+        } else if field.name.eq_ignore_ascii_case("connection") {
+            for token in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+                closes |= token.eq_ignore_ascii_case(b"close");
+                stays |= token.eq_ignore_ascii_case(b"keep-alive");
+            }
+        }
+    }
+    let closes = closes || version == 0 && !stays;
+    let length = match (length, is_chunked) {
+        _ if matches!(status, 204 | 304) => Some(0),
+        (Some(_), true) => return Err(wrong("it has both a length and chunks")),
+        (None, false) => return Err(wrong("its content has no length")),
+        (length, _) => length,
+    };
+    Ok(ContentFraming { length, closes })
+}
+
+/// The content in chunks at the front of `bytes`, with its length there; `None` if it is not whole.
+fn chunks(bytes: &[u8]) -> Result<Option<(Vec<u8>, usize)>, JsonServerViolation> {
+    let (mut content, mut at) = (Vec::new(), 0);
+    loop {
+        let size = match httparse::parse_chunk_size(&bytes[at..]) {
+            Ok(httparse::Status::Complete((len, size))) => {
+                at += len;
+                usize::try_from(size).map_err(|_| wrong("a chunk is too long"))?
+            }
+            Ok(httparse::Status::Partial) => return Ok(None),
+            Err(_) => return Err(wrong("the size of a chunk is not a number")),
+        };
+        if size == 0 {
+            let mut fields = [httparse::EMPTY_HEADER; limits::JSONRPC_HTTP_FIELDS];
+            return match httparse::parse_headers(&bytes[at..], &mut fields) {
+                Ok(httparse::Status::Complete((len, _))) => Ok(Some((content, at + len))),
+                Ok(httparse::Status::Partial) => Ok(None),
+                Err(error) => Err(wrong(&error.to_string())),
+            };
+        }
+        let end = at.checked_add(size).and_then(|end| end.checked_add(2));
+        let Some(chunk) = end.and_then(|end| bytes.get(at..end)) else { return Ok(None) };
+        let Some(chunk) = chunk.strip_suffix(b"\r\n") else {
+            return Err(wrong("a chunk does not end where it should"));
+        };
+        content.extend_from_slice(chunk);
+        at += size + 2;
+    }
+}
+
+#[cold]
+fn wrong(why: &str) -> JsonServerViolation {
+    JsonServerViolation::Http(why.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: [(&[u8], u16, &[u8], bool); 6] = [
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", 200, b"{}", false),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1;x=y\r\n}\r\n0\r\na: b\r\n\r\n", 200, b"{}", false),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", 204, b"", false),
+        (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n7", 200, b"7", false),
+        (b"HTTP/1.1 503 No\r\nConnection: x, Close\r\ncontent-length: 0\r\n\r\n", 503, b"", true),
+        (b"HTTP/1.0 200 OK\r\ncontent-length: 0\r\n\r\n", 200, b"", true),
+    ];
+
+    #[test]
+    fn answer_is_read_wherever_it_is_cut() {
+        for (bytes, status, content, closes) in WHOLE {
+            let expected = PostAnswer { status, content: Cow::Borrowed(content), closes };
+            for cut in 0..=bytes.len() {
+                let mut post = Post::new("a:1", "/", 100);
+                let (mut first, mut second) = bytes.split_at(cut);
+                let early = post.next(&mut first).expect("a right answer");
+                assert!(first.is_empty());
+                let answer = match early {
+                    Some(answer) => answer,
+                    None => post.next(&mut second).expect("right").expect("whole"),
+                };
+                assert_eq!(answer, expected, "cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_answer_is_refused() {
+        for (bytes, said) in [
+            (&b"{}"[..], "invalid"),
+            (b"HTTP/1.1 101 Up\r\n\r\n", "upgrades"),
+            (b"HTTP/1.1 200 OK\r\n\r\n{}", "no length"),
+            (b"HTTP/1.1 200 OK\r\ncontent-length: +2\r\n\r\n{}", "not one number"),
+            (
+                b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n",
+                "not one number",
+            ),
+            (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n", "both"),
+            (b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\n\r\n", "not chunked"),
+            (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nx\r\n", "not a number"),
+            (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\nab\r\n", "does not end"),
+        ] {
+            let error = parse(bytes).expect_err("it is wrong").to_string();
+            assert!(error.contains(said), "{error}");
+        }
+        let mut post = Post::new("a:1", "/", 100);
+        let endless = [b'a'; limits::JSONRPC_HTTP_HEAD_BYTES];
+        post.next(&mut &b"HTTP/1.1 200 OK\r\nx: "[..]).expect("so far");
+        assert!(post.next(&mut &endless[..]).is_err(), "an endless head");
+    }
+
+    #[test]
+    fn metadata_does_not_change_the_request() {
+        let mut meta = Vec::new();
+        let mut writer = ringway_wire::native::MetaWriter::new(&mut meta);
+        writer
+            .entry("x", b"1")
+            .entry("content-length", b"9")
+            .entry("y", b"a\r\nb")
+            .entry("z-bin", b"a");
+        let mut out = Vec::new();
+        Post::new("a:1", "/rpc", 100).put(b"{}", &meta, &mut out);
+        assert_eq!(
+            String::from_utf8(out).expect("text"),
+            "POST /rpc HTTP/1.1\r\nhost: a:1\r\ncontent-type: application/json\r\naccept: application/json\r\n\
+             content-length: 2\r\nx: 1\r\nz-bin: YQ==\r\n\r\n{}"
+        );
+    }
+}
