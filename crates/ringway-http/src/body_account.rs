@@ -1,9 +1,9 @@
-//! What a connection keeps of the body of a request.
+//! What a connection keeps of the body of a request, or of a WebSocket's message.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// The bytes that are kept of the body of a request while it is gathered, for a server that bounds the
+/// The bytes that are kept of a body, or of a WebSocket's message, while it is gathered, for a server that bounds the
 /// memory of all its connections.
 #[derive(Clone, Default, Debug)]
 pub struct BodyAccount(Arc<Account>);
@@ -23,7 +23,7 @@ impl BodyAccount {
         }
     }
 
-    /// Gives the body up: whoever reads it gets 503 when it is polled next.
+    /// Gives it up: whoever reads it gets 503 when it is polled next.
     pub fn give_up(&self) {
         self.0.is_given_up.store(true, Ordering::Relaxed);
     }

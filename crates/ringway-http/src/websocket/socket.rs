@@ -19,6 +19,7 @@ use super::keepalive::{Due, Keepalive};
 use super::peer_limits::WebSocketLimits;
 use super::sender::{MessageSending, WebSocketSender};
 use crate::body::Pace;
+use crate::body_account::BodyAccount;
 use crate::error::{Error, Result};
 use crate::limits;
 use crate::upgrade::{Received, Upgraded};
@@ -38,6 +39,7 @@ pub struct WebSocket {
     keepalive: Keepalive,
     /// Of the message that is being received.
     pace: Pace,
+    account: BodyAccount,
     drain: Option<CancellationToken>,
     /// Nothing more is received.
     end: Option<Result>,
@@ -56,6 +58,7 @@ pub(crate) enum Side {
 enum Waited {
     Received(ringway_net::Result<Option<View>>),
     Draining,
+    GivenUp,
     Alarm,
 }
 
@@ -79,6 +82,7 @@ impl WebSocket {
             received,
             keepalive: Keepalive::new(&limits, now()),
             pace: Pace::default(),
+            account: BodyAccount::default(),
             drain: connection.drain_token(),
             end: None,
             closing: None,
@@ -94,13 +98,15 @@ impl WebSocket {
     ///
     /// # Errors
     /// 400 when the peer breaks the protocol, 413 when its message is too long, 408 when it comes too slowly,
-    /// 503 when the connection is lost, 504 when the peer does not answer a ping. Every later call repeats it.
+    /// 503 when the connection is lost or its [account](Self::account) was given up, 504 when the peer does not answer a ping. Every later call repeats it.
     pub async fn recv(&mut self) -> Result<Option<WebSocketMessage>> {
         loop {
             if let Some(end) = &self.end {
                 return end.clone().map(|()| None);
             }
-            match self.next_arrival() {
+            let arrival = self.next_arrival();
+            self.account.set(self.reader.unfinished().unwrap_or_default());
+            match arrival {
                 Ok(Some(Arrival::Message(message))) => {
                     self.pace = Pace::default();
                     return Ok(Some(message));
@@ -142,6 +148,11 @@ impl WebSocket {
         }
         self.finish(code, reason).await;
         Ok(())
+    }
+
+    /// The account of what is kept of a message that is not whole yet.
+    pub fn account(&self) -> BodyAccount {
+        self.account.clone()
     }
 
     /// Why the peer has closed the WebSocket, once it has.
@@ -252,6 +263,9 @@ impl WebSocket {
             if draining.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Waited::Draining);
             }
+            if self.account.is_given_up() {
+                return Poll::Ready(Waited::GivenUp);
+            }
             alarm.as_mut().poll(cx).map(|()| Waited::Alarm)
         });
         let waited = waited.await;
@@ -277,6 +291,7 @@ impl WebSocket {
             Waited::Received(Ok(None)) => self.lose("the peer has gone without a Close frame"),
             Waited::Received(Err(error)) => self.lose(error),
             Waited::Draining => self.end = Some(Ok(())),
+            Waited::GivenUp => self.give_up(),
             Waited::Alarm => self.on_alarm(),
         }
     }
@@ -312,6 +327,13 @@ impl WebSocket {
             _ => StatusCode::BAD_REQUEST,
         };
         self.end = Some(Err(Error::new(status, fault.to_string())));
+    }
+
+    fn give_up(&mut self) {
+        let why = "the server is short of memory";
+        self.sender.close(CloseCode::TRY_AGAIN, why);
+        self.reader = MessageReader::of_client(0); // nothing is taken any more
+        self.end = Some(Err(Error::unavailable(why)));
     }
 
     fn lose(&mut self, why: impl fmt::Display) {

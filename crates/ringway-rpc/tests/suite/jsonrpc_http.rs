@@ -274,3 +274,30 @@ fn a_message_of_a_websocket_is_one_text() {
     eventually("its end ends the handler", || plain.seen.dropped.load(Ordering::SeqCst) == 1);
     end(handle);
 }
+
+/// The longest of those is given up, and told why.
+#[test]
+fn messages_that_are_not_whole_count_as_unread() {
+    let handle = serve(&Plain::default(), |server| server.unread_bytes_max(1_000_000));
+    let begin = |len: u64| {
+        let mut http = Http::connect(&handle);
+        let fields = "upgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: 13\r\n\
+                      sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+        http.send("GET", "/rpc", fields, "");
+        assert_eq!(http.answer().0, 101);
+        // A fragment, masked by zeros.
+        let head = [&[1, 0xFF][..], &len.to_be_bytes(), &[0; 4]].concat();
+        let fragment = [head, vec![b' '; len as usize]].concat();
+        http.0.get_mut().write_all(&fragment).expect("it is taken");
+        http
+    };
+    let mut longest = begin(700_000);
+    eventually("it is counted", || handle.stats().unread_bytes > 600_000);
+    let other = begin(600_000);
+    let mut close = [0; 4];
+    longest.0.read_exact(&mut close).expect("a Close frame");
+    assert_eq!((close[0], &close[2..]), (0x88, &1013_u16.to_be_bytes()[..]));
+    assert_eq!(handle.stats().exhausted, 1);
+    drop((longest, other));
+    end(handle);
+}

@@ -146,6 +146,7 @@ fn is_web_socket(headers: &HeaderMap) -> bool {
 /// Carries texts between a WebSocket and its calls until either is done.
 async fn converse(texts: &JsonTexts, socket: &mut WebSocket, meta: &[u8]) -> Result<(), Error> {
     let sender = socket.sender();
+    texts.carry(socket.account());
     let mut is_open = true;
     while is_open || !texts.is_idle() {
         let arrived = {
@@ -171,7 +172,9 @@ async fn converse(texts: &JsonTexts, socket: &mut WebSocket, meta: &[u8]) -> Res
                 if !is_open || texts.is_full() {
                     return Poll::Pending;
                 }
-                receive.as_mut().poll(cx).map_ok(|message| Some(SocketTurn::Received(message)))
+                let received = receive.as_mut().poll(cx);
+                texts.settle();
+                received.map_ok(|message| Some(SocketTurn::Received(message)))
             })
             .await?
         };

@@ -51,6 +51,10 @@ impl JsonMachine {
 
     /// Gives up the connection for the memory that it holds. False if that is none.
     pub(super) fn give_up_memory(&mut self, side: Side) -> bool {
+        if side == Side::Unread && self.carried.kept() > 0 {
+            self.carried.give_up();
+            return true;
+        }
         let held = match side {
             Side::Unread => self.lines.part_len(),
             Side::Unsent => self.output.len() + self.batches.len(),

@@ -87,7 +87,7 @@ impl Machine for JsonMachine {
     #[inline]
     fn kept_len(&self, side: Side) -> usize {
         match side {
-            Side::Unread => self.lines.part_len() + self.begun_len,
+            Side::Unread => self.lines.part_len() + self.carried.kept() + self.begun_len,
             Side::Unsent => self.output_len(),
         }
     }

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use ringway_http::BodyAccount;
 use ringway_wire::jsonrpc::Lines;
 use ringway_wire::native::{StreamId, Unserved};
 
@@ -39,6 +40,8 @@ pub(crate) struct JsonMachine {
     /// The last time that is known.
     pub(super) now: Duration,
     pub(super) lines: Lines,
+    /// What whoever carries the texts keeps of one that is not whole.
+    pub(super) carried: BodyAccount,
     /// When the front of a line came whose end is missing.
     pub(super) part_at: Option<Duration>,
     /// Whether texts may be sent that answer none.
@@ -73,6 +76,7 @@ impl JsonMachine {
         Self {
             methods,
             lines: Lines::new(config.text_max),
+            carried: BodyAccount::default(),
             config,
             now,
             part_at: None,

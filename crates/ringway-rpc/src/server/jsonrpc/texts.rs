@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use ringway_http::BodyAccount;
 use ringway_runtime::{Sleep, drop_each};
 
 use super::state::JsonMachine;
@@ -36,6 +37,16 @@ impl JsonTexts {
         let machine = core.json_machine().of_texts(has_subscriptions);
         let calls = ServerConnection::open_at(Rc::clone(core), site, 0, machine);
         Self { calls, alarm: Cell::default() }
+    }
+
+    /// Has what is kept of a text that is not whole counted, and given up for memory.
+    pub(crate) fn carry(&self, account: BodyAccount) {
+        self.calls.machine().carried = account;
+    }
+
+    /// Counts it anew.
+    pub(crate) fn settle(&self) {
+        self.calls.settle();
     }
 
     /// Takes in a text, with metadata for the calls that it makes. Whether there will be a text in answer to it.
