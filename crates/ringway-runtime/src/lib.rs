@@ -74,7 +74,7 @@ pub use runtime::{
 };
 #[doc(hidden)] // for the crates above this one, which start threads too
 pub use spawn::unpinned_cores;
-pub use spawn::{spawn, spawn_blocking, spawn_named, yield_now};
+pub use spawn::{spawn, spawn_blocking, spawn_detached, spawn_named, yield_now};
 #[doc(hidden)] // for the crates above this one, which keep wakers too
 pub use sys::is_own as is_own_waker;
 pub use task::{JoinError, JoinHandle};

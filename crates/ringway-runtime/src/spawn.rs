@@ -43,6 +43,16 @@ where
     with_current(|core| core.tasks.spawn(future, name))
 }
 
+/// Spawns a task like [`spawn_named`], for whose outcome nobody waits. It takes less memory, which
+/// matters for tasks that are many and live long.
+///
+/// # Panics
+/// Panics outside a runtime's thread.
+#[track_caller]
+pub fn spawn_detached(name: &'static str, future: impl Future<Output = ()> + 'static) {
+    with_current(|core| core.tasks.spawn_detached(future, name));
+}
+
 /// Lets the core run other tasks and handle its sockets and timers before this one continues.
 pub async fn yield_now() {
     let mut yielded = false;

@@ -93,6 +93,16 @@ impl Tasks {
         JoinHandle::new(join, token, self.run)
     }
 
+    /// Adds a task for whose outcome nobody waits.
+    pub(crate) fn spawn_detached(
+        &self,
+        future: impl Future<Output = ()> + 'static,
+        name: &'static str,
+    ) {
+        let body = TaskBody::new(future, |_: Result<(), String>| ());
+        self.insert(Box::pin(body), NameId::of(name));
+    }
+
     /// Adds a task whose outcome is awaited on another thread.
     pub(crate) fn spawn_for<F>(
         &self,

@@ -67,9 +67,11 @@ mod id_matcher;
 mod length_field;
 mod limits;
 mod line;
+mod rare_queue;
 mod rates;
 mod request_id;
 mod sequential_matcher;
+mod stamp;
 mod width;
 
 #[doc(hidden)]

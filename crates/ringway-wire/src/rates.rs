@@ -11,22 +11,25 @@ pub(crate) struct Rate {
     pub(crate) per_second: u32,
 }
 
-/// A token bucket: each event takes one token, and tokens return with time.
+/// A token bucket: each event takes one token, and tokens return with time. A connection has several,
+/// so the rate is the caller's, the same in each call.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     tokens: u32,
-    rate: Rate,
-    filled: Duration,
+    /// When tokens were last added, in milliseconds modulo 2^32. More than 24 days without an event
+    /// earn nothing, since they cannot be told from a time that went back.
+    filled_ms: u32,
 }
 
 impl Bucket {
+    /// A full bucket.
     pub(crate) fn new(rate: Rate, now: Duration) -> Self {
-        Self { tokens: rate.burst, rate, filled: now }
+        Self { tokens: rate.burst, filled_ms: ms(now) }
     }
 
     /// Takes a token; `false` if there is none.
-    pub(crate) fn take(&mut self, now: Duration) -> bool {
-        let Some(left) = self.fill(now).checked_sub(1) else {
+    pub(crate) fn take(&mut self, rate: Rate, now: Duration) -> bool {
+        let Some(left) = self.fill(rate, now).checked_sub(1) else {
             return false;
         };
         self.tokens = left;
@@ -34,66 +37,76 @@ impl Bucket {
     }
 
     /// Adds the tokens earned since the last call, and returns their number.
-    fn fill(&mut self, now: Duration) -> u32 {
-        let passed = now.saturating_sub(self.filled);
-        let earned = passed.as_millis().saturating_mul(u128::from(self.rate.per_second)) / 1_000;
+    fn fill(&mut self, rate: Rate, now: Duration) -> u32 {
+        let mut passed = ms(now).wrapping_sub(self.filled_ms);
+        if passed > u32::MAX / 2 {
+            (self.filled_ms, passed) = (ms(now), 0);
+        }
+        let earned = u64::from(passed) * u64::from(rate.per_second) / 1_000;
         if earned > 0 {
-            self.add(u64::try_from(earned).unwrap_or(u64::MAX));
-            self.filled = now;
+            self.add(rate, earned);
+            self.filled_ms = ms(now);
         }
         self.tokens
     }
 
     /// Adds tokens that were earned by other means than time.
-    fn add(&mut self, earned: u64) {
+    fn add(&mut self, rate: Rate, earned: u64) {
         let tokens = u64::from(self.tokens).saturating_add(earned);
-        self.tokens = tokens.min(self.rate.burst.into()) as u32;
+        self.tokens = tokens.min(rate.burst.into()) as u32;
     }
 
-    /// The time at which the next token returns.
-    pub(crate) fn next(&self) -> Duration {
-        let ms = 1_000_u32.div_ceil(self.rate.per_second.max(1));
-        self.filled.saturating_add(Duration::from_millis(ms.into()))
+    /// The time at which the next token returns, if it has not by `now`.
+    pub(crate) fn next(&self, rate: Rate, now: Duration) -> Duration {
+        let step = 1_000_u32.div_ceil(rate.per_second.max(1));
+        let left = step.saturating_sub(ms(now).wrapping_sub(self.filled_ms));
+        now.saturating_add(Duration::from_millis(left.into()))
     }
 }
 
-/// A token bucket to which requests add tokens as well, so that busy peers may do more.
+/// A token bucket to which requests add tokens as well, each `HALVES` halves of one, so that busy
+/// peers may do more.
 #[derive(Debug)]
-pub(crate) struct Allowance {
+pub(crate) struct Allowance<const HALVES: u32> {
     bucket: Bucket,
-    /// Tokens that a request adds, in halves.
-    halves: u64,
-    /// Number of requests that were counted.
-    requests: u64,
+    /// Number of requests that were counted, modulo 2^32.
+    requests: u32,
 }
 
-impl Allowance {
-    pub(crate) fn new(rate: Rate, halves: u64, now: Duration) -> Self {
-        Self { bucket: Bucket::new(rate, now), halves, requests: 0 }
+impl<const HALVES: u32> Allowance<HALVES> {
+    pub(crate) fn new(rate: Rate, now: Duration) -> Self {
+        Self { bucket: Bucket::new(rate, now), requests: 0 }
     }
 
     /// Takes a token; `false` if there is none. `requests` is the number of requests so far.
-    pub(crate) fn take(&mut self, now: Duration, requests: u64) -> bool {
-        let earned = (requests - self.requests) * self.halves / 2;
-        self.requests += earned * 2 / self.halves; // the rest of a token counts next time
-        self.bucket.add(earned);
-        self.bucket.take(now)
+    pub(crate) fn take(&mut self, rate: Rate, now: Duration, requests: u64) -> bool {
+        let new = u64::from((requests as u32).wrapping_sub(self.requests));
+        let earned = new * u64::from(HALVES) / 2;
+        let counted = earned * 2 / u64::from(HALVES); // the rest of a token counts next time
+        self.requests = self.requests.wrapping_add(counted as u32);
+        self.bucket.add(rate, earned);
+        self.bucket.take(rate, now)
     }
 
     /// Whether an eighth of the burst has returned with time. If so, tokens that requests earned
     /// meanwhile are lost.
-    pub(crate) fn has_recovered(&mut self, now: Duration, requests: u64) -> bool {
-        let has_recovered = self.bucket.fill(now) >= self.bucket.rate.burst / 8;
+    pub(crate) fn has_recovered(&mut self, rate: Rate, now: Duration, requests: u64) -> bool {
+        let has_recovered = self.bucket.fill(rate, now) >= rate.burst / 8;
         if has_recovered {
-            self.requests = requests;
+            self.requests = requests as u32;
         }
         has_recovered
     }
 
-    /// The time at which the next token returns.
-    pub(crate) fn next(&self) -> Duration {
-        self.bucket.next()
+    /// The time at which the next token returns, if it has not by `now`.
+    pub(crate) fn next(&self, rate: Rate, now: Duration) -> Duration {
+        self.bucket.next(rate, now)
     }
+}
+
+/// The milliseconds of a time, modulo 2^32.
+fn ms(time: Duration) -> u32 {
+    time.as_millis() as u32
 }
 
 /// A short stamp of a time. Everything that a caller handles within one turn has the same stamp,
@@ -111,19 +124,27 @@ mod tests {
 
     #[test]
     fn tokens_run_out_and_return_with_time() {
-        let mut bucket = Bucket::new(Rate { burst: 2, per_second: 10 }, Duration::ZERO);
-        let at = Duration::from_millis;
-        let taken = [0, 0, 0, 99, 100, 100, 5_000, 5_000, 5_000].map(|ms| bucket.take(at(ms)));
-        assert_eq!(taken, [true, true, false, false, true, false, true, true, false]);
+        let rate = Rate { burst: 2, per_second: 10 };
+        // The milliseconds of a time pass 2^32 after 49 days.
+        for start in [0, u64::from(u32::MAX) - 50, u64::from(u32::MAX) + 1] {
+            let at = |ms| Duration::from_millis(start + ms);
+            let mut bucket = Bucket::new(rate, at(0));
+            let taken = [0, 0, 0, 99, 100, 100, 5_000, 5_000, 5_000];
+            let taken = taken.map(|ms| bucket.take(rate, at(ms)));
+            assert_eq!(taken, [true, true, false, false, true, false, true, true, false]);
+            assert_eq!(bucket.next(rate, at(5_040)), at(5_100));
+        }
     }
 
     #[test]
     fn requests_add_tokens() {
-        let mut half = Allowance::new(Rate { burst: 2, per_second: 0 }, 1, Duration::ZERO);
-        let taken = [1, 2, 3, 4, 5, 6, 7, 90, 90, 90].map(|requests| half.take(NOW, requests));
+        let rate = Rate { burst: 2, per_second: 0 };
+        let mut half = Allowance::<1>::new(rate, NOW);
+        let taken =
+            [1, 2, 3, 4, 5, 6, 7, 90, 90, 90].map(|requests| half.take(rate, NOW, requests));
         assert_eq!(taken, [true, true, true, true, false, true, false, true, true, false]);
-        let mut double = Allowance::new(Rate { burst: 2, per_second: 0 }, 4, Duration::ZERO);
-        let taken = [0, 0, 0, 1, 1, 1].map(|requests| double.take(NOW, requests));
+        let mut double = Allowance::<4>::new(rate, NOW);
+        let taken = [0, 0, 0, 1, 1, 1].map(|requests| double.take(rate, NOW, requests));
         assert_eq!(taken, [true, true, false, true, true, false]);
     }
 }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use ringway_runtime::spawn_named;
+use ringway_runtime::spawn_detached;
 use tracing::Instrument;
 
 use super::context::{CoreContext, Serve};
@@ -24,7 +24,7 @@ where
     Box::new(move |context, connection| {
         let (context, handler) = (Rc::clone(context), Rc::clone(&handler));
         let span = spans::of_connection(&connection);
-        spawn_named("connection", serve(context, handler, connection).instrument(span));
+        spawn_detached("connection", serve(context, handler, connection).instrument(span));
     })
 }
 

@@ -50,7 +50,7 @@ pub(super) fn drive(
         woken: Vec::new(),
         why,
     };
-    Driver::new(io, end, clock)
+    Driver::new(io, end)
 }
 
 /// The client's end of a connection. Dropping it fails its calls, whatever has ended the task.

@@ -144,7 +144,6 @@ impl Clock {
 pub(crate) struct Driver<E: Endpoint> {
     end: E,
     connection: Connection,
-    clock: Clock,
     alarm: Option<Alarm>,
     /// Why the connection ends once its output has left; from then on no input is handled.
     leaving: Option<Closed<E::Violation>>,
@@ -174,8 +173,12 @@ enum Intake {
 }
 
 impl<E: Endpoint> Driver<E> {
-    pub(crate) fn new(connection: Connection, end: E, clock: Clock) -> Self {
-        Self { end, connection, clock, alarm: None, leaving: None, spent: Vec::new() }
+    pub(crate) fn new(connection: Connection, end: E) -> Self {
+        Self { end, connection, alarm: None, leaving: None, spent: Vec::new() }
+    }
+
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
     }
 
     pub(crate) fn end(&self) -> &E {
@@ -196,7 +199,7 @@ impl<E: Endpoint> Driver<E> {
     }
 
     fn turn(&mut self, cx: &mut Context<'_>) -> Poll<Closed<E::Violation>> {
-        let now = self.clock.now();
+        let now = runtime::uptime();
         for _ in 0..limits::ROUNDS_PER_TURN {
             let received = match self.receive(now, cx) {
                 Ok(received) => received,
@@ -293,7 +296,7 @@ impl<E: Endpoint> Driver<E> {
             return;
         }
         let at = due.max(now + limits::ALARM_STEP);
-        let mut sleep = self.clock.sleep_until(at);
+        let mut sleep = Clock::of_core().sleep_until(at);
         // One poll is enough, because the task's waker does not change.
         if Pin::new(&mut sleep).poll(cx).is_ready() {
             cx.waker().wake_by_ref();

@@ -6,10 +6,14 @@ use std::time::Duration;
 use super::settings::Settings;
 use crate::limits;
 
-/// When a connection stops accepting calls, and how long the running ones may still take.
+/// When a connection stops accepting calls, and how long the running ones may still take. Most servers
+/// set no age.
 #[derive(Debug)]
-pub(super) struct Age {
-    retires_at: Cell<Option<Duration>>,
+pub(super) struct Age(Option<Box<AgeLimit>>);
+
+#[derive(Debug)]
+struct AgeLimit {
+    retires_at: Duration,
     grace: Duration,
     /// The time at which the calls still running are ended, once no new ones are accepted.
     ends_at: Cell<Option<Duration>>,
@@ -20,42 +24,43 @@ impl Age {
     /// not all come back at once.
     pub(super) fn new(settings: &Settings, now: Duration) -> Self {
         let jitter = limits::CONNECTION_AGE_JITTER;
-        let factor = 1.0 - jitter + 2.0 * jitter * fastrand::f64();
-        let age = settings.connection_age_max.map(|age| {
-            let seconds = age.as_secs_f64() * factor;
-            Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
-        });
-        Self {
-            retires_at: Cell::new(age.map(|age| now.saturating_add(age))),
-            grace: settings.connection_age_grace,
-            ends_at: Cell::new(None),
-        }
+        Self(settings.connection_age_max.map(|age| {
+            let factor = 1.0 - jitter + 2.0 * jitter * fastrand::f64();
+            let age = Duration::try_from_secs_f64(age.as_secs_f64() * factor);
+            Box::new(AgeLimit {
+                retires_at: now.saturating_add(age.unwrap_or(Duration::MAX)),
+                grace: settings.connection_age_grace,
+                ends_at: Cell::new(None),
+            })
+        }))
     }
 
     /// The time at which [`retire`](Self::retire) is due.
+    #[inline]
     pub(super) fn due(&self) -> Option<Duration> {
-        self.retires_at.get()
+        let limit = self.0.as_ref()?;
+        limit.ends_at.get().is_none().then_some(limit.retires_at)
     }
 
     /// Returns the grace period once, when the connection has reached its age and stops accepting calls.
     pub(super) fn retire(&self, now: Duration) -> Option<Duration> {
-        if self.retires_at.get().is_none_or(|at| now < at) {
-            return None;
-        }
-        self.retires_at.set(None);
-        self.ends_at.set(Some(now.saturating_add(self.grace)));
-        Some(self.grace)
+        self.due().filter(|&at| now >= at)?;
+        let limit = self.0.as_ref()?;
+        limit.ends_at.set(Some(now.saturating_add(limit.grace)));
+        Some(limit.grace)
     }
 
     /// Whether the connection has stopped accepting calls because of its age.
+    #[inline]
     pub(super) fn is_retired(&self) -> bool {
-        self.ends_at.get().is_some()
+        self.0.as_ref().is_some_and(|limit| limit.ends_at.get().is_some())
     }
 
     /// The time at which the calls that still run are ended.
     pub(super) fn calls_end_at(&self) -> Option<Duration> {
-        let retires_at = self.retires_at.get();
-        self.ends_at.get().or(retires_at.map(|at| at.saturating_add(self.grace)))
+        let limit = self.0.as_ref()?;
+        let planned = limit.retires_at.saturating_add(limit.grace);
+        Some(limit.ends_at.get().unwrap_or(planned))
     }
 
     /// Whether the time for running calls is over. In a server that drains, only `drain_left` counts, not
@@ -63,7 +68,10 @@ impl Age {
     pub(super) fn is_over(&self, now: Duration, drain_left: Option<Duration>) -> bool {
         match drain_left {
             Some(left) => left.is_zero(),
-            None => self.ends_at.get().is_some_and(|at| now >= at),
+            None => {
+                let ends_at = self.0.as_ref().and_then(|limit| limit.ends_at.get());
+                ends_at.is_some_and(|at| now >= at)
+            }
         }
     }
 }

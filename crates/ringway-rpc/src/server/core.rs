@@ -33,7 +33,6 @@ use super::timed_batch::{TimedBatch, Turn};
 use crate::call::context::Drain;
 use crate::call::method::Method;
 use crate::call::status::Status;
-use crate::connection::driver::Clock;
 use crate::limits;
 use crate::policy::share_of_each;
 use crate::service::Handler;
@@ -50,8 +49,8 @@ pub(crate) struct ServerCore {
     entries: Vec<MethodEntry>,
     method_indices: HashMap<&'static str, usize>,
     json_methods: Rc<JsonMethods>,
-    /// The paths of the methods in gRPC, made with the first connection that speaks it.
-    grpc_names: OnceCell<Arc<Vocabulary>>,
+    /// What the connections that speak gRPC share, made with the first of them.
+    grpc: OnceCell<SharedByGrpc>,
     /// The methods whose gRPC messages may be compressed, if any.
     grpc_compression: OnceCell<Arc<ServerCompression>>,
     interceptors: Vec<Intercept>,
@@ -70,6 +69,13 @@ pub(crate) struct ServerCore {
     /// The number of calls that each connection is offered, once there has been pressure.
     lease: Cell<Option<u32>>,
     slow_calls: Rc<SlowCalls>,
+}
+
+/// What all connections that speak gRPC share.
+struct SharedByGrpc {
+    config: grpc::ServerConfig,
+    /// The paths of the methods.
+    names: Arc<Vocabulary>,
 }
 
 /// The permit of a call against its method's limit, held until its offloaded work has ended.
@@ -141,7 +147,7 @@ impl ServerCore {
             entries,
             method_indices,
             json_methods: json,
-            grpc_names: OnceCell::new(),
+            grpc: OnceCell::new(),
             grpc_compression: OnceCell::new(),
             interceptors: shared.interceptors.iter().map(|make| make()).collect(),
             connections: Connections::default(),
@@ -188,16 +194,16 @@ impl ServerCore {
 
     /// Makes the machine of a connection that speaks gRPC. It numbers methods by their index plus one.
     pub(super) fn grpc_machine(&self) -> grpc::GrpcServer {
-        let names = self.grpc_names.get_or_init(|| {
+        let SharedByGrpc { config, names } = self.grpc.get_or_init(|| {
             let path = |(name, method_index): (&&str, &usize)| {
                 (format!("/{name}"), *method_index as u32 + 1)
             };
             let paths: Vec<(String, u32)> = self.method_indices.iter().map(path).collect();
             let paths = paths.iter().map(|(path, number)| (&path[..], *number));
-            Arc::new(Vocabulary::new(RequestNames::new(paths)))
+            let names = Arc::new(Vocabulary::new(RequestNames::new(paths)));
+            SharedByGrpc { config: self.shared.settings.grpc(), names }
         });
-        let settings = &self.shared.settings;
-        let mut machine = grpc::GrpcServer::new(settings.grpc(), Arc::clone(names), self.now());
+        let mut machine = grpc::GrpcServer::new(config.clone(), Arc::clone(names), self.now());
         if let Some(compression) = self.compression() {
             machine.set_compression(Arc::clone(compression));
         }
@@ -246,12 +252,6 @@ impl ServerCore {
     #[inline]
     pub(super) fn budget(&self) -> &Budget {
         &self.budget
-    }
-
-    /// The clock of the connections' drivers.
-    #[inline]
-    pub(super) fn clock(&self) -> Clock {
-        Clock::of_core()
     }
 
     /// The time at which this turn of the core began.

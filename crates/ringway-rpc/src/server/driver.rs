@@ -28,12 +28,17 @@ pub(crate) fn serve<M: Machine>(
     first: View,
 ) -> impl Future<Output = Result> {
     connection.receive_while_draining(true);
-    let calls = ServerConnection::open(Rc::clone(&core), &connection, machine);
-    let id = connection.id();
+    let now = core.now();
+    let calls = ServerConnection::open(core, &connection, machine);
     let end = ServerEnd { calls, linger_until: None };
-    let mut driver = Driver::new(connection, end, core.clock());
-    driver.take_in(Some(first), core.now());
-    poll_fn(move |cx| Pin::new(&mut driver).poll(cx).map(|closed| ended::<M>(&core, id, closed)))
+    let mut driver = Driver::new(connection, end);
+    driver.take_in(Some(first), now);
+    poll_fn(move |cx| {
+        Pin::new(&mut driver).poll(cx).map(|closed| {
+            let core = driver.end().calls.core();
+            ended::<M>(core, driver.connection().id(), closed)
+        })
+    })
 }
 
 /// Counts how a connection has ended.

@@ -47,7 +47,7 @@ impl Settings {
             stall_timeout,
             ..Http2Config::default()
         };
-        ServerConfig { http2, max_message: settings.max_message }
+        ServerConfig { http2: http2.into(), max_message: settings.max_message }
     }
 
     /// Checks that clients accept the settings and that calls are possible.

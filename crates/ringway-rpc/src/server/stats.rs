@@ -27,10 +27,10 @@ macro_rules! counters {
             #[cold]
             pub(crate) fn add_unserved(&self, calls: Unserved) {
                 let Unserved { refused, overdue, malformed, stalled } = calls;
-                add(&self.refused, refused);
-                add(&self.expired, overdue);
-                add(&self.malformed, malformed);
-                add(&self.stalled, stalled);
+                add(&self.refused, refused.into());
+                add(&self.expired, overdue.into());
+                add(&self.malformed, malformed.into());
+                add(&self.stalled, stalled.into());
             }
 
             $($(

@@ -59,7 +59,7 @@ impl Session {
         let vocabulary = Arc::new(Vocabulary::new(RequestNames::new(names)));
         let tight = Http2Config { max_streams: 2, max_header_list: 300, ..Http2Config::default() };
         let http2 = if form & 2 == 0 { Http2Config::default() } else { tight };
-        let config = ServerConfig { http2, max_message: 5_000 };
+        let config = ServerConfig { http2: http2.into(), max_message: 5_000 };
         let mut session = Self {
             server: GrpcServer::new(config, vocabulary, Duration::ZERO),
             calls: BTreeMap::new(),

@@ -1,6 +1,5 @@
 //! The server side of gRPC.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,12 +15,13 @@ use crate::http2::{
     ErrorCode, Event, Http2Config, Http2Server, StreamHandle, Violation, Vocabulary,
 };
 use crate::native::{Outgoing, Piece, PlainRequest, ServerEvent, Side, StreamId, Unserved};
+use crate::rare_queue::RareQueue;
 
 /// Configuration of a gRPC server's connections.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
     /// Configuration of the HTTP/2 connection.
-    pub http2: Http2Config,
+    pub http2: Arc<Http2Config>,
     /// Largest message that is accepted, in bytes.
     pub max_message: u32,
 }
@@ -45,7 +45,7 @@ pub struct ServerConfig {
 /// use ringway_wire::native::{Body, Reply, ServerEvent};
 ///
 /// let vocabulary = Vocabulary::new(RequestNames::new([("/echo.Echo/Say", 1)]));
-/// let config = ServerConfig { http2: Http2Config::default(), max_message: 4 << 20 };
+/// let config = ServerConfig { http2: Http2Config::default().into(), max_message: 4 << 20 };
 /// let mut server = GrpcServer::new(config, Arc::new(vocabulary), Duration::ZERO);
 /// # let mut received: &[u8] = &[];
 /// while let Some(event) = server.receive(&mut received, Duration::ZERO)? {
@@ -62,15 +62,11 @@ pub struct GrpcServer {
     pub(super) calls: ServedCalls,
     /// The compression settings; `None` means no compression.
     pub(super) compression: Option<Arc<ServerCompression>>,
-    pub(super) stall_timeout: Duration,
     /// Events that the caller gets at its next `receive`, before any input is decoded.
-    pub(super) pending: VecDeque<ServerEvent<'static>>,
+    pub(super) pending: RareQueue<ServerEvent<'static>>,
     /// Deadlines of calls whose requests are incomplete.
-    pub(super) waits: Deadlines<StreamId>,
-    pub(super) drain: Option<ServerDrain>,
-    /// The time passed in by the latest call that had one.
-    pub(super) now: Duration,
-    pub(super) unserved: Unserved,
+    pub(super) waits: Option<Box<Deadlines<StreamId>>>,
+    pub(super) drain: Option<Box<ServerDrain>>,
 }
 
 impl GrpcServer {
@@ -79,15 +75,12 @@ impl GrpcServer {
     #[must_use]
     pub fn new(config: ServerConfig, vocabulary: Arc<Vocabulary>, now: Duration) -> Self {
         Self {
-            stall_timeout: config.http2.stall_timeout,
             http: Http2Server::new(config.http2, vocabulary, now),
             calls: ServedCalls::new(config.max_message),
             compression: None,
-            pending: VecDeque::new(),
-            waits: Deadlines::default(),
+            pending: RareQueue::default(),
+            waits: None,
             drain: None,
-            now,
-            unserved: Unserved::default(),
         }
     }
 
@@ -132,7 +125,7 @@ impl GrpcServer {
         input: &mut &'i [u8],
         now: Duration,
     ) -> Result<Option<ServerEvent<'i>>, Violation> {
-        self.now = now;
+        self.http.now = now;
         loop {
             if let Some(event) = self.pending.pop_front() {
                 return Ok(Some(event));
@@ -251,27 +244,29 @@ impl GrpcServer {
         }
     }
 
-    /// Always 0: the memory of finished streams is freed at once.
+    /// Always 0: what finished streams leave behind is too little to be counted.
     #[inline]
     #[must_use]
     pub fn spare_len(&self) -> usize {
         0
     }
 
-    /// Does nothing, since no memory of finished streams is [kept](Self::spare_len).
-    pub fn drop_spare(&mut self) {}
+    /// Frees the memory that earlier messages and finished streams have left for the next ones. What
+    /// is under way is not affected.
+    pub fn drop_spare(&mut self) {
+        self.http.drop_spare();
+        if self.http.in_flight() == 0 {
+            self.calls.drop_spare();
+        }
+        self.pending.drop_spare();
+        self.waits.take_if(|waits| waits.next().is_none());
+    }
 
     /// Calls that this machine has ended by itself.
     #[inline]
     #[must_use]
     pub fn unserved(&self) -> Unserved {
-        let (own, below) = (self.unserved, self.http.unserved());
-        Unserved {
-            refused: own.refused + below.refused,
-            overdue: own.overdue,
-            malformed: own.malformed + below.malformed,
-            stalled: below.stalled,
-        }
+        self.http.unserved
     }
 
     /// The status with which a call failed, if its [`Failed`](ServerEvent::Failed) event is still

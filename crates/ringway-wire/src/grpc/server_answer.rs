@@ -119,7 +119,7 @@ impl GrpcServer {
         stream: StreamHandle,
         status: &'static [u8],
     ) -> Option<ServerEvent<'static>> {
-        self.unserved.malformed += 1;
+        self.http.unserved.malformed += 1;
         let line = Line::Once { name: b":status", value: status };
         let _gone_or_answered = self.http.head(stream, &[line], true);
         None
@@ -133,7 +133,7 @@ impl GrpcServer {
         status: u8,
         text: &str,
     ) -> Option<ServerEvent<'i>> {
-        self.unserved.malformed += 1;
+        self.http.unserved.malformed += 1;
         self.fail(stream, status, text);
         None
     }

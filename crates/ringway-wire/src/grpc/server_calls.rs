@@ -16,6 +16,10 @@ use crate::native::{RequestHead, StreamId};
 #[derive(Debug)]
 pub(super) struct ServedCalls {
     slots: Vec<ServedCall>,
+    /// The ids that slots last had before they were freed, so that none is used again too soon. The
+    /// first slot's is apart, since most connections have one.
+    first_freed: Option<StreamId>,
+    others_freed: Box<[StreamId]>,
     /// Length of the longest accepted message.
     message_max: u32,
     /// Memory, in bytes, that all calls hold.
@@ -80,10 +84,10 @@ impl Untaken {
 }
 
 impl ServedCall {
-    fn free(slot: u32, message_max: u32) -> Self {
+    /// A free slot whose last call had this id.
+    fn free(id: StreamId, message_max: u32) -> Self {
         Self {
-            // The next call gets the first generation.
-            id: StreamId::new(slot, 0xfff),
+            id,
             http: None,
             content_type: ContentType::Plain,
             compression: CallCompression::NO_CALL,
@@ -158,7 +162,28 @@ impl ServedCall {
 impl ServedCalls {
     /// Creates a table for messages of up to `message_max` bytes.
     pub(super) fn new(message_max: u32) -> Self {
-        Self { slots: Vec::new(), message_max, kept: 0 }
+        let (slots, first_freed, others_freed) = Default::default();
+        Self { slots, first_freed, others_freed, message_max, kept: 0 }
+    }
+
+    /// Frees all slots. No call may be unanswered.
+    pub(super) fn drop_spare(&mut self) {
+        debug_assert!(self.slots.iter().all(|call| call.http.is_none()), "no call is under way");
+        let Some((first, others)) = self.slots.split_first() else { return };
+        self.first_freed = Some(first.id);
+        let older = self.others_freed.iter().skip(others.len()).copied();
+        self.others_freed = others.iter().map(ServedCall::id).chain(older).collect();
+        self.slots = Vec::new();
+    }
+
+    /// The id of the last call of a slot that is made again. The first call of a slot gets the first
+    /// generation.
+    fn last_id(&self, slot: usize) -> StreamId {
+        let freed = match slot.checked_sub(1) {
+            None => self.first_freed,
+            Some(other) => self.others_freed.get(other).copied(),
+        };
+        freed.unwrap_or(StreamId::new(slot as u32, StreamId::GENERATION_MASK as u16))
     }
 
     /// Length of the longest accepted message.
@@ -210,7 +235,8 @@ impl ServedCalls {
             self.slots.reserve_exact(1); // alone, as the stream is
         }
         while self.slots.len() <= slot {
-            self.slots.push(ServedCall::free(self.slots.len() as u32, self.message_max));
+            let last = self.last_id(self.slots.len());
+            self.slots.push(ServedCall::free(last, self.message_max));
         }
         let call = &mut self.slots[slot];
         debug_assert!(call.http.is_none(), "a stream that is over has no call");

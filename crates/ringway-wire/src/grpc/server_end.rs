@@ -30,7 +30,8 @@ impl GrpcServer {
         // have run.
         self.http.drain(Duration::MAX);
         let known = Duration::MAX;
-        self.drain = Some(ServerDrain { length: drain, until: None, known, is_over: false });
+        let drain = ServerDrain { length: drain, until: None, known, is_over: false };
+        self.drain = Some(Box::new(drain));
     }
 
     /// Whether the connection is draining, has nothing left to do, and no new call can be in
@@ -44,17 +45,22 @@ impl GrpcServer {
     /// Whether the drain is over, so that requests are refused.
     #[inline]
     pub(super) fn is_drain_over(&self) -> bool {
-        self.drain.is_some_and(|drain| drain.is_over)
+        self.drain.as_ref().is_some_and(|drain| drain.is_over)
     }
 
     /// The latest time to call [`handle_timeout`](Self::handle_timeout); `None` after a failure.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         let http = self.http.poll_timeout()?;
-        let drain = self.drain.filter(|drain| !drain.is_over);
+        let drain = self.drain.as_ref().filter(|drain| !drain.is_over);
         let known = drain.filter(|_| !self.http.is_drain_known()).map(|drain| drain.known);
-        let drain = drain.map(|drain| drain.until.unwrap_or(self.now));
-        Some([drain, known, self.waits.next()].into_iter().flatten().fold(http, Duration::min))
+        let drain = drain.map(|drain| drain.until.unwrap_or(self.http.now));
+        Some(
+            [drain, known, self.waits.as_ref().and_then(|waits| waits.next())]
+                .into_iter()
+                .flatten()
+                .fold(http, Duration::min),
+        )
     }
 
     /// Does what is due by now: sends PINGs, and ends overdue calls and the drain.
@@ -63,7 +69,7 @@ impl GrpcServer {
     ///
     /// Fails when the client no longer answers.
     pub fn handle_timeout(&mut self, now: Duration) -> Result<(), Violation> {
-        self.now = now;
+        self.http.now = now;
         self.http.handle_timeout(now)?;
         self.end_overdue(now);
         let Some(drain) = self.drain.as_mut().filter(|drain| !drain.is_over) else {
@@ -92,7 +98,7 @@ impl GrpcServer {
                 let failed = self.fail_known(stream, code::UNAVAILABLE, text);
                 self.pending.push_back(failed);
             } else {
-                self.unserved.refused += 1;
+                self.http.unserved.refused += 1;
                 self.http.reset(stream, ErrorCode::REFUSED_STREAM);
                 self.calls.end(stream);
             }
@@ -103,27 +109,28 @@ impl GrpcServer {
 
     /// Sets a deadline for an incomplete request.
     pub(super) fn watch(&mut self, stream: StreamHandle) {
-        let stall_timeout = self.stall_timeout;
+        let stall_timeout = self.http.config.stall_timeout;
         let Some(call) = self.calls.of(stream) else { return };
         let (limit, id) = (call.until.min(call.touched.saturating_add(stall_timeout)), call.id());
-        self.waits.arm(limit, id);
+        let waits = self.waits.get_or_insert_default();
+        waits.arm(limit, id);
         let (calls, live) = (&self.calls, self.http.in_flight());
-        self.waits.settle(live, |id| calls.find(id).is_some());
+        waits.settle(live, |id| calls.find(id).is_some());
     }
 
     /// Ends the requests whose deadline has passed.
     fn end_overdue(&mut self, now: Duration) {
-        while let Some(id) = self.waits.pop_due(now) {
+        while let Some(id) = self.waits.as_mut().and_then(|waits| waits.pop_due(now)) {
             let Some(stream) = self.calls.find(id) else { continue };
             let Some(call) = self.calls.of(stream).filter(|call| !call.is_known()) else {
                 continue;
             };
-            let limit = call.until.min(call.touched.saturating_add(self.stall_timeout));
+            let limit = call.until.min(call.touched.saturating_add(self.http.config.stall_timeout));
             if limit > now {
-                self.waits.arm(limit, id);
+                self.watch(stream);
                 continue;
             }
-            self.unserved.overdue += 1;
+            self.http.unserved.overdue += 1;
             let text = "the request did not arrive completely in time";
             self.fail(stream, code::DEADLINE_EXCEEDED, text);
         }

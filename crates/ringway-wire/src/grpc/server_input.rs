@@ -71,10 +71,10 @@ impl GrpcServer {
         let call = self.calls.begin(stream);
         (call.content_type, call.compression) = (head.content_type, compression);
         call.until = match head.timeout {
-            Some(timeout) => self.now.saturating_add(timeout),
+            Some(timeout) => self.http.now.saturating_add(timeout),
             None => Duration::MAX,
         };
-        call.touched = self.now;
+        call.touched = self.http.now;
         call.id()
     }
 
@@ -160,7 +160,7 @@ impl GrpcServer {
         end: bool,
         input: Input<'_, 'i>,
     ) -> Option<ServerEvent<'i>> {
-        let now = self.now;
+        let now = self.http.now;
         let call = self.calls.of(stream)?;
         call.touched = now;
         let (id, is_known, is_ignored) = (call.id(), call.is_known(), call.is_ignored);
@@ -168,7 +168,7 @@ impl GrpcServer {
             let message = match self.next_message(stream, &mut data, end) {
                 Ok(message) => message,
                 Err(Unfit { status, text }) if is_known => {
-                    self.unserved.malformed += 1;
+                    self.http.unserved.malformed += 1;
                     return Some(self.fail_known(stream, status, &text));
                 }
                 Err(Unfit { status, text }) => return self.fail_unknown(stream, status, &text),
@@ -211,7 +211,7 @@ impl GrpcServer {
             self.http.taken(stream, credit);
         }
         let message = whole.map(|whole| whole.message);
-        let (now, call) = (self.now, self.calls.of(stream)?);
+        let (now, call) = (self.http.now, self.calls.of(stream)?);
         let has_two = message.is_some() && call.request.as_ref()?.message.is_some();
         if has_two {
             let text = "the method takes one message, and more were sent";
@@ -282,7 +282,7 @@ impl GrpcServer {
         read: Result<CallHead, NoCall>,
     ) -> Option<ServerEvent<'static>> {
         if self.is_drain_over() {
-            self.unserved.refused += 1;
+            self.http.unserved.refused += 1;
             self.http.reset(stream, ErrorCode::REFUSED_STREAM);
             return None;
         }

@@ -13,9 +13,9 @@ use crate::rates::{Allowance, Bucket};
 pub(super) struct Budgets {
     pings: Bucket,
     settings: Bucket,
-    resets: Allowance,
-    own_resets: Allowance,
-    idle: Allowance,
+    resets: Allowance<2>,
+    own_resets: Allowance<2>,
+    idle: Allowance<4>,
     /// Number of streams that completed.
     pub(super) finished: u64,
     /// Number of requests, and of DATA frames in both directions.
@@ -27,9 +27,9 @@ impl Budgets {
         Self {
             pings: Bucket::new(HTTP2_PING_RATE, now),
             settings: Bucket::new(HTTP2_SETTINGS_RATE, now),
-            resets: Allowance::new(HTTP2_RESET_RATE, 2, now),
-            own_resets: Allowance::new(HTTP2_OWN_RESET_RATE, 2, now),
-            idle: Allowance::new(HTTP2_IDLE_RATE, 4, now),
+            resets: Allowance::new(HTTP2_RESET_RATE, now),
+            own_resets: Allowance::new(HTTP2_OWN_RESET_RATE, now),
+            idle: Allowance::new(HTTP2_IDLE_RATE, now),
             finished: 0,
             progress: 0,
         }
@@ -41,18 +41,22 @@ impl Budgets {
     ///
     /// Fails when there are too many, as the other counters do.
     pub(super) fn bear_ping(&mut self, now: Duration) -> Result<(), Violation> {
-        if self.pings.take(now) { Ok(()) } else { Err(Violation::TooManyPings) }
+        if self.pings.take(HTTP2_PING_RATE, now) { Ok(()) } else { Err(Violation::TooManyPings) }
     }
 
     /// Counts SETTINGS from the peer.
     pub(super) fn bear_settings(&mut self, now: Duration) -> Result<(), Violation> {
-        if self.settings.take(now) { Ok(()) } else { Err(Violation::TooManySettings) }
+        if self.settings.take(HTTP2_SETTINGS_RATE, now) {
+            Ok(())
+        } else {
+            Err(Violation::TooManySettings)
+        }
     }
 
     /// Counts a stream that the peer resets in the moment it opens it, or makes us reset. Each
     /// completed stream allows one more.
     pub(super) fn bear_reset(&mut self, now: Duration) -> Result<(), Violation> {
-        match self.resets.take(now, self.finished) {
+        match self.resets.take(HTTP2_RESET_RATE, now, self.finished) {
             true => Ok(()),
             false => Err(Violation::TooManyResets),
         }
@@ -60,17 +64,17 @@ impl Budgets {
 
     /// Whether a client may reset one more stream now.
     pub(super) fn may_reset(&mut self, now: Duration) -> bool {
-        self.own_resets.take(now, self.finished)
+        self.own_resets.take(HTTP2_OWN_RESET_RATE, now, self.finished)
     }
 
     /// The latest time at which a client may reset one more stream.
-    pub(super) fn next_reset(&self) -> Duration {
-        self.own_resets.next()
+    pub(super) fn next_reset(&self, now: Duration) -> Duration {
+        self.own_resets.next(HTTP2_OWN_RESET_RATE, now)
     }
 
     /// Counts a frame without content. Each request and DATA frame allows two more.
     pub(super) fn bear_idle(&mut self, now: Duration) -> Result<(), Violation> {
-        match self.idle.take(now, self.progress) {
+        match self.idle.take(HTTP2_IDLE_RATE, now, self.progress) {
             true => Ok(()),
             false => Err(Violation::TooManyIdleFrames),
         }

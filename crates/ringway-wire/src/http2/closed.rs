@@ -1,8 +1,7 @@
 //! Closed streams for which frames may still arrive (RFC 9113, section 5.1).
 
-use std::collections::VecDeque;
-
 use crate::limits::{HTTP2_CONNECTION_WINDOW, HTTP2_RESETS_REMEMBERED};
+use crate::rare_queue::RareQueue;
 
 /// Number of streams that ended on both sides and are still distinguished from unopened ones.
 const ENDED_KEPT: usize = 8;
@@ -21,13 +20,13 @@ pub(super) enum Past {
 /// A bounded memory of closed streams.
 #[derive(Debug, Default)]
 pub(super) struct Closed {
-    resets: VecDeque<u32>,
+    resets: RareQueue<u32>,
     /// The highest forgotten id: streams up to it count as reset.
     forgotten: u32,
     /// Bytes that the peer may have sent on streams before it knew that we reset them.
     late: u32,
     ended: [u32; ENDED_KEPT],
-    next: usize,
+    next: u8,
 }
 
 impl Closed {
@@ -51,8 +50,13 @@ impl Closed {
 
     #[inline]
     pub(super) fn note_ended(&mut self, id: u32) {
-        self.ended[self.next % ENDED_KEPT] = id;
+        self.ended[usize::from(self.next) % ENDED_KEPT] = id;
         self.next = self.next.wrapping_add(1);
+    }
+
+    /// Frees memory that holds nothing.
+    pub(super) fn drop_spare(&mut self) {
+        self.resets.drop_spare();
     }
 
     /// Why a stream that is not open is closed.

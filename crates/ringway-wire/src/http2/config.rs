@@ -1,15 +1,19 @@
 //! Configuration of one end of a connection.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use super::frames::MAX_31;
+use super::settings::{FRAME_DEFAULT, FRAME_MAX, WINDOW_DEFAULT};
 
 use crate::limits::{
     HTTP2_CLIENT_PING_AFTER, HTTP2_FRAME_MAX, HTTP2_HANDSHAKE_TIMEOUT, HTTP2_HEADER_LIST,
     HTTP2_INITIAL_WINDOW, HTTP2_PING_AFTER, HTTP2_PING_TIMEOUT, HTTP2_STALL_TIMEOUT, HTTP2_STREAMS,
-    HTTP2_WINDOW_MAX,
+    HTTP2_WINDOW_MAX, PING_AFTER_MIN,
 };
 
 /// Configuration of one end of a connection. The default suits most services.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Http2Config {
     /// Streams that a client may have open at the same time.
     pub max_streams: u32,
@@ -37,6 +41,22 @@ impl Http2Config {
     #[must_use]
     pub fn client() -> Self {
         Self { ping_after: HTTP2_CLIENT_PING_AFTER, ..Self::default() }
+    }
+}
+
+impl Http2Config {
+    /// The nearest configuration that the protocol allows.
+    pub(super) fn within_bounds(config: Arc<Self>) -> Arc<Self> {
+        let max_frame = config.max_frame.clamp(FRAME_DEFAULT, FRAME_MAX);
+        let initial_window = config.initial_window.clamp(WINDOW_DEFAULT, MAX_31);
+        let window_max = config.window_max.clamp(initial_window, MAX_31);
+        let ping_after = config.ping_after.max(PING_AFTER_MIN);
+        let allowed =
+            Self { max_frame, initial_window, window_max, ping_after, ..Self::clone(&config) };
+        if allowed == *config {
+            return config; // the connections of a server share it
+        }
+        Arc::new(allowed)
     }
 }
 

@@ -1,6 +1,5 @@
 //! One connection as a state machine without I/O: the part that both ends share.
 
-use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +15,7 @@ use super::open_block::OpenBlock;
 use super::outbox::WrittenFrames;
 use super::put::{put_go_away, put_ping, put_settings, put_window_update};
 use super::role::Role;
-use super::settings::{FRAME_DEFAULT, FRAME_MAX, PeerSettings, WINDOW_DEFAULT, setting};
+use super::settings::{FRAME_DEFAULT, PeerSettings, WINDOW_DEFAULT, setting};
 use super::start_window::StartWindow;
 use super::streams::StreamTable;
 use super::{
@@ -24,6 +23,8 @@ use super::{
 };
 use crate::limits::{HTTP2_ANSWERS_MAX, HTTP2_CONNECTION_WINDOW, HTTP2_STREAMS_DEFAULT};
 use crate::native::Unserved;
+use crate::rare_queue::RareQueue;
+use crate::stamp::Stamp;
 
 /// The stage of a connection's handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,25 +42,27 @@ pub(super) enum Handshake {
 /// [`output_len`](Self::output_len).
 #[derive(Debug)]
 pub struct Connection<R: Role> {
-    pub(super) config: Http2Config,
+    pub(crate) config: Arc<Http2Config>,
     pub(super) vocabulary: Arc<Vocabulary>,
     /// The settings of the peer.
     pub(super) peer: PeerSettings,
     pub(super) stage: Handshake,
     pub(super) failed: Option<Violation>,
     /// Number of bytes received of the client's preface.
-    pub(super) preface_len: usize,
+    pub(super) preface_len: u8,
     /// The start of a frame that has not arrived completely; empty between frames.
     pub(super) partial: Vec<u8>,
     pub(super) arriving: Arriving,
-    pub(super) block: OpenBlock,
+    /// The field block that is not complete.
+    pub(super) block: Option<Box<OpenBlock>>,
     pub(super) decoder: Decoder,
     pub(super) encoder: Encoder,
-    pub(super) fields: Fields,
+    /// The fields of the last block; `None` before the first, and after they were dropped as spare.
+    pub(super) fields: Option<Box<Fields>>,
     pub(super) outbox: WrittenFrames,
     pub(super) streams: StreamTable,
     /// Slots of streams that have data and credit, in the order in which they send.
-    pub(super) line: VecDeque<u32>,
+    pub(super) line: RareQueue<u32>,
     /// Number of messages written ahead of that queue since one of its streams had a turn.
     pub(super) streak: u32,
     /// Bytes queued in all streams.
@@ -71,17 +74,17 @@ pub struct Connection<R: Role> {
     /// Bytes that this end may send on the connection.
     pub(super) credit: i64,
     /// Events that the caller gets at its next `receive`, before any input is decoded.
-    pub(super) pending: VecDeque<Event<'static>>,
+    pub(super) pending: RareQueue<Event<'static>>,
     pub(super) budgets: Budgets,
     /// Cancelled streams of a client whose RST_STREAM is held back: at most as many as may be open.
-    pub(super) held_resets: VecDeque<(StreamHandle, ErrorCode)>,
+    pub(super) held_resets: RareQueue<(StreamHandle, ErrorCode)>,
     pub(super) keepalive: Clocks,
     pub(super) growth: WindowGrowth,
     pub(super) start: StartWindow,
     /// When to check next for streams whose peers accept no data.
-    pub(super) stall_at: Option<Duration>,
+    pub(super) stall_at: Stamp,
     /// The time passed in by the latest call that had one.
-    pub(super) now: Duration,
+    pub(crate) now: Duration,
     /// The highest stream id that the peer has opened.
     pub(super) last_peer: u32,
     /// The id of the next stream that this end opens.
@@ -92,7 +95,7 @@ pub struct Connection<R: Role> {
     pub(super) is_starved: bool,
     pub(super) drain: Draining,
     /// Streams of the peer's that this end has ended.
-    pub(super) unserved: Unserved,
+    pub(crate) unserved: Unserved,
     role: PhantomData<R>,
 }
 
@@ -126,10 +129,12 @@ impl PingTag {
 impl<R: Role> Connection<R> {
     /// Creates one end of an established connection, with preface and settings ready to send.
     #[must_use]
-    pub fn new(mut config: Http2Config, vocabulary: Arc<Vocabulary>, now: Duration) -> Self {
-        config.max_frame = config.max_frame.clamp(FRAME_DEFAULT, FRAME_MAX);
-        config.initial_window = config.initial_window.clamp(WINDOW_DEFAULT, i32::MAX as u32);
-        config.window_max = config.window_max.clamp(config.initial_window, i32::MAX as u32);
+    pub fn new(
+        config: impl Into<Arc<Http2Config>>,
+        vocabulary: Arc<Vocabulary>,
+        now: Duration,
+    ) -> Self {
+        let config = Http2Config::within_bounds(config.into());
         let peer = PeerSettings {
             table_size: TABLE_SIZE_DEFAULT,
             max_streams: HTTP2_STREAMS_DEFAULT,
@@ -145,25 +150,25 @@ impl<R: Role> Connection<R> {
             preface_len: 0,
             partial: Vec::new(),
             arriving: Arriving::default(),
-            block: OpenBlock::default(),
+            block: None,
             decoder: Decoder::default(),
             encoder: Encoder::default(),
-            fields: Fields::new(config.max_header_list as usize),
+            fields: None,
             outbox: WrittenFrames::default(),
             streams: StreamTable::default(),
-            line: VecDeque::new(),
+            line: RareQueue::default(),
             streak: 0,
             queued: 0,
             window_left: HTTP2_CONNECTION_WINDOW,
             window_owed: 0,
             credit: i64::from(WINDOW_DEFAULT),
-            pending: VecDeque::new(),
+            pending: RareQueue::default(),
             budgets: Budgets::new(now),
-            held_resets: VecDeque::new(),
+            held_resets: RareQueue::default(),
             keepalive: Clocks::new(&config, now),
             growth: WindowGrowth::default(),
             start: StartWindow::new(config.initial_window),
-            stall_at: None,
+            stall_at: Stamp::NEVER,
             now,
             last_peer: 0,
             next_own: 1,
@@ -203,7 +208,8 @@ impl<R: Role> Connection<R> {
     #[inline]
     #[must_use]
     pub fn fields(&self) -> &Fields {
-        &self.fields
+        static NONE: Fields = Fields::NONE;
+        self.fields.as_deref().unwrap_or(&NONE)
     }
 
     /// Open streams, a server's reset streams that were not [let go](Self::let_go), and a client's
@@ -217,7 +223,7 @@ impl<R: Role> Connection<R> {
     /// Bytes buffered for incomplete frames and field blocks.
     #[must_use]
     pub fn incomplete_len(&self) -> usize {
-        self.partial.len() + self.block.len()
+        self.partial.len() + self.block.as_ref().map_or(0, |block| block.bytes.len())
     }
 
     /// Largest header list of a message that the peer accepts, in bytes, with 32 added for each
@@ -232,11 +238,6 @@ impl<R: Role> Connection<R> {
     #[must_use]
     pub fn has_events(&self) -> bool {
         !self.pending.is_empty()
-    }
-
-    /// Streams of the peer's that this end has ended by itself.
-    pub(crate) fn unserved(&self) -> Unserved {
-        self.unserved
     }
 
     /// Sends a PING, whose answer is reported as [`Event::Pong`].
@@ -283,6 +284,25 @@ impl<R: Role> Connection<R> {
         }
     }
 
+    /// Frees the memory that earlier messages and ended streams have left for the next ones. What is
+    /// under way is not affected.
+    pub fn drop_spare(&mut self) {
+        self.fields = None;
+        self.decoder.drop_spare();
+        self.encoder.drop_spare();
+        self.outbox.drop_spare();
+        if self.streams.live() == 0 {
+            self.line.clear(); // slots of streams that have ended stay in line until their turn
+            self.streams.drop_slots();
+        }
+        self.streams.closed.drop_spare();
+        self.growth.drop_spare(self.now);
+        self.line.drop_spare();
+        self.pending.drop_spare();
+        self.held_resets.drop_spare();
+        self.partial.shrink_to_fit();
+    }
+
     /// Fails the connection because of what the peer did: streams and their contents are dropped,
     /// no further events are reported, and GOAWAY is the last frame.
     #[cold]
@@ -290,12 +310,12 @@ impl<R: Role> Connection<R> {
         if self.failed.is_none() {
             let last = self.last_served();
             self.streams.drop_contents();
-            self.line = VecDeque::new();
+            self.line.clear();
             self.queued = 0;
-            self.pending = VecDeque::new();
-            self.held_resets = VecDeque::new();
+            self.pending.clear();
+            self.held_resets.clear();
             self.partial = Vec::new();
-            self.block = OpenBlock::default();
+            self.block = None;
             match violation {
                 // No GOAWAY for a peer that speaks another protocol.
                 Violation::NotHttp2 => {
@@ -318,7 +338,7 @@ impl<R: Role> Connection<R> {
     ///
     /// Fails when the peer causes many such frames and does not read them.
     pub(super) fn count_answer(&mut self) -> Result<(), Violation> {
-        match self.outbox.count_answer() > HTTP2_ANSWERS_MAX {
+        match self.outbox.count_answer() as usize > HTTP2_ANSWERS_MAX {
             true => Err(Violation::AnswersUnread),
             false => Ok(()),
         }
@@ -339,9 +359,12 @@ impl<R: Role> Connection<R> {
         if self.failed.is_some() {
             return None;
         }
-        let resets = (!self.held_resets.is_empty()).then(|| self.budgets.next_reset());
-        let others = [self.stall_at, self.drain.deadline(), resets];
-        Some(others.into_iter().flatten().fold(self.keepalive.deadline(), Duration::min))
+        let resets = match self.held_resets.is_empty() {
+            true => Stamp::NEVER,
+            false => Stamp::of(self.budgets.next_reset(self.now)),
+        };
+        let keepalive = self.keepalive.deadline(&self.config);
+        keepalive.min(self.stall_at).min(self.drain.deadline()).min(resets).time()
     }
 
     /// Checks the deadlines.
@@ -354,7 +377,7 @@ impl<R: Role> Connection<R> {
             return Err(violation);
         }
         self.now = now;
-        match self.keepalive.look(now) {
+        match self.keepalive.look(&self.config, now) {
             Ok(false) => {}
             Ok(true) => put_ping(0, PingTag::Keepalive.payload(0), &mut self.outbox.written),
             Err(violation) => return Err(self.fail(violation)),
@@ -362,7 +385,7 @@ impl<R: Role> Connection<R> {
         if !self.held_resets.is_empty() {
             self.release_resets();
         }
-        if self.stall_at.is_some_and(|at| now >= at) {
+        if self.stall_at.has_come(now) {
             self.look_for_stalls();
         }
         if self.drain.is_over(now) {

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
+use crate::stamp::Stamp;
+
 /// The stage of a connection's drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Draining {
     No,
     /// The first GOAWAY and a PING are sent; streams that cross them are served.
-    Announced(Duration),
+    Announced(Stamp),
     /// The last GOAWAY is sent, with the last stream that is served.
-    Final(Duration, u32),
+    Final(Stamp, u32),
     /// The caller was told that the drain is over; the last GOAWAY named this stream.
     Over(u32),
 }
@@ -32,14 +34,14 @@ impl Draining {
         }
     }
 
-    pub(super) fn deadline(self) -> Option<Duration> {
+    pub(super) fn deadline(self) -> Stamp {
         match self {
-            Draining::No | Draining::Over(_) => None,
-            Draining::Announced(until) | Draining::Final(until, _) => Some(until),
+            Draining::No | Draining::Over(_) => Stamp::NEVER,
+            Draining::Announced(until) | Draining::Final(until, _) => until,
         }
     }
 
     pub(super) fn is_over(self, now: Duration) -> bool {
-        self.deadline().is_some_and(|until| now >= until)
+        self.deadline().has_come(now)
     }
 }

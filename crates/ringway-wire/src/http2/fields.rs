@@ -74,6 +74,17 @@ pub struct Fields {
 }
 
 impl Fields {
+    /// The fields of a connection that has received none.
+    pub(super) const NONE: Self = Self {
+        head: Head { values: [0; KEYS], bits: 0 },
+        texts: Vec::new(),
+        lens: Vec::new(),
+        size: 0,
+        size_max: 0,
+        is_cut: false,
+        fault: None,
+    };
+
     /// Creates storage for `size_max` bytes of fields, counted as the setting does: with 32 for
     /// each field.
     #[must_use]

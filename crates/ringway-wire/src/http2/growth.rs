@@ -6,19 +6,26 @@ use super::StreamHandle;
 use crate::limits::{HTTP2_GROWN_MAX, HTTP2_MEASURED_MAX};
 use crate::native::Window;
 
-/// A connection's measurement of how much its streams receive within a round trip.
+/// How far the windows of a connection have grown, and whether they may grow further.
 #[derive(Debug, Default)]
 pub(super) struct WindowGrowth {
     /// Memory is short, so windows shrink instead of growing.
     pub(super) is_under_pressure: bool,
+    /// Bytes by which the windows of open streams have grown.
+    pub(super) grown: u32,
+    /// `None` until a stream receives much.
+    pub(super) measurement: Option<Box<Measurement>>,
+}
+
+/// A connection's measurement of how much its streams receive within a round trip.
+#[derive(Debug, Default)]
+pub(super) struct Measurement {
     pub(super) round: Option<GrowthPing>,
     /// Streams that returned credit while the PING was in flight.
     pub(super) samples: Vec<StreamSample>,
     pub(super) nonce: u32,
     /// The earliest time for the next PING.
     pub(super) next: Duration,
-    /// Bytes by which the windows of open streams have grown.
-    pub(super) grown: u32,
 }
 
 /// A PING that has not been answered.
@@ -46,17 +53,24 @@ impl WindowGrowth {
             && window.waiting() <= window.size() / 4
     }
 
-    pub(super) fn watch(&mut self, sample: StreamSample) {
-        let is_watched = self.samples.iter().any(|known| known.stream == sample.stream);
-        if !is_watched && self.samples.len() < HTTP2_MEASURED_MAX {
-            self.samples.push(sample);
-        }
+    /// Frees the memory of a measurement that is over.
+    pub(super) fn drop_spare(&mut self, now: Duration) {
+        self.measurement.take_if(|measured| measured.round.is_none() && measured.next <= now);
     }
 
     /// Subtracts the growth of a stream that has ended.
     #[inline]
     pub(super) fn note_ended(&mut self, window: &Window) {
         self.grown -= self.grown.min(window.grown());
+    }
+}
+
+impl Measurement {
+    pub(super) fn watch(&mut self, sample: StreamSample) {
+        let is_watched = self.samples.iter().any(|known| known.stream == sample.stream);
+        if !is_watched && self.samples.len() < HTTP2_MEASURED_MAX {
+            self.samples.push(sample);
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 pub(super) struct Index {
     /// Ids and slots; id 0 marks a free bucket. The length is a power of two, at least twice the
     /// number of ids.
-    buckets: Vec<(u32, u32)>,
+    buckets: Box<[(u32, u32)]>,
     others: Vec<(u32, u32)>,
     len: usize,
 }
@@ -73,9 +73,9 @@ impl Index {
     #[cold]
     fn grow(&mut self) {
         let len = (self.buckets.len() * 2).max(BUCKETS_MIN);
-        let buckets = std::mem::replace(&mut self.buckets, vec![(0, 0); len]);
+        let buckets = std::mem::replace(&mut self.buckets, vec![(0, 0); len].into());
         let others = std::mem::take(&mut self.others);
-        let all = buckets.into_iter().chain(others).filter(|bucket| bucket.0 != 0);
+        let all = buckets.iter().copied().chain(others).filter(|bucket| bucket.0 != 0);
         all.for_each(|(id, slot)| self.put(id, slot));
     }
 }

@@ -3,22 +3,21 @@
 use std::time::Duration;
 
 use super::{Http2Config, Violation};
-use crate::limits::{HTTP2_BLOCK_TIMEOUT, HTTP2_SETTINGS_TIMEOUT, PING_AFTER_MIN};
+use crate::limits::{HTTP2_BLOCK_TIMEOUT, HTTP2_SETTINGS_TIMEOUT};
+use crate::stamp::Stamp;
 
-/// The deadlines of one connection.
+/// The deadlines of one connection, each [`NEVER`](Stamp::NEVER) while nothing is awaited.
 #[derive(Debug)]
 pub(super) struct Clocks {
-    ping_after: Duration,
-    ping_timeout: Duration,
     /// Deadline for the peer's preface and SETTINGS.
-    handshake_until: Option<Duration>,
+    handshake_until: Stamp,
     /// Deadline for the acknowledgement of our SETTINGS.
-    settings_until: Option<Duration>,
+    settings_until: Stamp,
     /// Deadline for the rest of an incomplete field block.
-    block_until: Option<Duration>,
-    heard: Duration,
-    /// When the PING was sent, if nothing has arrived since.
-    probed: Option<Duration>,
+    block_until: Stamp,
+    heard: Stamp,
+    /// Deadline for the answer to our PING, if nothing has arrived since.
+    answer_until: Stamp,
     /// Whether output waits for the socket.
     is_held_up: bool,
     /// Whether such output could go on since the last look.
@@ -27,14 +26,13 @@ pub(super) struct Clocks {
 
 impl Clocks {
     pub(super) fn new(config: &Http2Config, now: Duration) -> Self {
+        let now = Stamp::of(now);
         Self {
-            ping_after: config.ping_after.max(PING_AFTER_MIN),
-            ping_timeout: config.ping_timeout,
-            handshake_until: Some(now.saturating_add(config.handshake_timeout)),
-            settings_until: None,
-            block_until: None,
+            handshake_until: now.after(config.handshake_timeout),
+            settings_until: Stamp::NEVER,
+            block_until: Stamp::NEVER,
             heard: now,
-            probed: None,
+            answer_until: Stamp::NEVER,
             is_held_up: false,
             has_gone_on: false,
         }
@@ -42,8 +40,8 @@ impl Clocks {
 
     #[inline]
     pub(super) fn hear(&mut self, now: Duration) {
-        self.heard = now;
-        self.probed = None;
+        self.heard = Stamp::of(now);
+        self.answer_until = Stamp::NEVER;
     }
 
     /// Records that the socket has room. If output has waited for that, the peer has taken something:
@@ -60,28 +58,30 @@ impl Clocks {
     }
 
     pub(super) fn note_handshake(&mut self) {
-        self.handshake_until = None;
+        self.handshake_until = Stamp::NEVER;
     }
 
     pub(super) fn note_settings_sent(&mut self, now: Duration) {
-        self.settings_until = Some(now.saturating_add(HTTP2_SETTINGS_TIMEOUT));
+        self.settings_until = Stamp::of(now).after(HTTP2_SETTINGS_TIMEOUT);
     }
 
     pub(super) fn note_settings_acknowledged(&mut self) {
-        self.settings_until = None;
+        self.settings_until = Stamp::NEVER;
     }
 
     pub(super) fn note_block(&mut self, begins: bool, now: Duration) {
-        self.block_until = begins.then(|| now.saturating_add(HTTP2_BLOCK_TIMEOUT));
+        self.block_until = match begins {
+            true => Stamp::of(now).after(HTTP2_BLOCK_TIMEOUT),
+            false => Stamp::NEVER,
+        };
     }
 
-    pub(super) fn deadline(&self) -> Duration {
-        let ping = match self.probed {
-            Some(probed) => probed.saturating_add(self.ping_timeout),
-            None => self.heard.saturating_add(self.ping_after),
+    pub(super) fn deadline(&self, config: &Http2Config) -> Stamp {
+        let ping = match self.answer_until {
+            Stamp::NEVER => self.heard.after(config.ping_after),
+            until => until,
         };
-        let others = [self.handshake_until, self.settings_until, self.block_until];
-        others.into_iter().flatten().fold(ping, Duration::min)
+        ping.min(self.handshake_until).min(self.settings_until).min(self.block_until)
     }
 
     /// Checks the deadlines; `true` asks for a PING.
@@ -89,32 +89,28 @@ impl Clocks {
     /// # Errors
     ///
     /// Fails when a deadline has passed.
-    pub(super) fn look(&mut self, now: Duration) -> Result<bool, Violation> {
+    pub(super) fn look(&mut self, config: &Http2Config, now: Duration) -> Result<bool, Violation> {
         if std::mem::take(&mut self.has_gone_on) {
             self.hear(now); // when exactly is not known
-            if self.settings_until.is_some() {
+            if self.settings_until != Stamp::NEVER {
                 self.note_settings_sent(now);
             }
         }
-        let is_over = |until: Option<Duration>| until.is_some_and(|until| now >= until);
-        if is_over(self.handshake_until) {
-            return Err(Violation::HandshakeTimeout);
-        }
-        if is_over(self.settings_until) {
-            return Err(Violation::SettingsTimeout);
-        }
-        if is_over(self.block_until) {
-            return Err(Violation::BlockTimeout);
-        }
-        match self.probed {
-            Some(probed) if now >= probed.saturating_add(self.ping_timeout) => {
-                Err(Violation::Silent)
+        for (until, violation) in [
+            (self.handshake_until, Violation::HandshakeTimeout),
+            (self.settings_until, Violation::SettingsTimeout),
+            (self.block_until, Violation::BlockTimeout),
+            (self.answer_until, Violation::Silent),
+        ] {
+            if until.has_come(now) {
+                return Err(violation);
             }
-            None if now >= self.heard.saturating_add(self.ping_after) => {
-                self.probed = Some(now);
-                Ok(true)
-            }
-            _ => Ok(false),
         }
+        let is_due = self.answer_until == Stamp::NEVER
+            && self.heard.after(config.ping_after).has_come(now);
+        if is_due {
+            self.answer_until = Stamp::of(now).after(config.ping_timeout);
+        }
+        Ok(is_due)
     }
 }

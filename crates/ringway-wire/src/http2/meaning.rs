@@ -112,6 +112,22 @@ pub(super) struct Meaning {
     pub(super) forbids: u32,
 }
 
+/// A meaning without what follows from the rest.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PackedMeaning {
+    /// The value as bytes, so that it may stand anywhere.
+    value: [u8; 8],
+    key: Key,
+    flags: u8,
+}
+
+impl PackedMeaning {
+    #[inline]
+    pub(super) fn unpack(self) -> Meaning {
+        Meaning::new(u64::from_ne_bytes(self.value), self.key, self.flags)
+    }
+}
+
 /// The bit of a head that says that there was a regular field, after which no pseudo-field may
 /// follow.
 pub(super) const REGULAR: u32 = 1 << 30;
@@ -119,6 +135,11 @@ pub(super) const REGULAR: u32 = 1 << 30;
 pub(super) const ALWAYS: u32 = 1 << 31;
 
 impl Meaning {
+    pub(super) fn pack(self) -> PackedMeaning {
+        PackedMeaning { value: self.value.to_ne_bytes(), key: self.key, flags: self.flags }
+    }
+
+    #[inline]
     fn new(value: u64, key: Key, flags: u8) -> Self {
         let bit = 1 << key.0;
         let (sets, forbids) = match flags {

@@ -9,8 +9,8 @@ use super::open_block::OpenBlock;
 use super::put::put_reset;
 use super::role::Role;
 use super::stream::ANY_LENGTH;
-use super::{ErrorCode, Event, StreamHandle, Violation};
-use crate::limits::{HTTP2_BLOCK_FRAMES_MAX, HTTP2_BLOCK_MAX, HTTP2_PARTIAL_KEPT};
+use super::{ErrorCode, Event, Fields, StreamHandle, Violation};
+use crate::limits::{HTTP2_BLOCK_FRAMES_MAX, HTTP2_BLOCK_MAX};
 use crate::native::Piece;
 use crate::rates::moment;
 
@@ -29,9 +29,8 @@ impl<R: Role> Connection<R> {
             self.budgets.bear_idle(self.now)?;
         }
         self.keepalive.note_block(true, self.now);
-        self.block.stream = header.stream;
-        (self.block.end, self.block.frames) = (end, 1);
-        self.block.bytes.extend_from_slice(block);
+        let (stream, bytes) = (header.stream, block.to_vec());
+        self.block = Some(Box::new(OpenBlock { stream, end, frames: 1, bytes }));
         Ok(None)
     }
 
@@ -41,7 +40,9 @@ impl<R: Role> Connection<R> {
         header: FrameHeader,
         payload: &[u8],
     ) -> Result<Option<Event<'static>>, Violation> {
-        let block = &mut self.block;
+        let Some(mut block) = self.block.take() else {
+            return Err(Violation::NothingToContinue);
+        };
         block.frames += 1;
         if block.bytes.len() + payload.len() > HTTP2_BLOCK_MAX
             || block.frames > HTTP2_BLOCK_FRAMES_MAX
@@ -50,15 +51,11 @@ impl<R: Role> Connection<R> {
         }
         block.bytes.extend_from_slice(payload);
         if !header.has(flag::END_HEADERS) {
+            self.block = Some(block);
             return Ok(None);
         }
-        let OpenBlock { stream, end, mut bytes, .. } = std::mem::take(block);
         self.keepalive.note_block(false, self.now);
-        let event = self.on_block(stream, &bytes, end);
-        bytes.clear();
-        bytes.shrink_to(HTTP2_PARTIAL_KEPT);
-        self.block.bytes = bytes;
-        event
+        self.on_block(block.stream, &block.bytes, block.end)
     }
 
     /// Handles a complete field block. It is decoded in any case, to keep the table in sync.
@@ -72,7 +69,9 @@ impl<R: Role> Connection<R> {
         if block.len() > HTTP2_BLOCK_MAX {
             return Err(Violation::BlockTooLong);
         }
-        self.decoder.decode(block, &self.vocabulary, &mut self.fields)?;
+        let size_max = self.config.max_header_list as usize;
+        let fields = self.fields.get_or_insert_with(|| Box::new(Fields::new(size_max)));
+        self.decoder.decode(block, &self.vocabulary, fields)?;
         if R::IS_SERVER && id > self.last_peer {
             return self.on_request(id, end);
         }
@@ -114,7 +113,7 @@ impl<R: Role> Connection<R> {
             self.refuse(id, ErrorCode::REFUSED_STREAM, end)?;
             return self.budgets.bear_reset(self.now).map(|()| None);
         }
-        let fields = &self.fields;
+        let fields = self.fields();
         let is_whole = fields.head.has_pseudo_exactly(REQUEST);
         let fault = match fields.fault() {
             None if !is_whole && !fields.is_cut() => Some(Violation::BadPseudoField),
@@ -151,7 +150,7 @@ impl<R: Role> Connection<R> {
         stream: StreamHandle,
         end: bool,
     ) -> Result<Option<Event<'static>>, Violation> {
-        let fields = &self.fields;
+        let fields = self.fields();
         let is_whole = fields.head.has_pseudo_exactly(&[Key::STATUS]);
         let fault = match fields.fault() {
             None if !is_whole => Some(Violation::BadPseudoField),
@@ -185,10 +184,10 @@ impl<R: Role> Connection<R> {
         end: bool,
     ) -> Result<Option<Event<'static>>, Violation> {
         let left = self.streams.at(stream.slot).content_left;
-        let fault = match self.fields.fault() {
+        let fault = match self.fields().fault() {
             Some(fault) => Some(fault),
             None if !end => Some(Violation::MisplacedFields),
-            None if !self.fields.head.has_no_pseudo() => Some(Violation::BadPseudoField),
+            None if !self.fields().head.has_no_pseudo() => Some(Violation::BadPseudoField),
             None if left != ANY_LENGTH && left != 0 => Some(Violation::BadContentLength),
             None => None,
         };

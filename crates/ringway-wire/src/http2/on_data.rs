@@ -65,8 +65,9 @@ impl<R: Role> Connection<R> {
 
     /// Resets a stream; the caller gets the event at its next `receive`.
     fn fault_later(&mut self, stream: StreamHandle, violation: Violation) -> Result<(), Violation> {
-        let event = self.fault(stream, violation)?;
-        self.pending.extend(event);
+        if let Some(event) = self.fault(stream, violation)? {
+            self.pending.push_back(event);
+        }
         Ok(())
     }
 

@@ -1,12 +1,11 @@
 //! Written frames, in the order in which they leave.
 
-use std::collections::VecDeque;
-
 use bytes::Bytes;
 
 use super::frames::{FrameHeader, HEADER_LEN, kind};
 use crate::limits::HTTP2_OUTPUT_KEPT;
 use crate::native::Outgoing;
+use crate::rare_queue::RareQueue;
 
 /// Whole frames in one buffer, interleaved with payloads that are not copied.
 #[derive(Debug, Default)]
@@ -20,10 +19,10 @@ pub(super) struct WrittenFrames {
     /// Position of `written`'s first byte in the connection's output as a whole.
     base: u64,
     /// Payloads sent without copying, each with the position of `written` after which it is due.
-    bodies: VecDeque<(u64, Bytes)>,
+    bodies: RareQueue<(u64, Bytes)>,
     bodies_len: usize,
     /// Unsent frames that the peer asked for: those up to `answers_mark`, and those behind it.
-    answers: [usize; 2],
+    answers: [u32; 2],
     answers_mark: u64,
 }
 
@@ -91,7 +90,7 @@ impl WrittenFrames {
     }
 
     /// Counts a frame that the peer asked for, and returns how many such frames are unsent.
-    pub(super) fn count_answer(&mut self) -> usize {
+    pub(super) fn count_answer(&mut self) -> u32 {
         self.answers[1] += 1;
         self.answers[0] + self.answers[1]
     }
@@ -145,9 +144,17 @@ impl WrittenFrames {
         }
     }
 
+    /// Frees the memory of frames that have left.
+    pub(super) fn drop_spare(&mut self) {
+        self.written.shrink_to_fit();
+        self.bodies.drop_spare();
+    }
+
     /// Drops all output because the peer no longer reads: payloads go to `discarded`.
     pub(super) fn drop_written(&mut self, discarded: &mut Vec<Bytes>) {
-        discarded.extend(self.bodies.drain(..).map(|(_, body)| body));
+        while let Some((_, body)) = self.bodies.pop_front() {
+            discarded.push(body);
+        }
         *self = Self { base: self.end(), ..Self::default() };
     }
 }

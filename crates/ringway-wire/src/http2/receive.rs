@@ -101,7 +101,7 @@ impl<R: Role> Connection<R> {
             && header.flags & !flag::END_STREAM == flag::END_HEADERS
             && header.stream != 0
             && header.len <= self.config.max_frame
-            && self.block.stream == 0
+            && self.block.is_none()
             && self.stage == Handshake::Open
     }
 
@@ -119,14 +119,14 @@ impl<R: Role> Connection<R> {
 
     /// Takes the client's preface off the input (section 3.4).
     fn take_preface<'i>(&mut self, input: &mut &'i [u8]) -> Result<Step<'i>, Violation> {
-        let expected = &PREFACE[self.preface_len..];
+        let expected = &PREFACE[usize::from(self.preface_len)..];
         let (front, rest) = input.split_at(expected.len().min(input.len()));
         if front != &expected[..front.len()] {
             return Err(Violation::NotHttp2);
         }
         *input = rest;
-        self.preface_len += front.len();
-        if self.preface_len < PREFACE.len() {
+        self.preface_len += front.len() as u8;
+        if usize::from(self.preface_len) < PREFACE.len() {
             return Ok(Step::Done);
         }
         self.stage = Handshake::Settings;
@@ -144,11 +144,12 @@ impl<R: Role> Connection<R> {
             return Err(Violation::FrameTooLong);
         }
         let continues = header.kind == kind::CONTINUATION;
-        if self.block.stream != 0 && (!continues || header.stream != self.block.stream) {
-            return Err(Violation::NotContinued);
-        }
-        if self.block.stream == 0 && continues {
-            return Err(Violation::NothingToContinue);
+        match &self.block {
+            Some(block) if !continues || header.stream != block.stream => {
+                return Err(Violation::NotContinued);
+            }
+            None if continues => return Err(Violation::NothingToContinue),
+            Some(_) | None => {}
         }
         let is_settings = header.kind == kind::SETTINGS && !header.has(flag::ACK);
         if self.stage == Handshake::Settings && !is_settings {

@@ -1,8 +1,6 @@
 //! Sending content: at once, or queued until a stream has its turn and credit (RFC 9113, sections
 //! 5.2 and 6.9).
 
-use std::collections::VecDeque;
-
 use bytes::Bytes;
 
 use super::connection::Connection;
@@ -16,6 +14,7 @@ use crate::limits::{
     UNSENT_MARK,
 };
 use crate::native::{Body, Gone, Outgoing};
+use crate::stamp::Stamp;
 
 impl<R: Role> Connection<R> {
     /// Sends a part of a stream's content: `prefix`, then `body`. `end` marks the last part,
@@ -186,7 +185,9 @@ impl<R: Role> Connection<R> {
         self.queued += s.queued() - before;
         s.wants_writable |= s.queued() > UNSENT_MARK || self.queued > HTTP2_QUEUED_MARK;
         let has_room = !s.wants_writable;
-        self.stall_at.get_or_insert(now.saturating_add(self.config.stall_timeout));
+        if self.stall_at == Stamp::NEVER {
+            self.stall_at = Stamp::of(now).after(self.config.stall_timeout);
+        }
         self.schedule(stream.slot);
         has_room
     }
@@ -308,7 +309,7 @@ impl<R: Role> Connection<R> {
     /// [`take_discarded`](Self::take_discarded) returns the bodies.
     pub fn discard_output(&mut self) {
         self.streams.drop_contents();
-        self.line = VecDeque::new();
+        self.line.clear();
         self.queued = 0;
         self.outbox.drop_written(&mut self.streams.discarded);
     }
@@ -334,7 +335,8 @@ impl<R: Role> Connection<R> {
         let waiting = self.streams.open_streams().filter(|(_, s)| s.queued() > 0);
         let until: Vec<_> =
             waiting.map(|(stream, s)| (stream, s.touched.saturating_add(timeout))).collect();
-        self.stall_at = until.iter().map(|&(_, at)| at).filter(|&at| at > now).min();
+        let next = until.iter().map(|&(_, at)| at).filter(|&at| at > now).min();
+        self.stall_at = next.map_or(Stamp::NEVER, Stamp::of);
         for (stream, _) in until.into_iter().filter(|&(_, at)| at <= now) {
             let code = ErrorCode::CANCEL;
             self.unserved.stalled += 1;

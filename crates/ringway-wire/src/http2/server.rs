@@ -10,6 +10,7 @@ use super::role::{Role, Serving};
 use super::{ErrorCode, Line, StreamHandle};
 use crate::limits::HTTP2_SMALL_MAX;
 use crate::native::{Body, Gone};
+use crate::stamp::Stamp;
 
 /// The server side of one connection, as a state machine without I/O.
 ///
@@ -130,7 +131,7 @@ impl Connection<Serving> {
         let out = &mut self.outbox.written;
         put_go_away(MAX_31, ErrorCode::NO_ERROR, b"", out);
         put_ping(0, PingTag::Drain.payload(0), out);
-        self.drain = Draining::Announced(self.now.saturating_add(length));
+        self.drain = Draining::Announced(Stamp::of(self.now).after(length));
     }
 
     /// Whether the connection is draining with nothing left to serve or send, so that it can be

@@ -83,24 +83,28 @@ pub(super) struct OpenStream {
     /// Number of bytes in `chunks`.
     queued: usize,
     pub(super) ending: QueueEnd,
+    /// The slot freed before this one, if this one is free.
+    next_free: Option<u32>,
 }
 
 impl OpenStream {
-    /// Opens a stream in a free slot, whose buffers are reused.
+    /// Opens a stream in a free slot, whose buffers are reused, and returns the slot freed before it.
     #[inline]
-    pub(super) fn open(&mut self, id: u32, window: u32, credit: i64) {
+    pub(super) fn open(&mut self, id: u32, window: u32, credit: i64) -> Option<u32> {
         self.id = id;
         (self.remote_ended, self.local_ended, self.has_head) = (false, false, false);
         (self.is_gone, self.wants_writable) = (false, false);
         self.content_left = ANY_LENGTH;
         self.window = Window::new(window);
         self.credit = credit;
+        self.next_free
     }
 
-    /// Drops the queue as [`clear_queue`](Self::clear_queue) does, and frees the slot.
+    /// Drops the queue as [`clear_queue`](Self::clear_queue) does, and frees the slot, before which
+    /// `next_free` was freed.
     #[inline]
-    pub(super) fn clear(&mut self, discarded: &mut Vec<Bytes>) {
-        self.id = 0;
+    pub(super) fn clear(&mut self, discarded: &mut Vec<Bytes>, next_free: Option<u32>) {
+        (self.id, self.next_free) = (0, next_free);
         if self.queued > 0 || self.ending != QueueEnd::Open || !self.small.is_empty() {
             self.clear_queue(discarded);
         }

@@ -11,8 +11,8 @@ use super::stream::OpenStream;
 #[derive(Debug, Default)]
 pub(super) struct StreamTable {
     slots: Vec<OpenStream>,
-    /// Free slots; the one freed last is reused first.
-    free: Vec<u32>,
+    /// The slot freed last, which is reused first and names the one freed before it.
+    free: Option<u32>,
     index: Index,
     pub(super) closed: Closed,
     /// Number of open streams, and of slots that the caller has not let go.
@@ -29,8 +29,8 @@ impl StreamTable {
 
     #[inline]
     pub(super) fn open(&mut self, id: u32, window: u32, credit: i64) -> StreamHandle {
-        let slot = self.free.pop().unwrap_or_else(|| self.add_slot());
-        self.slots[slot as usize].open(id, window, credit);
+        let slot = self.free.unwrap_or_else(|| self.add_slot());
+        self.free = self.slots[slot as usize].open(id, window, credit);
         self.index.insert(id, slot);
         self.live += 1;
         StreamHandle { id, slot }
@@ -113,9 +113,15 @@ impl StreamTable {
 
     #[inline]
     fn release(&mut self, slot: u32) {
-        self.slots[slot as usize].clear(&mut self.discarded);
-        self.free.push(slot);
+        self.slots[slot as usize].clear(&mut self.discarded, self.free.replace(slot));
         self.live -= 1;
+    }
+
+    /// Frees all slots. Every stream must have ended.
+    pub(super) fn drop_slots(&mut self) {
+        debug_assert_eq!(self.live, 0, "no stream is open");
+        (self.slots, self.free) = (Vec::new(), None);
+        self.index = Index::default();
     }
 
     /// All open streams.

@@ -47,29 +47,28 @@ impl<R: Role> Connection<R> {
     /// Samples a stream whose window may limit its sender. The answer to the PING behind the
     /// WINDOW_UPDATE tells how much arrived within a round trip.
     fn measure(&mut self, sample: StreamSample) {
-        let growth = &mut self.growth;
-        if growth.round.is_none() {
-            if sample.at < growth.next {
+        let measured = self.growth.measurement.get_or_insert_default();
+        if measured.round.is_none() {
+            if sample.at < measured.next {
                 return;
             }
-            growth.nonce = growth.nonce.wrapping_add(1);
-            growth.round = Some(GrowthPing { nonce: growth.nonce, began: sample.at });
-            growth.samples.clear();
-            put_ping(0, PingTag::Growth.payload(growth.nonce), &mut self.outbox.written);
+            measured.nonce = measured.nonce.wrapping_add(1);
+            measured.round = Some(GrowthPing { nonce: measured.nonce, began: sample.at });
+            measured.samples.clear();
+            put_ping(0, PingTag::Growth.payload(measured.nonce), &mut self.outbox.written);
         }
-        growth.watch(sample);
+        measured.watch(sample);
     }
 
     /// Handles the answer to a measuring PING.
     pub(super) fn on_growth_pong(&mut self, nonce: u32) {
-        let Some(round) = self.growth.round.take_if(|round| round.nonce == nonce) else {
-            return;
-        };
-        self.growth.next = round.began.saturating_add(HTTP2_MEASURE_PAUSE);
-        let trip = self.now.saturating_sub(round.began);
-        let samples = std::mem::take(&mut self.growth.samples);
-        samples.iter().for_each(|sample| self.grow(sample, trip));
-        self.growth.samples = samples;
+        let Some(mut measured) = self.growth.measurement.take() else { return };
+        if let Some(round) = measured.round.take_if(|round| round.nonce == nonce) {
+            measured.next = round.began.saturating_add(HTTP2_MEASURE_PAUSE);
+            let trip = self.now.saturating_sub(round.began);
+            measured.samples.iter().for_each(|sample| self.grow(sample, trip));
+        }
+        self.growth.measurement = Some(measured);
     }
 
     /// Doubles a window if more than two thirds of its usable size arrived within a round trip.

@@ -39,7 +39,7 @@ pub struct Client {
     /// Number of requests whose last byte was handed out for sending.
     left: u64,
     /// Rate limit for RSTs of calls cancelled before their requests were handed out.
-    sudden: Allowance,
+    sudden: Allowance<1>,
     /// Streams whose RST waits for that rate limit.
     held_resets: VecDeque<StreamId>,
     /// A bit set of the methods whose names were sent.
@@ -117,7 +117,7 @@ impl Client {
             is_draining: false,
             is_starved: false,
             left: 0,
-            sudden: Allowance::new(NATIVE_RESET_RATE, 1, now),
+            sudden: Allowance::new(NATIVE_RESET_RATE, now),
             held_resets: VecDeque::new(),
             announced: Vec::new(),
             scratch: Vec::new(),
@@ -266,7 +266,7 @@ impl Client {
         // A server tolerates only a limited number of RSTs that arrive together with their
         // REQUESTs.
         let is_sudden = slot.number >= self.left;
-        if is_sudden && !self.sudden.take(connection.now, connection.requests) {
+        if is_sudden && !self.sudden.take(NATIVE_RESET_RATE, connection.now, connection.requests) {
             self.held_resets.push_back(stream);
             return;
         }
@@ -286,7 +286,13 @@ impl Client {
         while let Some(&stream) = self.held_resets.front() {
             if let Found::Live(index) = self.connection.slots.find(stream) {
                 let is_sudden = self.connection.slots.get(index).number >= self.left;
-                if is_sudden && !self.sudden.take(self.connection.now, self.connection.requests) {
+                if is_sudden
+                    && !self.sudden.take(
+                        NATIVE_RESET_RATE,
+                        self.connection.now,
+                        self.connection.requests,
+                    )
+                {
                     return;
                 }
                 self.put_reset(stream, CANCELLED, "");
@@ -429,7 +435,8 @@ impl Client {
             return None;
         }
         let keepalive = self.connection.keepalive.deadline(self.connection.now);
-        let held = (!self.held_resets.is_empty()).then(|| self.sudden.next());
+        let held = (!self.held_resets.is_empty())
+            .then(|| self.sudden.next(NATIVE_RESET_RATE, self.connection.now));
         Some(held.map_or(keepalive, |held| held.min(keepalive)))
     }
 

@@ -6,6 +6,7 @@ use super::{
     Flags, FrameKind, GoAway, GoAwayCode, Header, PREFACE, PREFACE_LEN, Piece, Settings, Violation,
     check_preface,
 };
+use crate::limits::{NATIVE_PING_RATE, NATIVE_SETTINGS_RATE};
 
 /// The part of the peer's preface that has arrived.
 #[derive(Debug, Default)]
@@ -116,7 +117,7 @@ impl NativeConnection {
             self.announce_credit();
             return Ok(());
         }
-        if !self.settings_frames.take(self.now) {
+        if !self.settings_frames.take(NATIVE_SETTINGS_RATE, self.now) {
             return Err(Violation::Flood { kind });
         }
         self.peer = Settings::decode(body)?;
@@ -143,7 +144,7 @@ impl NativeConnection {
             self.on_pong(header.aux);
             return self.bear(kind);
         }
-        if !self.pings.take(self.now) {
+        if !self.pings.take(NATIVE_PING_RATE, self.now) {
             return Err(Violation::Flood { kind });
         }
         self.answer(&OutgoingFrame::control(kind, Flags::ACK, header.aux, &[]))

@@ -74,7 +74,7 @@ pub(super) struct NativeConnection {
     pub(super) pings: Bucket,
     pub(super) settings_frames: Bucket,
     /// Rate limit for frames without content.
-    idle: Allowance,
+    idle: Allowance<4>,
     /// The time passed in by the latest call that had one.
     pub(super) now: Duration,
     /// Number of requests in wire order: received by a server, sent by a client.
@@ -107,7 +107,7 @@ impl NativeConnection {
             keepalive: Keepalive::new(&config, now),
             pings: Bucket::new(NATIVE_PING_RATE, now),
             settings_frames: Bucket::new(NATIVE_SETTINGS_RATE, now),
-            idle: Allowance::new(NATIVE_IDLE_RATE, 4, now),
+            idle: Allowance::new(NATIVE_IDLE_RATE, now),
             now,
             requests: 0,
             window: Settings::default().initial_credit,
@@ -199,7 +199,7 @@ impl NativeConnection {
     ///
     /// Fails when there are too many of them.
     pub(super) fn bear(&mut self, kind: FrameKind) -> Result<(), Violation> {
-        match self.idle.take(self.now, self.requests) {
+        match self.idle.take(NATIVE_IDLE_RATE, self.now, self.requests) {
             true => Ok(()),
             false => Err(Violation::Flood { kind }),
         }

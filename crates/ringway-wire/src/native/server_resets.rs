@@ -21,7 +21,7 @@ const STATUS_MAX: u32 = 16;
 #[derive(Debug)]
 pub(super) struct Resets {
     /// Rate limit for calls that are cancelled in the moment at which they arrive.
-    sudden: Allowance,
+    sudden: Allowance<1>,
     /// Whether that limit is exceeded, so that requests are refused until it has recovered.
     is_exhausted: bool,
     /// Rate limit for the requests that are refused meanwhile.
@@ -30,7 +30,7 @@ pub(super) struct Resets {
 
 impl Resets {
     pub(super) fn new(now: Duration) -> Self {
-        let sudden = Allowance::new(NATIVE_RESET_RATE, 1, now);
+        let sudden = Allowance::new(NATIVE_RESET_RATE, now);
         Self { sudden, is_exhausted: false, refused: Bucket::new(NATIVE_REFUSED_RATE, now) }
     }
 
@@ -49,7 +49,7 @@ impl Server {
         let stream = header.stream;
         let (now, requests) = (self.connection.now, self.connection.requests);
         let is_sudden = self.connection.slots.get(index).came == moment(now);
-        if is_sudden && !self.resets.sudden.take(now, requests) {
+        if is_sudden && !self.resets.sudden.take(NATIVE_RESET_RATE, now, requests) {
             self.resets.is_exhausted = true;
             self.note_permits();
         }
@@ -72,12 +72,12 @@ impl Server {
             return Ok(false);
         }
         let now = self.connection.now;
-        if self.resets.sudden.has_recovered(now, self.connection.requests) {
+        if self.resets.sudden.has_recovered(NATIVE_RESET_RATE, now, self.connection.requests) {
             self.resets.is_exhausted = false;
             self.note_permits();
             return Ok(false);
         }
-        match self.resets.refused.take(now) {
+        match self.resets.refused.take(NATIVE_REFUSED_RATE, now) {
             true => Ok(true),
             false => Err(Violation::Flood { kind: FrameKind::Rst }),
         }

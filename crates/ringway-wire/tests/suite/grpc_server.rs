@@ -46,6 +46,31 @@ fn calls_are_the_same_wherever_the_input_is_cut() {
 }
 
 #[test]
+fn a_call_after_a_rest_is_another_call() {
+    let mut pair = Pair::new(echo);
+    for _ in 0..3 {
+        let (first, second) = (message(b"first"), message(b"second"));
+        let streams = [pair.call(&[], &first, true), pair.call(&[], &second, false)];
+        pair.run();
+        pair.server.drop_spare();
+        pair.more(streams[1], b"", true);
+        pair.run();
+        assert_eq!(streams.map(|stream| pair.status(stream)), ["0", "0"]);
+        pair.server.drop_spare();
+    }
+    let mut calls = pair.ids.clone();
+    calls.dedup(); // a request that was given back is told again
+    assert!((1..calls.len()).all(|at| !calls[..at].contains(&calls[at])), "{calls:?}");
+    let last = pair.call(&[], &message(b""), false);
+    pair.run();
+    let reply = || Reply { status: 0, meta: &[], message: None };
+    assert!(calls.iter().all(|&ended| pair.server.respond(ended, reply()).is_none()));
+    pair.more(last, b"", true);
+    pair.run();
+    assert_eq!(pair.status(last), "0");
+}
+
+#[test]
 fn messages_of_one_frame_are_handed_out_where_they_are() {
     let mut pair = Pair::new(nothing);
     let content = [message(b"one"), message(b"two"), message(b"three")].concat();

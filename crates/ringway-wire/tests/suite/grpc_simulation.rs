@@ -183,6 +183,7 @@ impl Simulation<'_> {
             7 | 8 => self.finish(),
             9 | 10 => self.take(),
             11 if self.random.below(30) == 0 => self.change_settings(),
+            11 if self.random.below(4) == 0 => self.server.drop_spare(),
             11 => self.pass_time(),
             12 | 13 => self.transmit(true),
             14 | 15 => self.transmit(false),
@@ -591,7 +592,7 @@ fn simulate(random: &mut Random) {
     };
     let names = RequestNames::new([("/a.B/Stream", 1), ("/a.B/Unary", 2)]);
     let max_message = MESSAGE_MAX as u32;
-    let config = ServerConfig { http2: http2.clone(), max_message };
+    let config = ServerConfig { http2: http2.clone().into(), max_message };
     let client = ClientConfig { http2, max_message, ..ClientConfig::new("here") };
     let is_meddling = random.below(2) == 0;
     let leaves_at = if random.below(3) == 0 { random.below(STEPS) } else { STEPS };

@@ -48,7 +48,7 @@ fn new_server() -> Http2Server {
 }
 
 fn new_grpc_server() -> GrpcServer {
-    let config = ServerConfig { http2: Http2Config::default(), max_message: 1_000 };
+    let config = ServerConfig { http2: Http2Config::default().into(), max_message: 1_000 };
     GrpcServer::new(config, vocabulary(), NOW)
 }
 

@@ -11,10 +11,14 @@ pub struct Peer(Arc<Parts>);
 
 struct Parts {
     address: Option<Endpoint>,
-    is_tls: bool,
+    tls: Option<Box<TlsParts>>,
+    credentials: Option<Credentials>,
+}
+
+/// What is known of the peer of a TLS connection.
+struct TlsParts {
     certificates: Vec<CertificateDer<'static>>,
     server_name: Option<String>,
-    credentials: Option<Credentials>,
 }
 
 impl Peer {
@@ -25,21 +29,18 @@ impl Peer {
         Self(Arc::new(Parts {
             credentials: is_local.then(|| connection.peer_credentials()).flatten(),
             address,
-            is_tls: connection.is_tls(),
-            certificates: connection.peer_certificates().to_vec(),
-            server_name: connection.server_name().map(str::to_owned),
+            tls: connection.is_tls().then(|| {
+                Box::new(TlsParts {
+                    certificates: connection.peer_certificates().to_vec(),
+                    server_name: connection.server_name().map(str::to_owned),
+                })
+            }),
         }))
     }
 
     /// Makes an unknown peer.
     pub(crate) fn unknown() -> Self {
-        Self(Arc::new(Parts {
-            address: None,
-            is_tls: false,
-            certificates: Vec::new(),
-            server_name: None,
-            credentials: None,
-        }))
+        Self(Arc::new(Parts { address: None, tls: None, credentials: None }))
     }
 
     /// Returns the peer's address; `None` if the connection was lost before it could be read.
@@ -66,13 +67,13 @@ impl Peer {
 
     /// Whether the connection uses TLS.
     pub fn is_tls(&self) -> bool {
-        self.0.is_tls
+        self.0.tls.is_some()
     }
 
     /// Returns the verified certificate chain of the peer, its own certificate first; empty without
     /// client authentication.
     pub fn certificates(&self) -> &[CertificateDer<'static>] {
-        &self.0.certificates
+        self.0.tls.as_ref().map_or(&[], |tls| &tls.certificates)
     }
 
     /// Returns the DNS names of the peer's own certificate, for which its issuer vouches: they
@@ -83,7 +84,7 @@ impl Peer {
 
     /// Returns the name by which the peer addressed this server (SNI).
     pub fn server_name(&self) -> Option<&str> {
-        self.0.server_name.as_deref()
+        self.0.tls.as_ref()?.server_name.as_deref()
     }
 }
 
@@ -91,8 +92,8 @@ impl fmt::Debug for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Peer")
             .field("address", &self.0.address)
-            .field("tls", &self.0.is_tls)
-            .field("certificates", &self.0.certificates.len())
+            .field("tls", &self.is_tls())
+            .field("certificates", &self.certificates().len())
             .finish()
     }
 }

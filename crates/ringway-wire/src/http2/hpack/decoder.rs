@@ -12,24 +12,36 @@ use crate::limits::HTTP2_PARTIAL_KEPT;
 pub struct Decoder {
     table: DynamicTable,
     /// Largest table size that the peer may choose.
-    limit: usize,
+    limit: u16,
+    scratch: Option<Box<Scratch>>,
+    runs: Runs,
+}
+
+/// Memory for strings that are decoded or copied before they are used.
+#[derive(Debug, Default)]
+struct Scratch {
     name: Vec<u8>,
     value: Vec<u8>,
-    runs: Runs,
 }
 
 impl Default for Decoder {
     fn default() -> Self {
-        let limit = TABLE_SIZE_DEFAULT as usize;
-        let (name, value, runs) = Default::default();
-        Self { table: DynamicTable::new(limit), limit, name, value, runs }
+        let limit = TABLE_SIZE_DEFAULT as u16;
+        let (scratch, runs) = Default::default();
+        Self { table: DynamicTable::new(limit), limit, scratch, runs }
     }
 }
 
 impl Decoder {
-    /// Changes the largest table size, once the peer has acknowledged the setting.
+    /// Changes the largest table size, once the peer has acknowledged the setting; 64 KiB at most.
     pub fn set_limit(&mut self, limit: u32) {
-        self.limit = limit as usize;
+        self.limit = u16::try_from(limit).unwrap_or(u16::MAX);
+    }
+
+    /// Frees the memory that is only there to be used again.
+    pub(in crate::http2) fn drop_spare(&mut self) {
+        (self.scratch, self.runs) = Default::default();
+        self.table.shrink_to_fit();
     }
 
     /// Decodes a whole field block. The meaning of a field comes from the table or from
@@ -65,19 +77,11 @@ impl Decoder {
                 self.literal(first, &mut rest, vocabulary, fields)?;
             }
         }
-        if self.name.capacity().max(self.value.capacity()) > HTTP2_PARTIAL_KEPT {
-            self.drop_spare();
-        }
+        // Long fields are rare while connections are many.
+        self.scratch.take_if(|scratch| {
+            scratch.name.capacity().max(scratch.value.capacity()) > HTTP2_PARTIAL_KEPT
+        });
         Ok(())
-    }
-
-    /// Frees the buffers of long fields, which are rare while connections are many.
-    #[cold]
-    fn drop_spare(&mut self) {
-        for text in [&mut self.name, &mut self.value] {
-            text.clear();
-            text.shrink_to(HTTP2_PARTIAL_KEPT);
-        }
     }
 
     /// Takes the one-byte indices at the start of a block, all at once if the same run was decoded
@@ -127,7 +131,7 @@ impl Decoder {
             return false;
         }
         match self.table.entry(index - STATIC_LEN) {
-            Some(entry) => fields.note(&entry.meaning, entry.size),
+            Some(entry) => fields.note(&entry.meaning(), entry.size()),
             None => false,
         }
     }
@@ -140,10 +144,10 @@ impl Decoder {
         {
             *rest = behind;
             let size = integer::decode(first, 0x1f, rest)?;
-            if size > self.limit {
-                return Err(Violation::SizeUpdateTooLarge);
+            match u16::try_from(size) {
+                Ok(size) if size <= self.limit => self.table.resize(size),
+                _ => return Err(Violation::SizeUpdateTooLarge),
             }
-            self.table.resize(size);
         }
         match self.table.size_max() > self.limit {
             true => Err(Violation::SizeUpdateMissing),
@@ -163,7 +167,7 @@ impl Decoder {
         let index = integer::decode(first, 0x7f, rest)?;
         if let Some(at) = index.checked_sub(STATIC_LEN + 1) {
             let entry = self.table.entry(at).ok_or(Violation::NoSuchIndex)?;
-            if fields.add(entry.meaning, entry.size) {
+            if fields.add(entry.meaning(), entry.size()) {
                 let (name, value) = self.table.text(entry);
                 fields.keep(name, value);
             }
@@ -187,8 +191,9 @@ impl Decoder {
         fields: &mut Fields,
     ) -> Result<(), Violation> {
         let index = integer::decode(first, 0x0f, rest)?;
+        let scratch = self.scratch.get_or_insert_default();
         let (class, name) = if index == 0 {
-            let name = take_string(rest, &mut self.name)?;
+            let name = take_string(rest, &mut scratch.name)?;
             (vocabulary.class(name), name)
         } else if let Some(at) = index.checked_sub(STATIC_LEN + 1) {
             let entry = self.table.entry(at).ok_or(Violation::NoSuchIndex)?;
@@ -196,7 +201,7 @@ impl Decoder {
         } else {
             (vocabulary.static_entry(index - 1).class, STATIC_TABLE[index - 1].0)
         };
-        let value = take_string(rest, &mut self.value)?;
+        let value = take_string(rest, &mut scratch.value)?;
         let meaning = vocabulary.meaning(class, value);
         if fields.add(meaning, field_size(name.len(), value.len()) as u32) {
             fields.keep(name, value);
@@ -214,18 +219,19 @@ impl Decoder {
         fields: &mut Fields,
     ) -> Result<(), Violation> {
         let index = integer::decode(first, 0x3f, rest)?;
+        let scratch = self.scratch.get_or_insert_default();
         let (class, name) = if index == 0 {
-            let name = take_string(rest, &mut self.name)?;
+            let name = take_string(rest, &mut scratch.name)?;
             (vocabulary.class(name), name)
         } else if let Some(at) = index.checked_sub(STATIC_LEN + 1) {
             let entry = self.table.entry(at).ok_or(Violation::NoSuchIndex)?;
-            self.name.clear();
-            self.name.extend_from_slice(self.table.text(entry).0);
-            (entry.class, &self.name[..])
+            scratch.name.clear();
+            scratch.name.extend_from_slice(self.table.text(entry).0);
+            (entry.class, &scratch.name[..])
         } else {
             (vocabulary.static_entry(index - 1).class, STATIC_TABLE[index - 1].0)
         };
-        let value = take_string(rest, &mut self.value)?;
+        let value = take_string(rest, &mut scratch.value)?;
         let meaning = vocabulary.meaning(class, value);
         if fields.add(meaning, field_size(name.len(), value.len()) as u32) {
             fields.keep(name, value);
@@ -269,6 +275,6 @@ mod tests {
             huffman::encode(&text, &mut block);
         }
         decoder.decode(&block, &vocabulary, &mut fields).expect("well-formed");
-        assert!(decoder.name.capacity() + decoder.value.capacity() <= 2 * HTTP2_PARTIAL_KEPT);
+        assert!(decoder.scratch.is_none());
     }
 }

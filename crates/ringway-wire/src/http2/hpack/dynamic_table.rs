@@ -3,20 +3,33 @@
 use std::collections::VecDeque;
 
 use crate::http2::fields::field_size;
-use crate::http2::meaning::{Meaning, NameClass};
+use crate::http2::meaning::{Meaning, NameClass, PackedMeaning};
 
-/// An entry of the table, without its text.
+/// An entry of the table, without its text. It is as short as it can be, since idle connections keep
+/// their tables.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
-    pub(super) meaning: Meaning,
+    meaning: PackedMeaning,
     pub(super) class: NameClass,
-    /// The entry's size, as the table's limit counts it.
-    pub(super) size: u32,
     /// Position of its name among all bytes ever added to the table, modulo 2^32; its value
     /// follows.
     start: u32,
-    name_len: u32,
-    value_len: u32,
+    /// Lengths, which are below the size of the table.
+    name_len: u16,
+    value_len: u16,
+}
+
+impl Entry {
+    #[inline]
+    pub(super) fn meaning(&self) -> Meaning {
+        self.meaning.unpack()
+    }
+
+    /// The entry's size, as the table's limit counts it.
+    #[inline]
+    pub(super) fn size(&self) -> u32 {
+        field_size(self.name_len.into(), self.value_len.into()) as u32
+    }
 }
 
 /// The dynamic table; the newest entry comes first.
@@ -25,16 +38,16 @@ pub(super) struct DynamicTable {
     entries: VecDeque<Entry>,
     /// Texts of the entries in order, preceded by some of evicted entries.
     texts: Vec<u8>,
-    /// Position of the first byte of `texts`.
-    base: u32,
-    size: usize,
-    size_max: usize,
     /// Changes whenever the entries do.
     version: u64,
+    /// Position of the first byte of `texts`.
+    base: u32,
+    size: u16,
+    size_max: u16,
 }
 
 impl DynamicTable {
-    pub(super) fn new(size_max: usize) -> Self {
+    pub(super) fn new(size_max: u16) -> Self {
         Self { entries: VecDeque::new(), texts: Vec::new(), base: 0, size: 0, size_max, version: 0 }
     }
 
@@ -55,12 +68,12 @@ impl DynamicTable {
         self.version
     }
 
-    pub(super) fn size_max(&self) -> usize {
+    pub(super) fn size_max(&self) -> u16 {
         self.size_max
     }
 
     /// Changes the size limit of the table, and evicts entries beyond it.
-    pub(super) fn resize(&mut self, size_max: usize) {
+    pub(super) fn resize(&mut self, size_max: u16) {
         self.size_max = size_max;
         self.version += 1;
         self.evict(0);
@@ -71,34 +84,46 @@ impl DynamicTable {
         let size = field_size(name.len(), value.len());
         self.version += 1;
         self.evict(size);
-        if size > self.size_max {
+        if size > self.size_max.into() {
             return;
         }
         self.make_room(name.len() + value.len());
         let start = self.base.wrapping_add(self.texts.len() as u32);
         self.texts.extend_from_slice(name);
         self.texts.extend_from_slice(value);
-        let (name_len, value_len) = (name.len() as u32, value.len() as u32);
-        self.size += size;
-        let size = size as u32;
-        self.entries.push_front(Entry { meaning, class, size, start, name_len, value_len });
+        let (name_len, value_len) = (name.len() as u16, value.len() as u16);
+        self.size += size as u16;
+        let meaning = meaning.pack();
+        self.entries.push_front(Entry { meaning, class, start, name_len, value_len });
     }
 
     /// Evicts the oldest entries until `size` more bytes fit.
     fn evict(&mut self, size: usize) {
-        while self.size + size > self.size_max
+        while usize::from(self.size) + size > self.size_max.into()
             && let Some(oldest) = self.entries.pop_back()
         {
-            self.size -= oldest.size as usize;
+            self.size -= oldest.size() as u16;
         }
+    }
+
+    /// Frees the memory that is kept for more entries.
+    pub(super) fn shrink_to_fit(&mut self) {
+        self.drop_evicted();
+        self.texts.shrink_to_fit();
+        self.entries.shrink_to_fit();
     }
 
     /// Moves the texts to the front of their buffer once the unused bytes before them are as many
     /// as the table may hold, so that each byte is moved about once.
     fn make_room(&mut self, len: usize) {
-        if self.texts.len() + len <= 2 * self.size_max {
+        if self.texts.len() + len <= 2 * usize::from(self.size_max) {
             return;
         }
+        self.drop_evicted();
+    }
+
+    /// Drops the texts of evicted entries.
+    fn drop_evicted(&mut self) {
         let live = self
             .entries
             .back()

@@ -17,10 +17,10 @@ pub struct Encoder {
     /// none.
     added_at: Vec<u16>,
     entries: u16,
-    size: usize,
-    size_max: usize,
+    size: u16,
+    size_max: u16,
     /// The smallest size since the last block, to be announced at the start of the next.
-    said_least: Option<usize>,
+    said_least: Option<u16>,
     /// Number of changes of the table, by which indices and sizes change.
     version: u64,
 }
@@ -35,7 +35,7 @@ pub(crate) struct ShortBlock {
 
 impl Default for Encoder {
     fn default() -> Self {
-        let size_max = TABLE_SIZE_DEFAULT as usize;
+        let size_max = TABLE_SIZE_DEFAULT as u16;
         Self { added_at: Vec::new(), entries: 0, size: 0, size_max, said_least: None, version: 0 }
     }
 }
@@ -43,7 +43,7 @@ impl Default for Encoder {
 impl Encoder {
     /// Changes the size limit of the peer's table. No more than the default size is used.
     pub fn set_limit(&mut self, limit: u32) {
-        let limit = limit.min(TABLE_SIZE_DEFAULT) as usize;
+        let limit = limit.min(TABLE_SIZE_DEFAULT) as u16;
         if limit == self.size_max {
             return;
         }
@@ -60,14 +60,19 @@ impl Encoder {
         self.version += 1;
     }
 
+    /// Frees the memory that is kept for more entries.
+    pub(in crate::http2) fn drop_spare(&mut self) {
+        self.added_at.shrink_to_fit();
+    }
+
     /// Starts a block with any pending table size updates.
     #[inline]
     pub fn begin(&mut self, out: &mut Vec<u8>) {
         if let Some(least) = self.said_least.take() {
             if least < self.size_max {
-                integer::encode(0x20, 0x1f, least, out);
+                integer::encode(0x20, 0x1f, least.into(), out);
             }
-            integer::encode(0x20, 0x1f, self.size_max, out);
+            integer::encode(0x20, 0x1f, self.size_max.into(), out);
         }
     }
 
@@ -141,11 +146,11 @@ impl Encoder {
     #[cold]
     fn put_first(&mut self, id: u16, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
         let size = field_size(name.len(), value.len());
-        if self.size + size > self.size_max {
+        if size > (self.size_max - self.size).into() {
             return put_literal(0x00, 0x0f, name, value, out);
         }
         put_literal(0x40, 0x3f, name, value, out);
-        self.size += size;
+        self.size += size as u16;
         self.entries += 1;
         self.version += 1;
         let id = usize::from(id);

@@ -90,7 +90,8 @@ pub(crate) fn echo_stream(server: &mut GrpcServer, event: &ServerEvent<'_>) {
 impl Pair {
     pub(crate) fn new(serve: Serve) -> Self {
         let names = RequestNames::new([("/a.B/C", 1), ("/a.B/D", 2)]);
-        let config = ServerConfig { http2: Http2Config::default(), max_message: MESSAGE_MAX };
+        let config =
+            ServerConfig { http2: Http2Config::default().into(), max_message: MESSAGE_MAX };
         let server = GrpcServer::new(config, Arc::new(Vocabulary::new(names)), NOW);
         let text = Arc::new(Vocabulary::new(AsText));
         let client = Http2Client::new(Http2Config::client(), text, NOW);

@@ -22,7 +22,7 @@ pub(crate) static GRPC_SESSIONS: LazyLock<Vec<Vec<Vec<u8>>>> =
 fn record(random: &mut Random) -> Vec<Vec<u8>> {
     let names = ["/a.B/C0", "/a.B/C1", "/a.B/C2", "/a.B/C3"].map(|name| (name, 1));
     let vocabulary = Arc::new(Vocabulary::new(RequestNames::new(names)));
-    let config = ServerConfig { http2: Http2Config::default(), max_message: 4 << 20 };
+    let config = ServerConfig { http2: Http2Config::default().into(), max_message: 4 << 20 };
     let ends = (
         GrpcClient::new(ClientConfig::new("here"), Duration::ZERO),
         GrpcServer::new(config, vocabulary, Duration::ZERO),
