@@ -376,6 +376,9 @@ pub(crate) const QUEUE_PATIENCE_OVERLOADED: Duration = Duration::from_millis(5);
 /// Default time for calls to end when a server stops: with the grace below, it is over before the 30
 /// seconds after which Kubernetes kills a process.
 pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(25);
+/// How long a connection is quiet before it frees what it keeps for its next calls: far above the time
+/// between the calls of a busy client, for which a few allocations a second are nothing.
+pub(crate) const REST_AFTER: Duration = Duration::from_secs(1);
 /// How long a stopping server keeps a connection without calls, for the client to close it: a few round
 /// trips.
 pub(crate) const DRAIN_LINGER: Duration = Duration::from_millis(250);

@@ -12,6 +12,7 @@
 //!
 //! Messages wait in a [`Batch`], which a reader takes as a whole. The machine's credit bounds it.
 
+mod over;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,8 @@ use std::task::{Poll, Waker};
 
 use ringway_wire::native::{Piece, StreamId};
 
+use self::over::Over;
+pub(crate) use self::over::SERVED;
 use crate::call::metadata::Metadata;
 use crate::call::status::Status;
 use crate::connection::batch::Batch;
@@ -57,11 +60,14 @@ pub(crate) enum Waits {
 #[derive(Default)]
 pub(crate) struct StreamTable {
     entries: Vec<StreamEntry>,
-    free: Vec<u32>,
+    /// The entry that was freed last, which names the one freed before it.
+    free: Option<u32>,
+    /// The generation of new entries, above those of entries that were freed.
+    generation: u32,
     /// The index of the entry of the stream that holds a slot of the machine.
     by_slot: Vec<Option<u32>>,
-    occupied: usize,
-    open: usize,
+    occupied: u32,
+    open: u32,
     /// Wakers to run when the table is not borrowed.
     errands: Errands,
 }
@@ -76,6 +82,8 @@ impl HasErrands for StreamTable {
 #[derive(Default)]
 struct StreamEntry {
     generation: u32,
+    /// The entry freed before this one, if this one is free.
+    next_free: Option<u32>,
     /// The machine's id of the stream, until the stream is over.
     stream: Option<StreamId>,
     reader: bool,
@@ -94,9 +102,6 @@ struct StreamEntry {
     begun: bool,
 }
 
-/// The message for handles that are used after their handler's return.
-pub(crate) const SERVED: &str = "the call is over: its handler has returned";
-
 /// A message about to be sent.
 pub(crate) struct Sending {
     pub(crate) stream: StreamId,
@@ -113,15 +118,6 @@ pub(crate) enum WriterUse {
     InUse,
     /// The writer has sent nothing while the reader waits.
     Forgotten,
-}
-
-/// How a stream has ended. It becomes a status only when a handle asks, which is rare.
-enum Over {
-    /// The peer has answered.
-    Answered,
-    /// This side has answered.
-    Served,
-    Failed(Status),
 }
 
 /// Received data of one reader.
@@ -146,11 +142,13 @@ pub(crate) enum Unread {
 impl StreamTable {
     /// Adds a stream that was just opened, by either side.
     pub(crate) fn insert(&mut self, stream: StreamId, handles: Handles) -> StreamKey {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(StreamEntry::default());
+        let index = self.free.unwrap_or_else(|| {
+            let generation = self.generation;
+            self.entries.push(StreamEntry { generation, ..StreamEntry::default() });
             self.entries.len() as u32 - 1
         });
         let entry = &mut self.entries[index as usize];
+        self.free = entry.next_free.take();
         entry.stream = Some(stream);
         entry.reader = handles != Handles::Writer;
         entry.writer = handles != Handles::Reader;
@@ -175,12 +173,21 @@ impl StreamTable {
 
     /// Returns the number of streams that the machine knows.
     pub(crate) fn open(&self) -> usize {
-        self.open
+        self.open as usize
     }
 
     /// Whether no stream is open and no handle is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.occupied == 0
+    }
+
+    /// Frees the memory that is kept for more streams.
+    pub(crate) fn drop_spare(&mut self) {
+        if self.is_empty() && !self.entries.is_empty() {
+            let generations = self.entries.iter().map(|entry| entry.generation);
+            self.generation = generations.max().unwrap_or_default();
+            (self.entries, self.free, self.by_slot) = Default::default();
+        }
     }
 
     /// Returns the machine's id of a stream that is not over.
@@ -444,9 +451,9 @@ impl StreamTable {
         if entry.stream.is_none() && !entry.reader && !entry.writer {
             *entry = StreamEntry {
                 generation: entry.generation.wrapping_add(1),
+                next_free: self.free.replace(key.index),
                 ..StreamEntry::default()
             };
-            self.free.push(key.index);
             self.occupied -= 1;
         }
     }
@@ -473,16 +480,6 @@ impl StreamEntry {
         if self.reader && self.inbox.end.is_none() {
             self.inbox.end = Some(end());
             errands.wake(&mut self.reading);
-        }
-    }
-}
-
-impl Over {
-    fn status(&self) -> Status {
-        match self {
-            Self::Answered => Status::cancelled("the call is over: the peer has answered"),
-            Self::Served => Status::cancelled(SERVED),
-            Self::Failed(status) => status.clone(),
         }
     }
 }

@@ -108,7 +108,7 @@ impl<M: Machine> ServerConnection<M> {
         status.write(&mut writer);
         trailers.write(&mut writer);
         let reply = Reply { status: status.code() as u8, meta: &meta, message: None };
-        self.last_failure.set(Some((status.code(), self.core().now())));
+        self.last_failure.set(Some(Box::new((status.code(), self.core().now()))));
         match self.respond(stream, reply) {
             Some(_) => Answered::none(status.code()),
             None => self.ended_before_answer(stream),

@@ -163,6 +163,13 @@ impl Calls {
         }
     }
 
+    /// Frees the memory that is kept for more calls.
+    pub(super) fn drop_spare(&mut self) {
+        if self.count == 0 {
+            self.by_slot = Vec::new();
+        }
+    }
+
     pub(super) fn take_all(&mut self) -> Vec<ServedCall> {
         self.count = 0;
         self.queued.clear();

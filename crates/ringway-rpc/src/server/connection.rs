@@ -1,6 +1,8 @@
 //! What the calls of one connection share in every protocol: the machine, the streams and the running
 //! calls.
 
+mod rest;
+
 use std::cell::{Cell, Ref, RefCell, RefMut};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -13,6 +15,7 @@ use ringway_net::{Connection, View};
 use ringway_runtime::drop_each;
 use ringway_wire::native::{GoAwayCode, Outgoing, Reply, StreamId, Unserved};
 
+use self::rest::Rest;
 use super::admitted::Deferred;
 use super::age::Age;
 use super::budget::Kept;
@@ -61,11 +64,12 @@ pub(crate) struct ServerConnection<M: Machine> {
     /// Whether the connection is to be closed at once, even with calls running.
     pub(super) is_ended: Cell<bool>,
     age: Age,
+    rest: Rest,
     opened_at: Duration,
     /// Tells the connections of a process apart, for people.
     id: u64,
     /// The last failure of a call, and when that was.
-    pub(super) last_failure: Cell<Option<(Code, Duration)>>,
+    pub(super) last_failure: Cell<Option<Box<(Code, Duration)>>>,
     /// The number of calls that the client was last told are welcome.
     leased: Cell<Option<u32>>,
     send_mark: usize,
@@ -104,6 +108,7 @@ impl<M: Machine> ServerConnection<M> {
             unserved: Cell::default(),
             is_ended: Cell::new(false),
             age: Age::new(core.settings(), core.now()),
+            rest: Rest::new(core.now()),
             opened_at: core.now(),
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             last_failure: Cell::new(None),
@@ -191,6 +196,9 @@ impl<M: Machine> ServerConnection<M> {
 
     /// Processes received bytes, if there are any, and runs the calls that they request.
     pub(super) fn take_in(self: &Rc<Self>, view: Option<&View>) -> Result<(), M::Violation> {
+        if view.is_some() {
+            self.rest.note_use(self.core.now());
+        }
         let taken = self.take_events(view);
         if self.core.has_time() {
             self.begin_deferred();
@@ -270,7 +278,7 @@ impl<M: Machine> ServerConnection<M> {
 
     pub(super) fn next_timeout(&self) -> Option<Duration> {
         let machine = self.machine.borrow().poll_timeout();
-        machine.into_iter().chain(self.age.due()).min()
+        [machine, self.age.due(), self.rest.due()].into_iter().flatten().min()
     }
 
     pub(super) fn handle_timeout(&self, now: Duration) -> Result<(), M::Violation> {
@@ -284,7 +292,19 @@ impl<M: Machine> ServerConnection<M> {
             let reason = "the connection has reached its age";
             self.machine.borrow_mut().go_away(GoAwayCode::MaxAge, grace, reason);
         }
+        if self.rest.begins(now) {
+            self.free_spare();
+        }
         self.machine.borrow_mut().handle_timeout(now)
+    }
+
+    /// Frees what is kept for the next calls.
+    pub(super) fn free_spare(&self) {
+        self.machine().drop_spare();
+        self.quiet_streams().drop_spare();
+        self.calls.borrow_mut().drop_spare();
+        self.deferred.borrow_mut().shrink_to_fit();
+        self.scratch.take();
     }
 
     /// Reports the bytes kept here to the core, and lets it check its memory.
@@ -375,6 +395,7 @@ impl<M: Machine> ServerConnection<M> {
         if !self.awake.replace(true)
             && let Some(task) = &*self.task.borrow()
         {
+            self.rest.note_use(self.core.now());
             task.wake_by_ref();
         }
     }

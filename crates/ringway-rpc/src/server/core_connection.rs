@@ -101,7 +101,7 @@ impl<M: Machine> CoreConnection for ServerConnection<M> {
     }
 
     fn drop_spare(&self) {
-        self.machine().drop_spare();
+        self.free_spare();
         Self::update_usage(self);
     }
 

@@ -38,7 +38,8 @@ impl<M: Machine> ServerConnection<M> {
                 }
             })
             .collect();
-        let failure = self.last_failure.get();
+        let failure = self.last_failure.take();
+        self.last_failure.set(failure.clone());
         let peer = self.site().peer();
         json!({
             "id": self.id().to_string(),
@@ -52,7 +53,7 @@ impl<M: Machine> ServerConnection<M> {
             "unread": unread,
             "unsent": unsent,
             "calls": shown,
-            "failure": failure.map(|(code, at)| json!({
+            "failure": failure.map(|failure| *failure).map(|(code, at)| json!({
                 "code": code.name(),
                 "ago_ms": millis(now.saturating_sub(at)),
             })),
