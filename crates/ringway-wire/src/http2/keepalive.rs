@@ -106,8 +106,8 @@ impl Clocks {
                 return Err(violation);
             }
         }
-        let is_due = self.answer_until == Stamp::NEVER
-            && self.heard.after(config.ping_after).has_come(now);
+        let is_due =
+            self.answer_until == Stamp::NEVER && self.heard.after(config.ping_after).has_come(now);
         if is_due {
             self.answer_until = Stamp::of(now).after(config.ping_timeout);
         }
