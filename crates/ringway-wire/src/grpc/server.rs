@@ -109,7 +109,7 @@ impl GrpcServer {
             return None;
         }
         let (stream, content) = self.http.plain_content(input)?;
-        let (id, message) = self.calls.plain_message(stream, content, self.now)?;
+        let (id, message) = self.calls.plain_message(stream, content, self.http.now)?;
         self.http.take_content(PREFIX_LEN + message.len(), input);
         Some((id, message))
     }
