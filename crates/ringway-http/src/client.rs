@@ -20,6 +20,7 @@ use self::idle::{Idle, Pool};
 use crate::body::{Gathered, Pace, next_chunk};
 use crate::peer_watch::PeerWatch;
 use crate::queued_io::QueuedIo;
+use crate::reply_account::ReplyAccount;
 use crate::{Body, Error, Result, limits};
 
 /// A client of HTTP/1.1 servers, for the tasks of one core; clones share their connections.
@@ -173,7 +174,7 @@ impl Client {
         http1::Builder::new()
             .max_buf_size(limits::HEAD_BYTES_MAX.max(64 << 10))
             .max_headers(limits::FIELDS_MAX)
-            .handshake(QueuedIo::new(io, PeerWatch::default()))
+            .handshake(QueuedIo::new(io, PeerWatch::default(), ReplyAccount::default()))
             .await
             .map_err(|error| lost(server, &error))
     }

@@ -40,6 +40,7 @@ mod limits;
 mod peer_watch;
 mod queued_io;
 mod reply;
+mod reply_account;
 mod router;
 mod serve;
 mod upgrade;
@@ -53,6 +54,7 @@ pub use files::Files;
 pub use http;
 pub use peer_watch::PeerWatch;
 pub use reply::{html, json, status, text};
+pub use reply_account::ReplyAccount;
 pub use router::{Params, Router, param};
 pub use serve::{HttpLimits, serve, serve_connection, serve_with};
 pub use websocket::{

@@ -27,6 +27,10 @@ pub(crate) const BODY_BYTES_MAX: usize = 2 << 20;
 /// Bytes of a path with its query: what browsers and proxies take for granted.
 pub(crate) const TARGET_BYTES_MAX: usize = 8 << 10;
 
+/// Bytes of a piece of a reply from which on it is counted as kept: hyper keeps sixteen pieces at most, and
+/// counting one costs an allocation.
+pub(crate) const REPLY_COUNTED_MIN: usize = 4 << 10;
+
 /// Connections that a client keeps open and unused for each server.
 pub(crate) const IDLE_PER_SERVER_MAX: usize = 32;
 

@@ -8,6 +8,7 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use ringway_net::IoStream;
 
 use crate::peer_watch::PeerWatch;
+use crate::reply_account::ReplyAccount;
 
 /// Bytes count as flushed when they are queued: the core sends what a turn has written in one call, so
 /// pipelined answers share it. Writing still waits while the queue is at its high-water mark, and
@@ -17,11 +18,21 @@ use crate::peer_watch::PeerWatch;
 pub(crate) struct QueuedIo {
     io: IoStream,
     watch: PeerWatch,
+    replies: ReplyAccount,
 }
 
 impl QueuedIo {
-    pub(crate) fn new(io: IoStream, watch: PeerWatch) -> Self {
-        Self { io, watch }
+    pub(crate) fn new(io: IoStream, watch: PeerWatch, replies: ReplyAccount) -> Self {
+        Self { io, watch, replies }
+    }
+
+    fn check(&self) -> io::Result<()> {
+        if !self.replies.is_given_up() {
+            return Ok(());
+        }
+        self.io.connection().abort();
+        let given_up = "the server is short of memory and has ended the connection";
+        Err(io::Error::new(io::ErrorKind::ConnectionAborted, given_up))
     }
 
     pub(crate) fn into_inner(self) -> IoStream {
@@ -49,11 +60,13 @@ impl Write for QueuedIo {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.check()?;
         Write::poll_write(self.inner(), cx, bytes)
     }
 
     /// Called whenever the connection is polled, so the peer's end is noticed here.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.check()?;
         if self.watch.is_on() && self.io.poll_peer_end(cx).is_ready() {
             let gone = "the peer has gone before the end of its answer";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::ConnectionAborted, gone)));
@@ -74,6 +87,7 @@ impl Write for QueuedIo {
         cx: &mut Context<'_>,
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.check()?;
         Write::poll_write_vectored(self.inner(), cx, parts)
     }
 }

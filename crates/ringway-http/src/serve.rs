@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::limits;
 use crate::peer_watch::PeerWatch;
 use crate::queued_io::QueuedIo;
+use crate::reply_account::{CountedBody, ReplyAccount};
 use crate::router::Router;
 use crate::upgrade::{Upgrade, Upgraded};
 
@@ -79,13 +80,16 @@ pub async fn serve_connection(
         Some(view) => IoStream::with_received(connection, view),
         None => connection.into_io(),
     };
-    let watch = PeerWatch::default();
-    match serve_requests(io, limits, &watch, &respond).await {
+    let (watch, replies) = (PeerWatch::default(), ReplyAccount::default());
+    match serve_requests(io, limits, &watch, &replies, &respond).await {
         Ok(Some((upgrade, upgraded))) => upgrade(upgraded).await,
         Ok(None) => {}
         Err(error) if error.is_parse() || error.is_timeout() || error.is_incomplete_message() => {
             // hyper has answered it where there is an answer; what is queued leaves before the end.
             tracing::debug!(%error, "a connection is closed: its peer does not speak HTTP properly");
+        }
+        Err(_) if replies.is_given_up() => {
+            tracing::debug!("a connection is reset: the server is short of memory");
         }
         Err(_) if watch.is_on() => {
             tracing::debug!("a connection is closed: its peer has gone before it was answered");
@@ -100,6 +104,7 @@ async fn serve_requests(
     io: IoStream,
     limits: HttpLimits,
     watch: &PeerWatch,
+    replies: &ReplyAccount,
     respond: &impl AsyncFn(Request) -> Response,
 ) -> hyper::Result<Option<(Upgrade, Upgraded)>> {
     let drain = io.connection().drain_token();
@@ -109,6 +114,7 @@ async fn serve_requests(
         watch.stop();
         let mut request = request.map(|body| RequestBody::new(body, limits.body_bytes_max));
         request.extensions_mut().insert(watch.clone());
+        request.extensions_mut().insert(replies.clone());
         let mut response = answer(respond, request).await;
         upgrade.set(response.body_mut().take_upgrade());
         if response.body().is_stream()
@@ -117,7 +123,7 @@ async fn serve_requests(
             // Each reader who does not read has so much of it in memory.
             peer.set_send_marks(limits::STREAM_HIGH_WATER, limits::STREAM_LOW_WATER);
         }
-        Ok::<_, Infallible>(response)
+        Ok::<_, Infallible>(response.map(|body| CountedBody::new(body, replies.clone())))
     });
     let mut serving = http1::Builder::new()
         .timer(HyperTimer)
@@ -125,7 +131,7 @@ async fn serve_requests(
         .max_buf_size(limits::HEAD_BYTES_MAX)
         .max_headers(limits::FIELDS_MAX)
         .half_close(true)
-        .serve_connection(QueuedIo::new(io, watch.clone()), service);
+        .serve_connection(QueuedIo::new(io, watch.clone(), replies.clone()), service);
     let mut draining = pin!(async {
         match &drain {
             Some(drain) => drain.cancelled().await,

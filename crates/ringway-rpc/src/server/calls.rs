@@ -122,6 +122,11 @@ impl Calls {
         Some(call)
     }
 
+    /// Whether the call is queued.
+    pub(super) fn is_waiting(&mut self, stream: StreamId) -> bool {
+        self.find(stream).is_some_and(|call| !call.is_running())
+    }
+
     /// Whether the request with this number is still queued.
     pub(super) fn is_queued(&self, stream: StreamId, number: u64) -> bool {
         let call = self.by_slot.get(stream.slot() as usize).and_then(Option::as_ref);

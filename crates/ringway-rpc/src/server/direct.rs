@@ -6,14 +6,14 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::Context;
 use std::time::Duration;
 
 use bytes::Bytes;
-use ringway_http::BodyAccount;
-use ringway_net::Connection;
+use ringway_http::{BodyAccount, ReplyAccount, Request};
+use ringway_net::{Connection, WeakPeer};
 use ringway_runtime::drop_each;
 use ringway_wire::native::{
     Body, GoAwayCode, Gone, MetaWriter, Outgoing, Piece, PlainRequest, Reply, RequestHead,
@@ -23,8 +23,7 @@ use ringway_wire::native::{
 use super::connection::ServerConnection;
 use super::core::ServerCore;
 use super::direct_flow::DirectFlow;
-use super::drain_alarm::DrainAlarm;
-use super::machine::Machine;
+use super::machine::{Machine, Translation};
 use crate::call::context::Site;
 use crate::call::status::{Code, Status};
 use crate::connection::driver::MESSAGE;
@@ -46,6 +45,9 @@ pub(crate) struct DirectMachine {
     pub(super) unsent: usize,
     /// The body that is being read for the next call.
     body: BodyAccount,
+    /// The connection that replies leave on, and what HTTP keeps of them.
+    peer: Option<WeakPeer>,
+    replies: ReplyAccount,
     /// Whether a caller that waits for room may go on.
     pub(super) has_news: bool,
     pub(super) unserved: Unserved,
@@ -72,6 +74,8 @@ pub(super) struct DirectSlot {
     /// The stream that uses it, or the next one that will.
     pub(super) stream: StreamId,
     pub(super) state: SlotState,
+    /// How its message becomes what its method takes, until the call runs.
+    translation: Option<Translation>,
     pub(super) flow: DirectFlow,
 }
 
@@ -90,6 +94,8 @@ pub(super) struct DirectRequest {
     /// Written by a [`MetaWriter`](ringway_wire::native::MetaWriter).
     pub(super) meta: Vec<u8>,
     pub(super) message: Bytes,
+    /// How the message becomes what the method takes, if it is not that already.
+    pub(super) translation: Option<Translation>,
 }
 
 /// How a call has ended.
@@ -113,21 +119,21 @@ impl DirectReply {
 }
 
 impl DirectMachine {
-    fn begin(&mut self, request: DirectRequest) -> StreamId {
-        let DirectRequest { head, meta, message } = request;
-        self.begin_with(Said::Begin { head, meta, message: Some(message), end: true })
+    pub(super) fn begin(&mut self, request: DirectRequest) -> StreamId {
+        let DirectRequest { head, meta, message, translation } = request;
+        self.begin_with(Said::Begin { head, meta, message: Some(message), end: true }, translation)
     }
 
-    pub(super) fn begin_with(&mut self, begin: Said) -> StreamId {
+    pub(super) fn begin_with(&mut self, begin: Said, translation: Option<Translation>) -> StreamId {
         let slot = self.free.pop().unwrap_or_else(|| {
             let slot = self.slots.len() as u32;
             let stream = StreamId::new(slot, StreamId::GENERATION_FIRST);
             let (state, flow) = (SlotState::Free, DirectFlow::default());
-            self.slots.push(DirectSlot { stream, state, flow });
+            self.slots.push(DirectSlot { stream, state, translation: None, flow });
             slot
         });
-        let DirectSlot { stream, state, .. } = &mut self.slots[slot as usize];
-        *state = SlotState::Running;
+        let DirectSlot { stream, state, translation: of_slot, .. } = &mut self.slots[slot as usize];
+        (*state, *of_slot) = (SlotState::Running, translation);
         if let Said::Begin { message: Some(message), .. } = &begin {
             self.unread += message.len();
         }
@@ -168,8 +174,16 @@ impl DirectMachine {
 
     fn release(&mut self, stream: StreamId) {
         self.clear_flow(stream);
-        self.slots[stream.slot() as usize].stream = stream.next();
+        let slot = &mut self.slots[stream.slot() as usize];
+        (slot.stream, slot.translation) = (stream.next(), None);
         self.free.push(stream.slot());
+    }
+
+    /// Bytes of replies that callers have taken and the client has not; none once the connection is given up.
+    fn replies_len(&self) -> usize {
+        let peer = self.peer.as_ref().filter(|_| !self.replies.is_given_up());
+        let queued = peer.and_then(WeakPeer::upgrade).map(|peer| peer.queued_bytes());
+        queued.map_or(0, |queued| queued + self.replies.kept())
     }
 
     /// The next thing that a caller has said of a call that is not over.
@@ -197,6 +211,7 @@ impl Machine for DirectMachine {
 
     const NAME: &'static str = "HTTP/1.1";
     const NUMBERS_ARE_INDICES: bool = true;
+    const TRANSLATES: bool = true;
 
     fn takes(head: &RequestHead, codec: u8) -> bool {
         head.codec == codec
@@ -249,6 +264,10 @@ impl Machine for DirectMachine {
         None
     }
 
+    fn take_translation(&mut self, stream: StreamId) -> Option<Translation> {
+        self.slot(stream)?.translation.take()
+    }
+
     fn in_flight(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -270,7 +289,7 @@ impl Machine for DirectMachine {
     fn kept_len(&self, side: Side) -> usize {
         match side {
             Side::Unread => self.unread + self.body.kept(),
-            Side::Unsent => self.unsent,
+            Side::Unsent => self.unsent + self.replies_len(),
         }
     }
 
@@ -331,7 +350,10 @@ impl Machine for DirectMachine {
 
     fn largest_len(&mut self, side: Side) -> usize {
         let called = self.largest(side).map_or(0, |(len, _)| len);
-        if side == Side::Unread { called.max(self.body.kept()) } else { called }
+        match side {
+            Side::Unread => called.max(self.body.kept()),
+            Side::Unsent => called.max(self.replies_len()),
+        }
     }
 
     fn end_largest(&mut self, side: Side) -> bool {
@@ -339,6 +361,10 @@ impl Machine for DirectMachine {
         let called = largest.map_or(0, |(len, _)| len);
         if side == Side::Unread && self.body.kept() > called {
             self.body.give_up();
+            return true;
+        }
+        if side == Side::Unsent && self.replies_len() > called {
+            self.replies.give_up();
             return true;
         }
         let Some((_, stream)) = largest else { return false };
@@ -381,21 +407,29 @@ pub(super) struct DirectCalls(Rc<ServerConnection<DirectMachine>>);
 
 impl DirectCalls {
     pub(super) fn open(core: Rc<ServerCore>, connection: &Connection) -> Self {
-        Self(ServerConnection::open(core, connection, DirectMachine::default()))
+        let peer = Some(connection.downgrade());
+        let machine = DirectMachine { peer, ..DirectMachine::default() };
+        Self(ServerConnection::open(core, connection, machine))
     }
 
-    /// Answers a request by `respond`. What is kept of its body counts for this connection.
-    pub(super) async fn answer<T>(&self, body: BodyAccount, respond: impl Future<Output = T>) -> T {
-        self.0.machine().body = body;
-        let mut respond = pin!(respond);
+    /// Runs what carries the calls, and counts what is kept for them after each turn of it.
+    pub(super) async fn carry<T>(&self, carrier: impl Future<Output = T>) -> T {
+        let mut carrier = pin!(carrier);
         poll_fn(|cx| {
-            let polled = respond.as_mut().poll(cx);
+            let polled = carrier.as_mut().poll(cx);
             self.0.begin_turn(cx.waker());
             self.0.settle();
             self.0.end_turn();
             polled
         })
         .await
+    }
+
+    /// Counts what is kept of the body of a request, and of its reply, for this connection.
+    pub(super) fn count(&self, request: &Request) {
+        let mut machine = self.0.machine();
+        machine.body = request.body().account();
+        machine.replies = request.extensions().get().cloned().unwrap_or_default();
     }
 
     /// Whether the connection is to be closed: the core has given it up, or it has reached its age.
@@ -406,12 +440,6 @@ impl DirectCalls {
     /// Where they come from.
     pub(super) fn site(&self) -> &Rc<Site> {
         self.0.site()
-    }
-
-    /// Makes a call, which begins when the future is first polled and is cancelled with it.
-    pub(super) fn call(&self, request: DirectRequest) -> DirectCall {
-        let stream = self.0.machine().begin(request);
-        DirectCall::new(Rc::clone(&self.0), stream)
     }
 
     /// The connection that makes the calls.
@@ -428,50 +456,6 @@ impl Drop for DirectCalls {
 
 /// The message for calls of a connection that the core has given up.
 pub(super) const ENDED: &str = "the server is short of memory and has ended the connection";
-
-/// A call under way.
-pub(super) struct DirectCall {
-    connection: Rc<ServerConnection<DirectMachine>>,
-    stream: StreamId,
-    drain: DrainAlarm,
-    is_done: bool,
-}
-
-impl DirectCall {
-    fn new(connection: Rc<ServerConnection<DirectMachine>>, stream: StreamId) -> Self {
-        Self { connection, stream, drain: DrainAlarm::default(), is_done: false }
-    }
-}
-
-impl Future for DirectCall {
-    type Output = DirectReply;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<DirectReply> {
-        let Self { connection, stream, drain, .. } = &mut *self;
-        drain.poll(connection, *stream, cx);
-        take_turn(connection, cx);
-        let reply = connection.machine().take_reply(*stream);
-        if let Some(reply) = reply {
-            self.is_done = true;
-            return Poll::Ready(reply);
-        }
-        // The handler that goes on is cancelled when this is dropped.
-        match self.connection.is_ended() {
-            true => Poll::Ready(DirectReply::failed(&Status::unavailable(ENDED))),
-            false => Poll::Pending,
-        }
-    }
-}
-
-impl Drop for DirectCall {
-    fn drop(&mut self) {
-        if !self.is_done {
-            self.connection.machine().give_up(self.stream);
-            take_events(&self.connection);
-            drop_each(MESSAGE, self.connection.take_discarded());
-        }
-    }
-}
 
 /// Has the server hear what was said, and runs what that begins.
 pub(super) fn take_turn(connection: &Rc<ServerConnection<DirectMachine>>, cx: &mut Context<'_>) {
@@ -499,7 +483,12 @@ mod tests {
 
     fn request() -> DirectRequest {
         let head = RequestHead { method: 1, ..RequestHead::default() };
-        DirectRequest { head, meta: Vec::new(), message: Bytes::from_static(b"hi") }
+        DirectRequest {
+            head,
+            meta: Vec::new(),
+            message: Bytes::from_static(b"hi"),
+            translation: None,
+        }
     }
 
     fn next(machine: &mut DirectMachine) -> Option<(StreamId, bool)> {

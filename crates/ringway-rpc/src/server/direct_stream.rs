@@ -1,6 +1,8 @@
 //! A call of any kind, made by code on the core: messages go in and come out one by one.
 
+use std::cell::Cell;
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -9,16 +11,63 @@ use ringway_runtime::drop_each;
 use ringway_wire::native::{RequestHead, StreamId};
 
 use super::connection::ServerConnection;
-use super::direct::{DirectCalls, DirectMachine, DirectReply, ENDED, Said, take_events, take_turn};
+use super::direct::{
+    DirectCalls, DirectMachine, DirectReply, DirectRequest, ENDED, Said, take_events, take_turn,
+};
 use super::drain_alarm::DrainAlarm;
 use crate::call::status::Status;
 use crate::connection::driver::MESSAGE;
 
-/// A call under way. It is cancelled when this is dropped before its end.
+/// A call under way.
+pub(super) struct DirectCall {
+    connection: Rc<ServerConnection<DirectMachine>>,
+    stream: StreamId,
+    drain: DrainAlarm,
+    is_done: bool,
+}
+
+impl DirectCall {
+    fn new(connection: Rc<ServerConnection<DirectMachine>>, stream: StreamId) -> Self {
+        Self { connection, stream, drain: DrainAlarm::default(), is_done: false }
+    }
+}
+
+impl Future for DirectCall {
+    type Output = DirectReply;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<DirectReply> {
+        let Self { connection, stream, drain, .. } = &mut *self;
+        drain.poll(connection, *stream, cx);
+        take_turn(connection, cx);
+        let reply = connection.machine().take_reply(*stream);
+        if let Some(reply) = reply {
+            self.is_done = true;
+            return Poll::Ready(reply);
+        }
+        // The handler that goes on is cancelled when this is dropped.
+        match self.connection.is_ended() {
+            true => Poll::Ready(DirectReply::failed(&Status::unavailable(ENDED))),
+            false => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for DirectCall {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.connection.machine().give_up(self.stream);
+            take_events(&self.connection);
+            drop_each(MESSAGE, self.connection.take_discarded());
+        }
+    }
+}
+
+/// A call of any kind under way. It is cancelled when this is dropped before its end.
 pub(super) struct DirectStream {
     connection: Rc<ServerConnection<DirectMachine>>,
     stream: StreamId,
     drain: DrainAlarm,
+    is_begun: Cell<bool>,
     is_done: bool,
 }
 
@@ -40,17 +89,29 @@ pub(super) struct DirectUpload {
 }
 
 impl DirectCalls {
-    /// Begins a call whose one message is there, or a stream of requests that [`DirectUpload`] sends.
-    pub(super) fn open_stream(
-        &self,
-        head: RequestHead,
-        meta: Vec<u8>,
-        message: Option<Bytes>,
-    ) -> DirectStream {
+    /// Makes a call, which begins when the future is first polled and is cancelled with it.
+    pub(super) fn call(&self, request: DirectRequest) -> DirectCall {
+        let stream = self.connection().machine().begin(request);
+        DirectCall::new(Rc::clone(self.connection()), stream)
+    }
+
+    /// Begins a call whose one message is there.
+    pub(super) fn open_single(&self, request: DirectRequest) -> DirectStream {
+        let stream = self.connection().machine().begin(request);
+        self.stream_of(stream)
+    }
+
+    /// Begins a call whose messages [`DirectUpload`] sends.
+    pub(super) fn open_stream(&self, head: RequestHead, meta: Vec<u8>) -> DirectStream {
+        let begin = Said::Begin { head, meta, message: None, end: false };
+        let stream = self.connection().machine().begin_with(begin, None);
+        self.stream_of(stream)
+    }
+
+    fn stream_of(&self, stream: StreamId) -> DirectStream {
         let connection = Rc::clone(self.connection());
-        let end = message.is_some();
-        let stream = connection.machine().begin_with(Said::Begin { head, meta, message, end });
-        DirectStream { connection, stream, drain: DrainAlarm::default(), is_done: false }
+        let (drain, is_begun) = Default::default();
+        DirectStream { connection, stream, drain, is_begun, is_done: false }
     }
 }
 
@@ -64,6 +125,13 @@ impl DirectStream {
         let mut machine = self.connection.machine();
         machine.unserved.malformed += 1;
         machine.fail(self.stream, status);
+    }
+
+    /// Has the server admit the call, if that has not been asked of it.
+    pub(super) fn begin(&self, cx: &mut Context<'_>) {
+        if !self.is_begun.replace(true) {
+            take_turn(&self.connection, cx);
+        }
     }
 
     /// The next event; none follows [`Done`](DirectEvent::Done).
@@ -108,13 +176,20 @@ impl Drop for DirectStream {
 }
 
 impl DirectUpload {
-    /// Waits until the handler has taken enough of what was sent.
+    /// Waits until the call runs and its handler has taken enough of what was sent.
     pub(super) async fn ready(&self) {
-        poll_fn(|_cx| match self.connection.machine().may_push(self.stream) {
-            true => Poll::Ready(()),
-            false => Poll::Pending, // the connection's task is woken
+        poll_fn(|_cx| {
+            match self.is_admitted() && self.connection.machine().may_push(self.stream) {
+                true => Poll::Ready(()),
+                false => Poll::Pending, // the connection's task is woken
+            }
         })
         .await;
+    }
+
+    /// Whether the call does not wait in the queue of its method.
+    fn is_admitted(&self) -> bool {
+        !self.connection.calls.borrow_mut().is_waiting(self.stream)
     }
 
     pub(super) fn push(&self, message: Bytes) {

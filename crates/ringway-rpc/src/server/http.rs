@@ -21,24 +21,19 @@ pub(super) async fn serve(core: Rc<ServerCore>, connection: Connection, first: V
     limits.body_bytes_max = core.settings().native.settings.max_message as usize;
     let door = JsonDoor::new(Rc::clone(&core), Rc::clone(calls.site()));
     let respond = async |request: Request| {
-        let account = request.body().account();
-        let answer = async {
-            if let Some(response) = console_for(&core, &calls, &request).await {
-                return response;
-            }
-            match door.is_for(&request) {
-                true => door.answer(request).await,
-                false => respond(&core, &calls, request).await,
-            }
+        calls.count(&request);
+        let mut response = match console_for(&core, &calls, &request).await {
+            Some(response) => response,
+            None if door.is_for(&request) => door.answer(request).await,
+            None => respond(&core, &calls, request).await,
         };
-        let mut response = calls.answer(account, answer).await;
         if calls.is_over() {
             let close = http::HeaderValue::from_static("close");
             response.headers_mut().insert(http::header::CONNECTION, close);
         }
         response
     };
-    ringway_http::serve_connection(connection, Some(first), limits, respond).await
+    calls.carry(ringway_http::serve_connection(connection, Some(first), limits, respond)).await
 }
 
 async fn respond(core: &Rc<ServerCore>, calls: &DirectCalls, request: Request) -> Response {

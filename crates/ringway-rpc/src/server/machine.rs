@@ -11,6 +11,7 @@ use ringway_wire::native::{
 use ringway_wire::{grpc, http2};
 
 use crate::call::codec;
+use crate::call::status::Status;
 
 /// Writes the methods that all machines share with the native one, where they are documented, through
 /// `declare` or `delegate`.
@@ -71,6 +72,29 @@ macro_rules! delegate {
     };
 }
 
+/// Makes of a message, as its client has sent it, what its method takes.
+pub(crate) struct Translation(Box<Translate>);
+
+type Translate = dyn FnOnce(Bytes) -> Result<Bytes, Status>;
+
+impl Translation {
+    pub(super) fn new(translate: impl FnOnce(Bytes) -> Result<Bytes, Status> + 'static) -> Self {
+        Self(Box::new(translate))
+    }
+
+    /// # Errors
+    /// When the message is none of the method.
+    pub(super) fn apply(self, given: Bytes) -> Result<Bytes, Status> {
+        (self.0)(given)
+    }
+}
+
+impl Debug for Translation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Translation")
+    }
+}
+
 /// The protocol machine of an accepted connection. All machines use the native protocol's types: its
 /// stream ids, request heads and encoding of metadata.
 pub(crate) trait Machine: 'static {
@@ -86,6 +110,9 @@ pub(crate) trait Machine: 'static {
 
     /// Whether handlers read and write their messages as JSON, whatever the messages' own form is.
     const SPEAKS_JSON: bool = false;
+
+    /// Whether messages may need a [`Translation`].
+    const TRANSLATES: bool = false;
 
     /// Whether a method that takes `codec` can read the messages of this request.
     fn takes(head: &RequestHead, codec: u8) -> bool;
@@ -115,6 +142,12 @@ pub(crate) trait Machine: 'static {
 
     /// Fast path: decodes the next message of a stream if it is a simple one.
     fn receive_message<'i>(&mut self, input: &mut &'i [u8]) -> Option<(StreamId, &'i [u8])>;
+
+    /// How the one message of a call becomes what its method takes, if it is not that already. The call has been
+    /// admitted.
+    fn take_translation(&mut self, _stream: StreamId) -> Option<Translation> {
+        None
+    }
 
     common!(declare);
 }

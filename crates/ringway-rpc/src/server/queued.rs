@@ -103,6 +103,9 @@ impl<M: Machine> HasQueued for ServerConnection<M> {
         let message = &mut message.map(Piece::Owned);
         self.run(method_index, Arrival { stream, head, meta, message, end, at, opened }, waited);
         self.begin_deferred();
+        if M::TRANSLATES {
+            self.wake(); // its messages are read once it runs
+        }
         true
     }
 

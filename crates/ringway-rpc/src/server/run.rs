@@ -66,6 +66,11 @@ impl<M: Machine> ServerConnection<M> {
         if late >= limits::LATE && entry.is_adaptive() {
             entry.press();
         }
+        if M::TRANSLATES
+            && let Err(status) = self.translate(stream, message)
+        {
+            return self.end_unrun(entry, stream, &status);
+        }
         let deadline = timeout.and_then(|timeout| core.instant(at.saturating_add(timeout)));
         let site = Rc::clone(self.site());
         let mut context = Context::begin(Begun { method, site, deadline, attempt: head.attempt });
@@ -92,6 +97,15 @@ impl<M: Machine> ServerConnection<M> {
             let (stream, held) = (carried, None);
             self.defer(admitted, Begin { context, message: None, stream, held, is_json });
         }
+    }
+
+    fn translate(&self, stream: StreamId, message: &mut Option<Piece<'_>>) -> Result<(), Status> {
+        let translation = self.machine().take_translation(stream);
+        if let (Some(translation), Some(given)) = (translation, message.as_mut()) {
+            let given_bytes = std::mem::replace(given, Piece::EMPTY).into_bytes();
+            *given = Piece::Owned(translation.apply(given_bytes)?);
+        }
+        Ok(())
     }
 
     /// Defers a handler of a request stream until all received bytes have been processed: a short stream

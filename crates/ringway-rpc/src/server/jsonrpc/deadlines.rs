@@ -2,17 +2,36 @@
 
 use std::time::Duration;
 
+use ringway_wire::native::GoAwayCode;
+
 /// The end that the server has announced to itself.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct JsonDrain {
+    why: GoAwayCode,
     pub(super) length: Duration,
     /// Known when the time is next known.
     pub(super) until: Option<Duration>,
 }
 
 impl JsonDrain {
-    pub(super) fn new(length: Duration) -> Self {
-        Self { length, until: None }
+    pub(super) fn new(why: GoAwayCode, length: Duration) -> Self {
+        Self { why, length, until: None }
+    }
+
+    /// What those are told who call now.
+    pub(super) fn refusal(&self) -> &'static str {
+        match self.why {
+            GoAwayCode::MaxAge => "the connection has reached its age",
+            _ => "the server is shutting down",
+        }
+    }
+
+    /// What those are told whose calls take too long.
+    pub(super) fn end(&self) -> &'static str {
+        match self.why {
+            GoAwayCode::MaxAge => "the connection has reached its age before the call was done",
+            _ => "the server is shutting down and the time to finish open calls is over",
+        }
     }
 }
 

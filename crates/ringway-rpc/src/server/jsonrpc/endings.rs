@@ -31,15 +31,15 @@ impl JsonMachine {
             let until = *drain.until.get_or_insert(now.saturating_add(drain.length));
             if until <= now {
                 drain.until = Some(Duration::MAX);
-                self.end_all();
+                let why = drain.end();
+                self.end_all(why);
             }
         }
         Ok(())
     }
 
-    /// Ends all calls because the drain is over.
-    fn end_all(&mut self) {
-        let text = "the server is shutting down and the time to finish open calls is over";
+    /// Ends all calls because their time is over.
+    fn end_all(&mut self, text: &str) {
         let mut meta = Vec::new();
         MetaWriter::new(&mut meta).status_message(text);
         let status = Code::Unavailable.number();

@@ -140,8 +140,8 @@ impl JsonMachine {
     }
 
     fn take_request(&mut self, request: &Request<'_>, batch: Option<u32>, meta: &[u8]) {
-        if self.drain.is_some() {
-            return self.refuse(request, batch, Code::Unavailable, ENDING);
+        if let Some(drain) = self.drain {
+            return self.refuse(request, batch, Code::Unavailable, drain.refusal());
         }
         match (&*request.method, request.id) {
             ("rpc.ping", id) => self.answer_own(id, batch, "true"),
@@ -275,7 +275,6 @@ impl JsonMachine {
     }
 }
 
-const ENDING: &str = "the server is shutting down";
 const FULL: &str = "as many calls wait on the connection as may (in_flight_per_connection_max)";
 
 #[inline]

@@ -1,5 +1,6 @@
 //! The machine of a connection that speaks JSON-RPC.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,7 +14,7 @@ use super::state::JsonMachine;
 use super::told::Told;
 use super::violation::JsonViolation;
 use crate::limits;
-use crate::server::machine::Machine;
+use crate::server::machine::{Machine, Translation};
 
 impl Machine for JsonMachine {
     type Violation = JsonViolation;
@@ -22,6 +23,7 @@ impl Machine for JsonMachine {
 
     const NUMBERS_ARE_INDICES: bool = true;
     const SPEAKS_JSON: bool = true;
+    const TRANSLATES: bool = true;
 
     /// Every message is JSON, and becomes what its method takes.
     #[inline]
@@ -62,6 +64,15 @@ impl Machine for JsonMachine {
     #[inline]
     fn receive_message<'i>(&mut self, _: &mut &'i [u8]) -> Option<(StreamId, &'i [u8])> {
         None
+    }
+
+    fn take_translation(&mut self, stream: StreamId) -> Option<Translation> {
+        let method = self.calls.get(stream)?.method;
+        if !self.methods.get(method).translates() {
+            return None;
+        }
+        let methods = Rc::clone(&self.methods);
+        Some(Translation::new(move |given| methods.get(method).translate(&given)))
     }
 
     #[inline]
@@ -170,8 +181,8 @@ impl Machine for JsonMachine {
     fn lease(&mut self, _: u32) {}
 
     /// The protocol has no word for it: late requests are refused, and the end of the connection says the rest.
-    fn go_away(&mut self, _: GoAwayCode, drain: Duration, _: &str) {
-        self.drain = Some(JsonDrain::new(drain));
+    fn go_away(&mut self, code: GoAwayCode, drain: Duration, _: &str) {
+        self.drain = Some(JsonDrain::new(code, drain));
     }
 
     #[inline]

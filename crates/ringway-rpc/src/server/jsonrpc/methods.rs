@@ -120,16 +120,35 @@ impl JsonMethod {
         params::message(self.shape?, self.method.parameters, given)
     }
 
-    /// The message that the parameters of a call are, as its handler reads it.
+    /// The message that the parameters of a call are, or the parameters themselves if that takes a
+    /// [translation](Self::translates).
     ///
     /// # Errors
     /// INVALID_ARGUMENT when they are not those of the method.
     pub(super) fn message(&self, given: Params<'_>) -> Result<Bytes, Status> {
-        let wrong = || Status::invalid_argument("the method does not take these parameters");
-        if self.shape.is_some() {
-            let message = self.direct(given).ok_or_else(wrong)?;
-            return Ok(Bytes::from(message.into_owned()));
+        if self.translates() {
+            return Ok(Bytes::copy_from_slice(given.json().unwrap_or_default().as_bytes()));
         }
+        let message = self.direct(given).ok_or_else(wrong)?;
+        Ok(Bytes::from(message.into_owned()))
+    }
+
+    /// Whether a handler reads another form of messages than JSON.
+    pub(super) fn translates(&self) -> bool {
+        self.shape.is_none()
+    }
+
+    /// The message that parameters are.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT when they are not those of the method.
+    pub(super) fn translate(&self, given: &[u8]) -> Result<Bytes, Status> {
+        let given = str::from_utf8(given).map_err(|_| wrong())?;
+        let given = match given.as_bytes().first() {
+            None => Params::Absent,
+            Some(b'[') => Params::Positional(given),
+            Some(_) => Params::Named(given),
+        };
         let described = self.described();
         let fields = described.request_fields();
         let message = params::by_fields(&fields, given).ok_or_else(wrong)?;
@@ -164,6 +183,10 @@ impl JsonMethod {
         let [request, reply] = self.of_codec;
         self.described.get_or_init(|| JsonForms::of(self.method, request, reply, self.service))
     }
+}
+
+fn wrong() -> Status {
+    Status::invalid_argument("the method does not take these parameters")
 }
 
 /// `PlaceOrder` as it is written where names begin with a small letter.

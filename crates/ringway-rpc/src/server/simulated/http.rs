@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ringway_runtime::io::Stream;
 use ringway_runtime::{JoinHandle, sleep, timeout, uptime};
+use ringway_wire::native::Side;
 
 use super::left_over::{Plain, run};
 use super::{SimServer, accept, listen};
@@ -14,6 +15,9 @@ use crate::server::stats::ServerStats;
 
 /// Virtual time in which whatever is waited for has happened; less than an idle connection is kept.
 const LIMIT: Duration = Duration::from_secs(10);
+
+/// As long as the next piece of a body may take.
+const BODY_STALL: Duration = Duration::from_secs(30);
 
 /// A client of HTTP by hand.
 struct HttpPeer {
@@ -165,5 +169,97 @@ fn a_call_over_http_that_outlives_the_age_of_its_connection_has_its_grace() {
         assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("unavailable"), "{answer}");
         assert!(answer.contains("connection: close"), "{answer}");
         peer.closed().await;
+    });
+}
+
+#[test]
+fn the_largest_reply_that_nobody_takes_is_given_up_when_memory_is_short() {
+    run(async || {
+        // Four times as much may be kept of replies.
+        let settings = Settings { unread_bytes_max: 1_000_000, ..Settings::default() };
+        let server = SimServer::new(settings, Plain);
+        let mut silent = Vec::new();
+        for _ in 0..8 {
+            let peer = HttpPeer::of(&server).await;
+            peer.post("Say", 900_000, &vec![b'x'; 900_000]);
+            let begun = timeout(LIMIT, peer.stream.recv()).await.expect("in time");
+            assert!(begun.expect("a reply").expect("a reply").starts_with(b"HTTP/1.1 200 "));
+            silent.push(peer);
+        }
+        let peer = HttpPeer::of(&server).await;
+        peer.until("some are ended", |stats| stats.exhausted > 0).await;
+        peer.post("Say", 3, b"hi!");
+        assert!(peer.heard("hi!").await.starts_with("HTTP/1.1 200 "));
+        let mut whole = 0;
+        for HttpPeer { stream, serving, .. } in silent {
+            let mut heard = 0;
+            while heard < 800_000
+                && let Ok(Some(view)) = timeout(LIMIT, stream.recv()).await.expect("in time")
+            {
+                heard += view.len();
+            }
+            whole += usize::from(heard >= 800_000);
+            drop(stream);
+            timeout(LIMIT, serving).await.expect("it ends").expect("no panic");
+        }
+        drop(peer.stream);
+        timeout(LIMIT, peer.serving).await.expect("it ends").expect("no panic");
+        assert!((3..8).contains(&whole), "{whole} replies came whole");
+        let kept = server.core().expect("it serves").budget().of(Side::Unsent).kept.get();
+        assert_eq!(kept, 0);
+    });
+}
+
+#[test]
+fn a_size_of_a_chunk_that_never_ends_is_given_up() {
+    run(async || {
+        let server = SimServer::new(Settings::default(), Plain);
+        let head = "POST /left.Over/Say HTTP/1.1\r\nhost: here\r\n\
+                    content-type: application/octet-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+        for (size, again) in [("", "0"), ("1\r\nx\r\n", "0"), ("1", " ")] {
+            let peer = HttpPeer::of(&server).await;
+            let _pressure = peer.stream.write(format!("{head}{size}").as_bytes());
+            let began = uptime();
+            let answer = loop {
+                let _pressure = peer.stream.write(again.as_bytes());
+                match timeout(Duration::from_secs(1), peer.stream.recv()).await {
+                    Ok(Ok(Some(view))) => break String::from_utf8_lossy(&view).into_owned(),
+                    Ok(ended) => panic!("{again:?} is not answered: {ended:?}"),
+                    Err(_elapsed) => assert!(uptime() - began < 2 * BODY_STALL, "{again:?}"),
+                }
+            };
+            assert!(answer.starts_with("HTTP/1.1 408 "), "{again:?} is told {answer}");
+        }
+        for size in ["-000000000000", "+1", "0x1", "10000000000000000"] {
+            let peer = HttpPeer::of(&server).await;
+            let _pressure = peer.stream.write(format!("{head}{size}").as_bytes());
+            let answer = peer.heard("\r\n").await;
+            assert!(answer.starts_with("HTTP/1.1 400 "), "{size} is told {answer}");
+        }
+    });
+}
+
+/// The method takes bytes as they are, so a message in JSON is refused by whoever looks at it.
+#[test]
+fn a_message_is_translated_for_calls_that_are_admitted_alone() {
+    run(async || {
+        let server = SimServer::new(Settings { in_flight_max: 1, ..Settings::default() }, Plain);
+        let json = |path: &str| {
+            let kind = "content-type: application/json";
+            format!("POST {path} HTTP/1.1\r\nhost: here\r\n{kind}\r\ncontent-length: 4\r\n\r\ntrue")
+        };
+        let said = json("/left.Over/Say");
+        let told = async |said: &str| {
+            let peer = HttpPeer::of(&server).await;
+            let _pressure = peer.stream.write(said.as_bytes());
+            peer.heard("}").await
+        };
+        let answer = told(&said).await;
+        assert!(answer.contains("unimplemented"), "{answer}");
+        let busy = HttpPeer::of(&server).await;
+        busy.post("Wait", 1, b"w");
+        busy.until("it runs", |stats| stats.in_flight == 1).await;
+        let answer = told(&said).await;
+        assert!(answer.contains("resource_exhausted"), "{answer}");
     });
 }

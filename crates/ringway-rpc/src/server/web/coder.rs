@@ -13,6 +13,7 @@ use crate::call::codec;
 use crate::call::status::Status;
 use crate::server::core::ServerCore;
 use crate::server::json_forms::JsonForms;
+use crate::server::machine::Translation;
 
 /// Decodes requests and encodes replies of one call.
 pub(super) struct Coder {
@@ -78,6 +79,15 @@ impl Coder {
             Label::Proto => codec::PROTOBUF,
             Label::Raw => codec::RAW,
         }
+    }
+
+    /// How the one message of a call becomes what its method takes, if it is not that already.
+    pub(super) fn translation(self: &Rc<Self>, is_compressed: bool) -> Option<Translation> {
+        if self.label != Label::Json && !is_compressed {
+            return None;
+        }
+        let coder = Rc::clone(self);
+        Some(Translation::new(move |message| coder.decode(is_compressed, message)))
     }
 
     /// The request that a client has sent.

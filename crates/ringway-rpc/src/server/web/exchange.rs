@@ -15,7 +15,7 @@ use super::request::{CallStart, too_late};
 use crate::call::status::Status;
 use crate::limits;
 use crate::server::core::ServerCore;
-use crate::server::direct::DirectCalls;
+use crate::server::direct::{DirectCalls, DirectRequest};
 use crate::server::direct_stream::{DirectEvent, DirectStream, DirectUpload};
 use crate::server::dispatch::takes_one_message;
 
@@ -51,7 +51,7 @@ impl Exchange {
         let envelopes = Envelopes::new(framed.framing, body, message_max);
         if is_stream {
             let (head, meta) = start.begin(codec, std::time::Duration::ZERO)?;
-            let call = calls.open_stream(head, meta, None);
+            let call = calls.open_stream(head, meta);
             let upload = Box::pin(upload(envelopes, Rc::clone(&coder), call.upload()));
             return Ok((Self { call, upload: Some(upload) }, coder));
         }
@@ -62,13 +62,16 @@ impl Exchange {
                 timeout(left, envelopes.single()).await.map_err(|_elapsed| too_late())??
             }
         };
-        let message = coder.decode(message.is_compressed, message.bytes.into_bytes())?;
         let (head, meta) = start.begin(codec, now().saturating_duration_since(began))?;
-        Ok((Self { call: calls.open_stream(head, meta, Some(message)), upload: None }, coder))
+        let translation = coder.translation(message.is_compressed);
+        let message = message.bytes.into_bytes();
+        let call = calls.open_single(DirectRequest { head, meta, message, translation });
+        Ok((Self { call, upload: None }, coder))
     }
 
     /// The next event of the call; none follows its end.
     pub(super) fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<DirectEvent> {
+        self.call.begin(cx);
         if let Some(upload) = &mut self.upload
             && let Poll::Ready(outcome) = upload.as_mut().poll(cx)
         {

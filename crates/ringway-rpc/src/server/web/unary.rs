@@ -31,7 +31,7 @@ pub(super) async fn post(
 ) -> Result<Response, Refusal> {
     let headers = request.headers();
     let start = CallStart::read(headers, method_index)?;
-    let coder = Coder::new(core, method_index, label, headers, CompressionFields::UNARY)?;
+    let coder = Rc::new(Coder::new(core, method_index, label, headers, CompressionFields::UNARY)?);
     let watch = request.extensions().get().cloned();
     let is_compressed = headers.get(CONTENT_ENCODING).is_some_and(|it| it != "identity");
     let (began, body) = (now(), request.into_body());
@@ -39,9 +39,10 @@ pub(super) async fn post(
         None => body.bytes().await?,
         Some(left) => timeout(left, body.bytes()).await.map_err(|_elapsed| too_late())??,
     };
-    let message = coder.decode(is_compressed, message)?;
     let (head, meta) = start.begin(coder.codec(None), now().saturating_duration_since(began))?;
-    answer(&coder, reply_to(calls, DirectRequest { head, meta, message }, watch).await)
+    let translation = coder.translation(is_compressed);
+    let request = DirectRequest { head, meta, message, translation };
+    answer(&coder, reply_to(calls, request, watch).await)
 }
 
 /// Answers a call whose message is in the query of a GET.
@@ -62,12 +63,13 @@ pub(super) async fn get(
     let start = CallStart::read(headers, method_index)?;
     let accepted = headers.get(CompressionFields::UNARY.accept).map(HeaderValue::as_bytes);
     let compression = query.compression.as_deref().map(str::as_bytes);
-    let coder = Coder::with(core, method_index, label, compression, accepted)?;
+    let coder = Rc::new(Coder::with(core, method_index, label, compression, accepted)?);
     let is_compressed = compression.is_some_and(|name| name != b"identity");
-    let message = coder.decode(is_compressed, query.message.into())?;
     let (head, meta) = start.begin(coder.codec(None), Duration::ZERO)?;
     let watch = request.extensions().get().cloned();
-    let reply = reply_to(calls, DirectRequest { head, meta, message }, watch).await;
+    let translation = coder.translation(is_compressed);
+    let request = DirectRequest { head, meta, message: query.message.into(), translation };
+    let reply = reply_to(calls, request, watch).await;
     let mut response = answer(&coder, reply)?;
     if core.compression().is_some() {
         // A cache may keep the answer to a GET, and is not to give it to who cannot decompress it.
