@@ -1,10 +1,10 @@
-//! What a connection keeps of the body of a request, or of a WebSocket's message.
+//! The memory of a request's body or a WebSocket's message.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// The bytes that are kept of a body, or of a WebSocket's message, while it is gathered, for a server that bounds the
-/// memory of all its connections.
+/// The bytes held of a body, or of a WebSocket's message, while it is collected. A server that bounds the memory of
+/// all its connections reads them here.
 #[derive(Clone, Default, Debug)]
 pub struct BodyAccount(Arc<Account>);
 
@@ -15,7 +15,7 @@ struct Account {
 }
 
 impl BodyAccount {
-    /// Bytes kept now; none once the body is given up.
+    /// Returns the bytes held now; 0 once the body was given up.
     pub fn kept(&self) -> usize {
         match self.is_given_up() {
             true => 0,
@@ -23,7 +23,7 @@ impl BodyAccount {
         }
     }
 
-    /// Gives it up: whoever reads it gets 503 when it is polled next.
+    /// Gives the body up: its reader gets 503 the next time it is polled.
     pub fn give_up(&self) {
         self.0.is_given_up.store(true, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Handlers whose panics cost no more than their own answer.
+//! Contains the panics of handlers: a panic costs only its own reply.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -7,16 +7,16 @@ use ringway_runtime::{contain, drop_contained};
 
 use crate::error::{Error, Result};
 
-/// The future of a handler: it stays on its core.
+/// The future of a handler, which stays on its core.
 pub(crate) type Handling<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + 'a>>;
 
 const HANDLER: &str = "an HTTP handler";
 
-/// The future of a handler, ended by its first panic.
+/// The future of a handler; its first panic ends it.
 pub(crate) struct Contained<'a, T>(Option<Handling<'a, T>>);
 
 impl<'a, T> Contained<'a, T> {
-    /// Begins a handler, which may panic before there is a future of it.
+    /// Calls a handler, which may panic before it returns its future.
     pub(crate) fn begin(begin: impl FnOnce() -> Handling<'a, T>) -> Self {
         Self(contain(HANDLER, begin))
     }

@@ -1,24 +1,24 @@
-//! Answers that are for a peer that is there.
+//! Replies that end when their client leaves.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Among the extensions of each request: whether its answer ends when the peer closes the connection, or
-/// its half of it.
+/// Says whether the reply to a request ends when the client closes the connection or its half of it. Each
+/// request has one among its extensions.
 ///
-/// A peer that has closed its half may still read, and gets its answer. An answer that may take long, such
-/// as that of a call or a stream of messages, needs to know that nobody wants it any more, and TCP has one
-/// word for both.
+/// A client that has closed its half may still read, so by default it gets its reply. A reply that may take long,
+/// such as that of a call or a stream of messages, should end when nobody wants it. TCP reports both cases in the
+/// same way.
 #[derive(Clone, Default, Debug)]
 pub struct PeerWatch(Arc<AtomicBool>);
 
 impl PeerWatch {
-    /// Ends this request's answer, body included, when the peer has gone.
+    /// Ends this request's reply, with its body, when the client has left.
     pub fn start(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Has the answer sent even if the peer has closed its half: it needs no more work.
+    /// Sends the reply even if the client has closed its half, because it needs no more work.
     pub fn stop(&self) {
         self.0.store(false, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! A connection as hyper writes to it.
+//! The writer that hyper gets for a connection.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,11 +10,11 @@ use ringway_net::IoStream;
 use crate::peer_watch::PeerWatch;
 use crate::reply_account::ReplyAccount;
 
-/// Bytes count as flushed when they are queued: the core sends what a turn has written in one call, so
-/// pipelined answers share it. Writing still waits while the queue is at its high-water mark, and
-/// shutting down for all of it.
+/// Bytes count as flushed once they are queued: the core sends everything written in a turn with one call, so
+/// pipelined replies share it. A write still waits while the queue is at its high-water mark, and
+/// a shutdown waits until the queue is empty.
 ///
-/// hyper's own `pipeline_flush` loses the last answer of a connection that closes in front of more requests.
+/// hyper's own `pipeline_flush` loses the last reply of a connection that closes before further requests.
 pub(crate) struct QueuedIo {
     io: IoStream,
     watch: PeerWatch,
@@ -64,7 +64,7 @@ impl Write for QueuedIo {
         Write::poll_write(self.inner(), cx, bytes)
     }
 
-    /// Called whenever the connection is polled, so the peer's end is noticed here.
+    /// Is called whenever the connection is polled, so the peer's close is noticed here.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.check()?;
         if self.watch.is_on() && self.io.poll_peer_end(cx).is_ready() {

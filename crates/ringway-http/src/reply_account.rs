@@ -1,4 +1,4 @@
-//! What a connection keeps of its replies.
+//! The memory of a connection's replies.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use crate::body::Body;
 use crate::error::{Error, Result};
 use crate::limits::REPLY_COUNTED_MIN;
 
-/// The bytes of replies that a connection keeps for a client that does not take them, for a server that bounds
-/// the memory of all its connections. It is among the extensions of each request. Not in it are pieces below
-/// 4 KiB, of which there are few at a time, and what the connection has queued
+/// The bytes of replies that a connection holds until its client takes them. A server that bounds the memory of
+/// all its connections reads them here. Each request has its connection's account among its extensions. The account leaves
+/// out pieces below 4 KiB, of which there are few at a time, and the connection's send queue
 /// ([`Peer::queued_bytes`](ringway_net::Peer::queued_bytes)).
 #[derive(Clone, Default, Debug)]
 pub struct ReplyAccount(Arc<ReplyCount>);
@@ -26,22 +26,22 @@ struct ReplyCount {
 }
 
 impl ReplyAccount {
-    /// Bytes kept now.
+    /// Returns the bytes held now.
     pub fn kept(&self) -> usize {
         self.0.kept.load(Ordering::Relaxed)
     }
 
-    /// Resets the connection when its task is polled next, whatever waits to be sent.
+    /// Resets the connection the next time its task is polled, with all that waits to be sent.
     pub fn give_up(&self) {
         self.0.is_given_up.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the connection was given up.
+    /// Whether the server gave up the connection.
     pub fn is_given_up(&self) -> bool {
         self.0.is_given_up.load(Ordering::Relaxed)
     }
 
-    /// Counts bytes for as long as they are kept.
+    /// Counts bytes until the guard is dropped.
     fn counted(&self, bytes: Bytes) -> Bytes {
         if bytes.len() < REPLY_COUNTED_MIN {
             return bytes;
@@ -68,7 +68,7 @@ impl Drop for Counted {
     }
 }
 
-/// The body of a reply, which is counted from when hyper has it until it is queued.
+/// The body of a reply, counted from when hyper gets it until it is queued.
 pub(crate) struct CountedBody {
     body: Body,
     account: ReplyAccount,

@@ -1,4 +1,4 @@
-//! Which handler answers a request.
+//! Finds the handler of a request.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ type Handler = Arc<dyn Fn(Request) -> Handling<'static, Response> + Send + Sync>
 
 /// Handlers by path and method.
 ///
-/// A path may have parameters, `/users/{id}`, and end in a rest, `/files/{*path}`: a handler reads them
-/// by [`param`]. A fixed path wins over one with parameters. A path without the method that was
-/// asked for answers 405 and names those that it has; GET answers HEAD too.
+/// A path may have parameters, as in `/users/{id}`, and may end in one that takes the rest, as in
+/// `/files/{*path}`. Handlers read them with [`param`]. A fixed path takes precedence over one with parameters.
+/// A request whose path has routes, but none for its method, gets 405 with the list of methods. A GET route also answers HEAD.
 ///
 /// # Examples
 ///
@@ -49,15 +49,15 @@ struct Route {
 }
 
 impl Router {
-    /// A router that answers 404 to everything.
+    /// Makes a router that answers 404 to every request.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Answers GET and HEAD of `path`.
+    /// Routes GET and HEAD requests for `path` to `handler`.
     ///
     /// # Panics
-    /// As [`route`](Self::route).
+    /// Panics as [`route`](Self::route) does.
     pub fn get<F>(self, path: &str, handler: F) -> Self
     where
         F: AsyncFn(Request) -> Result<Response> + Send + Sync + 'static,
@@ -65,10 +65,10 @@ impl Router {
         self.route(Method::GET, path, handler)
     }
 
-    /// Answers POST of `path`.
+    /// Routes POST requests for `path` to `handler`.
     ///
     /// # Panics
-    /// As [`route`](Self::route).
+    /// Panics as [`route`](Self::route) does.
     pub fn post<F>(self, path: &str, handler: F) -> Self
     where
         F: AsyncFn(Request) -> Result<Response> + Send + Sync + 'static,
@@ -76,11 +76,11 @@ impl Router {
         self.route(Method::POST, path, handler)
     }
 
-    /// Answers one method of `path`.
+    /// Routes requests with one method for `path` to `handler`.
     ///
     /// # Panics
-    /// When the path does not begin with `/`, is malformed, cannot be told apart from another one, or
-    /// has that method already: mistakes of the program, found when it starts.
+    /// Panics if the path does not begin with `/`, is malformed, is ambiguous with another one, or already has
+    /// that method. These are mistakes of the program, found when it starts.
     pub fn route<F>(mut self, method: Method, path: &str, handler: F) -> Self
     where
         F: AsyncFn(Request) -> Result<Response> + Send + Sync + 'static,
@@ -103,10 +103,10 @@ impl Router {
         self
     }
 
-    /// Serves the files of a folder below `prefix`, such as `/static`; `/` is for a router that has little else.
+    /// Serves the files of a folder below `prefix`, such as `/static`. A prefix of `/` takes all paths without a route.
     ///
     /// # Panics
-    /// As [`route`](Self::route).
+    /// Panics as [`route`](Self::route) does.
     ///
     /// # Examples
     ///
@@ -125,7 +125,7 @@ impl Router {
             })
     }
 
-    /// Answers what no route answers; without it, that is 404.
+    /// Sets the handler of requests that no route matches; without one they get 404.
     pub fn fallback<F>(mut self, handler: F) -> Self
     where
         F: AsyncFn(Request) -> Result<Response> + Send + Sync + 'static,
@@ -134,12 +134,12 @@ impl Router {
         self
     }
 
-    /// Whether anything but 404 is answered at `path`, by some method.
+    /// Whether some method of `path` has a route.
     pub fn has(&self, path: &str) -> bool {
         self.fallback.is_some() || self.paths.at(path).is_ok()
     }
 
-    /// Answers a request.
+    /// Answers a request by its route.
     pub async fn respond(&self, request: Request) -> Response {
         match self.handle(request).await {
             Ok(response) => response,
@@ -198,18 +198,18 @@ fn not_allowed(methods: &[(Method, Handler)]) -> Response {
     response
 }
 
-/// The parameters of a request's path, decoded, in its extensions.
+/// The decoded parameters of a request's path, stored in its extensions.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Params(Vec<(String, String)>);
 
 impl Params {
-    /// A parameter's value.
+    /// Returns a parameter's value.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
     }
 }
 
-/// A parameter of the request's path; empty if its route has none of this name.
+/// Returns a parameter of the request's path, or an empty string if the route has none of this name.
 pub fn param<'r>(request: &'r Request, name: &str) -> &'r str {
     let params = request.extensions().get::<Params>();
     params.and_then(|params| params.get(name)).unwrap_or_default()

@@ -1,20 +1,20 @@
-//! Connections that stop speaking HTTP.
+//! Connections that switch from HTTP to another protocol.
 
 use std::pin::Pin;
 
 use bytes::Bytes;
 use ringway_net::{Connection, IoStream, View};
 
-/// A connection behind its last response, which was a 101.
+/// A connection after its last response, a 101.
 pub(crate) struct Upgraded {
     pub(crate) connection: Connection,
     pub(crate) received: Received,
 }
 
-/// What was received behind the last message of HTTP and not read yet.
+/// Bytes received after the last HTTP message, not read yet.
 #[derive(Default)]
 pub(crate) struct Received {
-    /// It was copied out of the connection already, and comes first.
+    /// These bytes were copied out of the connection already and come first.
     pub(crate) early: Bytes,
     pub(crate) view: Option<View>,
 }
@@ -26,5 +26,5 @@ impl Upgraded {
     }
 }
 
-/// What becomes of such a connection.
+/// What a switched connection is used for.
 pub(crate) type Upgrade = Box<dyn FnOnce(Upgraded) -> Pin<Box<dyn Future<Output = ()>>>>;

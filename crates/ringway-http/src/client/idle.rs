@@ -1,4 +1,4 @@
-//! Connections that may be used again.
+//! Idle connections of a client.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use ringway_runtime::now;
 use super::Server;
 use crate::{Body, limits};
 
-/// The unused connections of a client, by server, the one that was used last at the end.
+/// The idle connections of a client by server, with the most recently used one last.
 #[derive(Default)]
 pub(super) struct Pool {
     servers: RefCell<HashMap<Server, Vec<Unused>>>,
@@ -29,7 +29,7 @@ impl Unused {
 }
 
 impl Pool {
-    /// A connection that its server has not closed, as far as is known here.
+    /// Takes a connection that its server has not closed, as far as known.
     pub(super) fn take(&self, server: &Server) -> Option<SendRequest<Body>> {
         let now = now();
         let mut gone = Vec::new(); // dropped when nothing is borrowed
@@ -92,7 +92,7 @@ impl Idle {
         Self { pool, server, sender }
     }
 
-    /// The reply has been read.
+    /// Returns the connection after its reply was read.
     pub(super) fn give_back(self) {
         let Self { pool, server, sender } = self;
         if !sender.is_closed() {

@@ -1,4 +1,4 @@
-//! Whether a reader has the file already, RFC 9110 section 13.
+//! Conditional requests: RFC 9110 section 13.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,28 +11,28 @@ use httpdate::{fmt_http_date, parse_http_date};
 
 use crate::limits;
 
-/// What tells one state of a file from another: its length, and the time of its last change.
+/// Identifies a version of a file by its length and the time of its last change.
 #[derive(Debug)]
 pub(super) struct Version {
-    /// Without its quotes.
+    /// The tag without its quotes.
     tag: String,
     is_strong: bool,
-    /// In whole seconds, as headers have it.
+    /// The time of the last change, in whole seconds as in headers.
     modified: SystemTime,
 }
 
-/// What the conditions of a request come to.
+/// The outcome of a request's conditions.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Whole,
     MayBeRanged,
-    /// The reader has it.
+    /// The client already has this version.
     Unchanged,
-    /// The request is meant for another state of the file.
+    /// The request is for another version of the file.
     Failed,
 }
 
-/// The last second of the year 9999, behind which a header has no date.
+/// The last second of the year 9999: headers cannot hold a later date.
 const LAST_DATE: Duration = Duration::from_secs(253_402_300_799);
 
 impl Version {
@@ -56,7 +56,7 @@ impl Version {
         fmt_http_date(self.modified).try_into().expect("a date is text")
     }
 
-    /// Section 13.2.2 has the order.
+    /// Evaluates the conditions in the order of section 13.2.2.
     pub(super) fn judge(&self, headers: &HeaderMap) -> Verdict {
         if headers.contains_key(IF_MATCH) {
             if !self.is_listed(headers, &IF_MATCH, true) {
@@ -78,7 +78,7 @@ impl Version {
         }
     }
 
-    /// Whether the parts that the reader has are of this state, as far as it asks (section 13.1.5).
+    /// Whether the parts that the client has are of this version, if it asks (section 13.1.5).
     fn is_of_part(&self, headers: &HeaderMap) -> bool {
         let Some(value) = headers.get(IF_RANGE) else { return true };
         let tag = value.to_str().unwrap_or_default().trim();
@@ -102,7 +102,7 @@ impl Version {
     }
 }
 
-/// The date in a header; one that is wrong is ignored.
+/// Returns the date in a header, or `None` if it is wrong, so that it is ignored.
 fn date(headers: &HeaderMap, name: &HeaderName) -> Option<SystemTime> {
     parse_http_date(headers.get(name)?.to_str().ok()?).ok()
 }
@@ -113,7 +113,7 @@ mod tests {
 
     const OLD: Duration = Duration::from_secs(1_000_000_000);
 
-    /// Changed half a second behind 2001-09-09 01:46:40.
+    /// A change half a second after 2001-09-09 01:46:40.
     fn version(age: Duration) -> Version {
         let modified = UNIX_EPOCH + OLD + Duration::from_millis(500);
         Version::new(modified, 16, modified + age)

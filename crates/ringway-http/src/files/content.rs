@@ -1,4 +1,4 @@
-//! What is in a file, piece by piece.
+//! The content of a file, in pieces.
 
 use std::io;
 use std::ops::Range;
@@ -12,8 +12,8 @@ use ringway_runtime::fs::File;
 use crate::error::{Error, Result};
 use crate::limits;
 
-/// A part of a file, of which the next piece is read when it is asked for: while those before it are still
-/// on their way to the reader, so the disk and the network work at the same time.
+/// A part of a file. The next piece is read on request, while the pieces before it are still being sent, so the
+/// disk and the network work at the same time.
 pub(super) struct Content {
     file: File,
     rest: Range<u64>,

@@ -1,4 +1,4 @@
-//! The files of a folder, as answers.
+//! Serves the files of a folder.
 
 mod conditions;
 mod content;
@@ -22,14 +22,14 @@ use crate::body::{Body, Request, Response};
 use crate::error::{Error, Result};
 use crate::reply;
 
-/// A folder of which the files are served, by [`Router::files`](crate::Router::files).
+/// A folder whose files are served, given to [`Router::files`](crate::Router::files).
 ///
-/// GET and HEAD are answered, with one range if it is asked for, and with what browsers need to keep a file:
-/// a tag, the time of its last change, and 304 while it is the same. A folder is answered by its
-/// `index.html`; nothing is listed. A file is read as its reader takes it, and never whole.
+/// It answers GET and HEAD, supports one range, and sends what browsers need for caching: a tag, the time of the
+/// last change, and 304 while the file is unchanged. The reply for a folder is its
+/// `index.html`; no folder is listed. A file is read while its client receives it, and is never held whole in memory.
 ///
-/// No path leads out of the folder: `..` is not found, and the kernel refuses symbolic links that leave it (403).
-/// Names that begin with a dot are not found, apart from `.well-known`.
+/// No path leads out of the folder: a path with `..` is not found, and the kernel rejects symbolic links that leave the folder (403).
+/// Names that begin with a dot are not found, except `.well-known`.
 #[derive(Clone, Debug)]
 pub struct Files {
     root: PathBuf,
@@ -38,35 +38,35 @@ pub struct Files {
 }
 
 impl Files {
-    /// The files below a folder, which is looked up anew for each request: it may be a link that is moved.
+    /// Serves the files below a folder. The folder is looked up for each request, so it may be a link that changes.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into(), cache_control: None, serves_hidden: false }
     }
 
-    /// Sets the `cache-control` of every answer, such as `max-age=3600`. Without it browsers guess how long a
-    /// file stays the same.
+    /// Sets the `cache-control` of every reply, such as `max-age=3600`. Without it, browsers guess how long a
+    /// file stays fresh.
     ///
     /// # Panics
-    /// When it cannot be the value of a header.
+    /// Panics if the text cannot be the value of a header.
     #[must_use]
     pub fn cache_control(mut self, value: &'static str) -> Self {
         self.cache_control = Some(HeaderValue::from_static(value));
         self
     }
 
-    /// Serves files and folders whose names begin with a dot as well.
+    /// Also serves files and folders whose names begin with a dot.
     #[must_use]
     pub fn hidden(mut self) -> Self {
         self.serves_hidden = true;
         self
     }
 
-    /// Answers a request by the file at `path` below the folder, which is not encoded.
+    /// Answers a request with the file at `path` below the folder; `path` is decoded.
     ///
     /// # Errors
-    /// 404 when there is no such file, 403 when it may not be read or is elsewhere, 412 when a condition is not
-    /// met, 416 when the file ends before the range, 400 when the path has a zero byte, 503 when the process has
-    /// no descriptor left, 500 for what else the file system says.
+    /// 404 if there is no such file, 403 if it is not readable or lies outside the folder, 412 if a condition
+    /// fails, 416 if the range begins after the end of the file, 400 if the path has a zero byte, 503 if the process has
+    /// no descriptor left, 500 for other errors of the file system.
     pub async fn respond(&self, request: &Request, path: &str) -> Result<Response> {
         self.check(path)?;
         let is_folder = path.is_empty() || path.ends_with('/');
@@ -158,8 +158,8 @@ fn not_found() -> Error {
     Error::not_found("there is no such file")
 }
 
-/// To the same path with a slash at its end, so that links in the page lead below it. The answer names the
-/// last part alone: a whole path that begins with two slashes would name another host.
+/// Redirects to the same path with a slash at its end, so that links in the page lead below it. The location is
+/// the last part of the path alone: a whole path that begins with two slashes would name another host.
 fn to_folder(path: &str) -> Response {
     let mut response = reply::status(StatusCode::PERMANENT_REDIRECT);
     let last = path.rsplit('/').next().unwrap_or_default();
@@ -176,7 +176,7 @@ fn outside(length: u64) -> Response {
     response
 }
 
-/// What a reader is told of a failure; the file system's own words may be a secret.
+/// Returns the reply to a failure. It has no text of the file system, which may be secret.
 fn refused(path: &str, error: &io::Error) -> Error {
     match error.kind() {
         ErrorKind::NotFound
@@ -199,8 +199,8 @@ fn refused(path: &str, error: &io::Error) -> Error {
     }
 }
 
-/// Error numbers of Linux that have no stable kind: this process, or all of them, have too many files open; a
-/// link leads to itself; and what is there is a socket.
+/// Linux error numbers without a stable `ErrorKind`: too many open files in the process or the system, a
+/// circle of links, and a socket in place of a file.
 const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;
 const ELOOP: i32 = 40;

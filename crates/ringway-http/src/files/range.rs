@@ -1,17 +1,17 @@
-//! The part of a file that is asked for, RFC 9110 section 14.
+//! The requested part of a file: RFC 9110 section 14.
 
 use std::ops::Range;
 
 use http::HeaderMap;
 use http::header::RANGE;
 
-/// What a request asks for.
+/// The part that a request asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Ranged {
-    /// Nothing that is understood: several ranges as well, which may be ignored, and which few clients ask for.
+    /// The whole file: no range, or one that is ignored, such as several ranges, which few clients request.
     Whole,
     Part(Range<u64>),
-    /// The file ends before the range begins.
+    /// The range begins after the end of the file.
     Outside,
 }
 
@@ -47,7 +47,7 @@ fn parse(range: &str, length: u64) -> Option<Ranged> {
     })
 }
 
-/// A number, as large as it may be: one that has no room here is behind every file.
+/// Reads a number; one that exceeds `u64` lies after the end of every file.
 fn number(digits: &str) -> Option<u64> {
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| digits.parse().unwrap_or(u64::MAX))

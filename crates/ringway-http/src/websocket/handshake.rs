@@ -1,4 +1,4 @@
-//! What both ends check of each other's handshake, RFC 6455 section 4.
+//! Checks of the handshake that both ends share: RFC 6455 section 4.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,18 +7,18 @@ use http::header::HeaderName;
 
 use super::masks::Masks;
 
-/// A client's key: sixteen random bytes.
+/// Makes a client's key: sixteen random bytes in base64.
 pub(crate) fn new_key() -> String {
     let masks = Masks::new();
     STANDARD.encode([masks.next(), masks.next(), masks.next(), masks.next()].concat())
 }
 
-/// Whether a client's key is one.
+/// Whether a client's key is valid.
 pub(super) fn is_key(key: &[u8]) -> bool {
     STANDARD.decode(key).is_ok_and(|bytes| bytes.len() == 16)
 }
 
-/// The server's answer to a client's key, which tells that it knows what it agrees to.
+/// Returns the server's answer to a client's key, which proves that the server speaks WebSocket.
 pub(crate) fn accept_key(key: &[u8]) -> String {
     let mut sha1 = sha1_smol::Sha1::new();
     sha1.update(key);
@@ -26,12 +26,12 @@ pub(crate) fn accept_key(key: &[u8]) -> String {
     STANDARD.encode(sha1.digest().bytes())
 }
 
-/// Whether a field is a list in which `token` stands, in any case.
+/// Whether a field is a list that contains `token`, in any case.
 pub(crate) fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
     tokens(headers, name).any(|found| found.eq_ignore_ascii_case(token))
 }
 
-/// The items of a field that is a list.
+/// Returns the items of a field that is a list.
 pub(super) fn tokens<'h>(
     headers: &'h HeaderMap,
     name: &HeaderName,
@@ -44,7 +44,7 @@ pub(super) fn tokens<'h>(
 mod tests {
     use super::*;
 
-    /// The example of RFC 6455, section 1.3.
+    /// The example of RFC 6455 section 1.3.
     #[test]
     fn a_key_is_answered_as_the_rfc_has_it() {
         assert_eq!(accept_key(b"dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");

@@ -1,10 +1,10 @@
-//! Whether the peer is still there.
+//! Detects a peer that has vanished.
 
 use std::time::{Duration, Instant};
 
 use super::peer_limits::WebSocketLimits;
 
-/// When something came last, and what was done since.
+/// The time of the last sign of life, and of the ping that followed.
 #[derive(Debug)]
 pub(super) struct Keepalive {
     ping_after: Option<Duration>,
@@ -13,12 +13,12 @@ pub(super) struct Keepalive {
     pinged: Option<Instant>,
 }
 
-/// What is to be done about a silent peer.
+/// The action due for a silent peer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Due {
     Nothing,
     Ping,
-    /// It was pinged, and is silent still.
+    /// The peer did not answer a ping in time.
     Gone,
 }
 
@@ -28,12 +28,12 @@ impl Keepalive {
         Self { ping_after, pong_wait, heard: now, pinged: None }
     }
 
-    /// The peer has sent something, or cannot be expected to.
+    /// Notes a sign of life, or that none can be expected now.
     pub(super) fn note_sign(&mut self, now: Instant) {
         (self.heard, self.pinged) = (now, None);
     }
 
-    /// When to look again.
+    /// Returns the time of the next check.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self.pinged {
             Some(pinged) => pinged.checked_add(self.pong_wait),

@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
 
-/// Numbers that nobody can foretell who has not the key, which the system has given: so no page can make a
-/// client write bytes of the page's choice, that a proxy would take for a request (RFC 6455, section 10.3).
+/// Generates numbers that nobody can predict without the key, which comes from the system. Otherwise a page could make
+/// a client write bytes of its choice, which a proxy might take for a request (RFC 6455 section 10.3).
 #[derive(Default, Debug)]
 pub(super) struct Masks {
     key: RandomState,

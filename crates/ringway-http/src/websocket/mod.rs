@@ -1,4 +1,4 @@
-//! WebSocket: messages both ways on a connection that began as a request.
+//! WebSocket: messages both ways on a connection that began with an HTTP request.
 
 mod handshake;
 mod keepalive;

@@ -1,19 +1,19 @@
-//! Bounds of what the other end of a WebSocket may do.
+//! Limits on the peer of a WebSocket.
 
 use std::time::Duration;
 
 use crate::limits;
 
-/// What the other end of a WebSocket may do.
+/// Limits on the peer of a WebSocket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct WebSocketLimits {
-    /// Bytes of a message that is received, all of its fragments; 1 MiB unless it is set. Longer ones cost
-    /// their sender the connection, with the close code 1009.
+    /// Longest message accepted, all of its fragments together; 1 MiB if not set. A longer message closes the
+    /// connection with the code 1009.
     pub message_bytes_max: usize,
-    /// How long the peer may be silent before it is sent a ping; 30 s unless it is set, `None` for ever.
+    /// Silence of the peer after which it is sent a ping; 30 s if not set, `None` for no pings.
     pub ping_after: Option<Duration>,
-    /// How long it then has to send something, be it a pong, before it counts as gone; 20 s unless it is set.
+    /// Time within which it must then send something, such as a pong; 20 s if not set. After it, the peer counts as dead.
     pub pong_wait: Duration,
 }
 

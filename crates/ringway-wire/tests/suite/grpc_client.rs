@@ -1,4 +1,4 @@
-//! The client of gRPC: what it sends, and what it makes of what servers answer, cut at every byte.
+//! The gRPC client: the bytes that it sends, and its reading of replies that are cut at every byte.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ fn sent(client: &mut GrpcClient) -> Vec<u8> {
     wire
 }
 
-/// A call with one message and no more.
+/// A call with exactly one message.
 fn unary() -> Open<'static> {
     let message = Some(Body::Copy(b"hello"));
     Open { method: 1, name: "a.B/C", message, end: true, ..Open::default() }
@@ -91,7 +91,7 @@ fn hear(client: &mut GrpcClient, wire: &[u8]) -> Vec<String> {
     events
 }
 
-/// What a client that has opened `calls` tells of `frames`, wherever they are cut.
+/// Returns the events of a client with `calls` open calls for `frames`, wherever they are cut.
 #[track_caller]
 fn answered(calls: &[Open<'static>], frames: &[Vec<u8>]) -> (Vec<String>, Vec<(u32, u32)>) {
     let wire = [frame(SETTINGS, 0, 0, &[]), frames.concat()].concat();
@@ -140,7 +140,7 @@ fn a_reply_arrives_however_it_is_cut() {
     let frames = [good_head(), data(&message(b"hi")), ok.clone()];
     let expected = ["message 0 hi", "response 0 0 []"];
     assert_eq!(answered(&[unary()], &frames).0, expected);
-    // With a prefix that comes in three frames, and padding.
+    // The prefix comes in three frames, with padding.
     let parts = message(b"hi");
     let padded = frame(DATA, PADDED, 1, &[&[3][..], &parts[2..4], &[0; 3]].concat());
     let frames = [good_head(), data(&parts[..2]), padded, data(&parts[4..]), ok.clone()];
@@ -206,7 +206,7 @@ fn answers_that_are_no_replies_have_the_status_of_the_tables() {
         check(&[head(END_STREAM, &[(":status", http)])], status, false);
     }
     check(&[head(0, &[(":status", "200"), ("content-type", "text/html")]), data(b"<p>")], 2, true);
-    // No status at all.
+    // There is no status.
     check(&[good_head(), trailers(&[("x", "y")])], 2, false);
     check(&[head(END_STREAM, &[(":status", "200"), GRPC])], 2, false);
     check(&[good_head(), frame(DATA, END_STREAM, 1, &message(b"hi"))], 2, false);
@@ -225,7 +225,7 @@ fn answers_that_are_no_replies_have_the_status_of_the_tables() {
         (&events[..2], events.len()),
         (&["message 0 one", "message 0 two"].map(String::from)[..], 3)
     );
-    // Content that is no messages.
+    // The content is not gRPC's.
     let ok = || trailers(&[("grpc-status", "0")]);
     check(&[good_head(), data(&message(b"hi")[..6]), ok()], 13, false);
     check(&[good_head(), data(&[2, 0, 0, 0, 0])], 13, true);
@@ -233,7 +233,7 @@ fn answers_that_are_no_replies_have_the_status_of_the_tables() {
     check(&[good_head(), data(&[1, 0, 0, 0, 1, 7])], 13, true);
     let zipped = head(0, &[(":status", "200"), GRPC, ("grpc-encoding", "gzip")]);
     check(&[zipped, data(&[1, 0, 0, 0, 1, 7])], 12, true);
-    // A failure that comes in the middle of a message is what counts.
+    // A failure in the middle of a message takes precedence.
     let (events, _) = answered(
         &[unary()],
         &[good_head(), data(&message(b"hi")[..6]), trailers(&[("grpc-status", "14")])],
@@ -255,7 +255,7 @@ fn resets_have_the_status_of_the_table_and_refused_ones_were_not_executed() {
     let refused =
         "response 0 14 [StatusMessage the server reset the stream: REFUSED_STREAM, Refused ]";
     assert_eq!(answered(&[unary()], &[frame(RST_STREAM, 0, 1, &[0, 0, 0, 7])]).0, [refused]);
-    // After the reply's end, a reset says nothing.
+    // After the end of the reply a reset means nothing.
     let reset = frame(RST_STREAM, 0, 1, &[0; 4]);
     let (events, _) =
         answered(&[streaming()], &[good_head(), trailers(&[("grpc-status", "0")]), reset]);
@@ -271,7 +271,7 @@ fn a_call_whose_reply_has_begun_may_have_been_executed_whatever_the_server_says_
         assert_eq!(events[0], "message 0 hi");
         let end = "response 0 14 [StatusMessage the server reset the stream: REFUSED_STREAM]";
         assert_eq!(events.last().map(String::as_str), Some(end));
-        // The next call in the same slot may be refused as any other.
+        // The next call in the same slot may be refused like any other.
         let mut client = new_client();
         client.open(unary()).expect("room");
         let whole = [frame(SETTINGS, 0, 0, &[]), good_head(), trailers(&[("grpc-status", "0")])];
@@ -282,7 +282,7 @@ fn a_call_whose_reply_has_begun_may_have_been_executed_whatever_the_server_says_
     }
 }
 
-/// A block with one long field behind those of a reply's end.
+/// A block with a long field after those of a reply's end.
 fn bomb(fields: &[(&str, &str)]) -> Vec<u8> {
     let (name, commas) = ([b'k'; 2_996], [b','; 3_000]);
     // // 3,000 as an integer with a prefix of seven bits.
@@ -359,7 +359,7 @@ fn a_cancelled_call_has_no_event() {
     let late = [good_head(), data(&message(b"hi")), trailers(&[("grpc-status", "0")])].concat();
     assert_eq!(hear(&mut client, &late), [""; 0]);
     assert_eq!(client.send(call, Body::Copy(b"x"), false), Err(Gone));
-    // One whose end waits to be told.
+    // The end of this one has not been delivered yet.
     let call = client.open(unary()).expect("room");
     let end = [
         frame(HEADERS, END_HEADERS, 3, &block(&[(":status", "200"), GRPC])),
@@ -377,7 +377,7 @@ fn a_cancelled_call_has_no_event() {
     assert_eq!((client.in_flight(), client.incomplete_len()), (0, 0));
 }
 
-/// A server's machine that knows `/a.B/C` as 7.
+/// Makes a server's machine that knows `/a.B/C` as method 7.
 fn new_server(config: Http2Config) -> Http2Server {
     let vocabulary = Vocabulary::new(RequestNames::new([("/a.B/C", 7)]));
     Http2Server::new(config, Arc::new(vocabulary), NOW)
@@ -405,10 +405,10 @@ fn a_request_says_all_that_the_caller_does() {
         Messages::new(9).next(&mut data.clone()).expect("whole").expect("one").bytes,
         Piece::Borrowed(b"hello")
     );
-    // The second time, each field is one byte but the timeout.
+    // The second time, each field takes one byte, except the timeout.
     client.open(Open { timeout, ..unary() }).expect("room");
     assert_eq!(frames(&sent(&mut client))[0].3.len(), 7 + 2 + 1 + 8);
-    // No message at all, and one that is longer than the server takes.
+    // One request has no message, and one has a longer message than the server accepts.
     let mut client = new_client();
     client.open(Open { end: true, ..streaming() }).expect("room");
     let wire = sent(&mut client);
@@ -449,7 +449,7 @@ fn every_head_says_what_its_call_does_whatever_was_sent_before() {
             }
             let codec = if random.below(4) == 0 { 2 } else { 1 };
             let (method, name) = (at as u32 + 1, &NAMES[at][1..]);
-            // Most callers repeat themselves.
+            // Most callers repeat their heads.
             for _ in 0..1 + random.below(20) {
                 let call = Open { method, name, codec, timeout, attempt, meta: &meta, ..unary() };
                 let stream = client.open(call).expect("room");
@@ -471,11 +471,11 @@ fn every_head_says_what_its_call_does_whatever_was_sent_before() {
     assert_eq!(shortest.get(), 7, "fields become one byte each");
 }
 
-/// A client and a server that echoes the messages of each call.
+/// A client, and a server that echoes the messages of each call.
 struct Pair {
     client: GrpcClient,
     server: Http2Server,
-    /// By slot, at the server.
+    /// The server's calls by slot.
     messages: Vec<Messages>,
 }
 
@@ -573,7 +573,7 @@ fn messages_of_all_sizes_go_both_ways() {
 #[test]
 fn what_the_reader_does_not_take_stops_the_server_and_one_long_message_does_not() {
     let mut pair = Pair::new();
-    // Longer than the window of 1 MiB.
+    // The message is longer than the window of 1 MiB.
     let call = pair.client.open(streaming()).expect("room");
     let long = vec![7; 3 << 20];
     for _ in 0..2 {
@@ -601,7 +601,7 @@ fn what_the_reader_does_not_take_stops_the_server_and_one_long_message_does_not(
     assert_eq!(pair.client.incomplete_len(), 0);
 }
 
-/// A client whose requests of a hundred bytes and more are compressed so.
+/// Makes a client that compresses requests of a hundred bytes or more with this encoding.
 fn compressing(requests: Compression) -> GrpcClient {
     let mut config = ClientConfig::new("example.org:50051");
     config.compression = Some(ClientCompression { requests, request_min: 100 });
@@ -631,7 +631,7 @@ fn requests_are_compressed_if_that_makes_them_shorter() {
     }
 }
 
-/// A reply with a message that is compressed.
+/// A reply with one compressed message.
 fn packed_reply(by: &str, content: &[u8]) -> Vec<u8> {
     let head = head(0, &[(":status", "200"), GRPC, ("grpc-encoding", by)]);
     let message = [&prefix(content.len() as u32, true)[..], content].concat();
@@ -660,7 +660,7 @@ fn compressed_replies_are_read_and_bombs_are_not() {
             let told = ask(taking(), &packed_reply(name, content));
             assert!(told.len() == 1 && told[0].starts_with(status), "{name}: {told:?}");
         }
-        // Nothing was offered.
+        // The client offered no encoding.
         let greeted = [frame(SETTINGS, 0, 0, &[]), packed_reply(name, &text)].concat();
         let told = ask(new_client(), &greeted);
         assert!(told[0].starts_with("response 0 12 "), "{told:?}");
@@ -671,7 +671,7 @@ fn compressed_replies_are_read_and_bombs_are_not() {
 fn a_server_may_not_fill_the_memory_with_few_bytes() {
     let mib = compress(Compression::Gzip, &vec![0; 1 << 20]).expect("shorter");
     let message = data(&[&prefix(mib.len() as u32, true)[..], &mib].concat());
-    // What comes of the next message: whether it is one, or why it is none.
+    // Returns the length of the next message, or why it is none.
     let next = |client: &mut GrpcClient| {
         let event = client.receive(&mut &message[..], NOW).expect("well-formed");
         told(&event.expect("a message is whole"))
@@ -685,7 +685,7 @@ fn a_server_may_not_fill_the_memory_with_few_bytes() {
     }
     let unread = (0..100).take_while(|_| next(&mut client).starts_with("message")).count();
     assert!((60..70).contains(&unread), "{unread} MiB");
-    // Its end has made room again.
+    // The end of the call has made room again.
     let stream = client.open(streaming()).expect("room");
     let head = block(&[(":status", "200"), GRPC, ("grpc-encoding", "gzip")]);
     hear(&mut client, &frame(HEADERS, END_HEADERS, 3, &head));

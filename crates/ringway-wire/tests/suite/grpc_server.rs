@@ -1,4 +1,4 @@
-//! The server of gRPC against a client of HTTP/2, with input cut at every byte.
+//! The gRPC server against an HTTP/2 client, with input cut at every byte.
 
 use std::time::Duration;
 
@@ -92,7 +92,7 @@ fn messages_of_one_frame_are_handed_out_where_they_are() {
 
 #[test]
 fn a_length_that_is_announced_changes_nothing() {
-    // The right one, with the end at once and late, and wrong ones.
+    // The right length, with its end at once and later, and wrong lengths.
     for (len, late, expected) in [
         ("10", false, Some("request 1: Some(\"hello\"), end")),
         ("10", true, Some("request 1: Some(\"hello\")")),
@@ -328,7 +328,7 @@ fn content_that_is_no_sequence_of_messages_ends_its_call() {
                 let stream = pair.call(more, if is_whole { content } else { &[] }, is_whole);
                 pair.run();
                 if !is_whole {
-                    // What is wrong may be told before all of it has come.
+                    // The server may report the error before the message is complete.
                     for (at, byte) in content.iter().enumerate() {
                         let end = at + 1 == content.len();
                         let _ended = pair.client.send(stream, &[], Body::Copy(&[*byte]), end);
@@ -423,7 +423,7 @@ fn what_is_refused_malformed_or_not_taken_is_counted() {
     assert_eq!(expected.since(before), Unserved { stalled: 1, ..Unserved::default() });
 }
 
-/// Answers with more than a window has room for.
+/// Replies with more than a window holds.
 fn large_reply(server: &mut GrpcServer, event: &ServerEvent<'_>) {
     if let ServerEvent::Request { stream, .. } = event {
         let message = Some(Body::Shared(vec![7; 3 << 20].into()));
@@ -544,7 +544,7 @@ fn a_drain_serves_what_crosses_it_and_refuses_what_comes_later() {
     let running = pair.call(&[], &message(b"1"), true);
     pair.run();
     pair.server.go_away(GoAwayCode::NoError, Duration::from_secs(30), "");
-    // It has not heard of that yet.
+    // The client does not know of the drain yet.
     let crossing = pair.call(&[], &message(b"2"), true);
     let up = output(&mut pair.client, usize::MAX);
     pair.receive(&up).expect("a good client");

@@ -1,4 +1,4 @@
-//! What a peer may not do: each ends a stream or the connection with its code, and nothing else.
+//! Violations by a peer: each ends its stream or its connection with the right code, and nothing else.
 
 use ringway_wire::http2::{
     Connection, ErrorCode, Http2Config, NewRequest, Role, Serving, Violation,
@@ -6,11 +6,11 @@ use ringway_wire::http2::{
 
 use crate::support::http2::*;
 
-/// What came of input.
+/// The outcome of input.
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
     error: Option<Violation>,
-    /// Resets and GOAWAY.
+    /// The resets and GOAWAYs sent.
     ends: Vec<(u32, ErrorCode)>,
     events: Vec<String>,
 }
@@ -33,7 +33,7 @@ fn feed<R: Role>(machine: &mut Connection<R>, wire: &[u8], step: usize) -> Outco
     outcome
 }
 
-/// Feeds a server that has been greeted, whole and byte by byte.
+/// Feeds a server after the greeting, once with all input and once byte by byte.
 fn served(frames: &[Vec<u8>]) -> Outcome {
     let greeting = [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat();
     let run = |step| {
@@ -46,7 +46,7 @@ fn served(frames: &[Vec<u8>]) -> Outcome {
     whole
 }
 
-/// Feeds a client that has opened streams 1 and 3, of which 3 is still being sent.
+/// Feeds a client with the open streams 1 and 3; it is still sending on 3.
 fn heard(frames: &[Vec<u8>]) -> Outcome {
     let wire = [frame(SETTINGS, 0, 0, &[]), frames.concat()].concat();
     let run = |step| {
@@ -61,13 +61,13 @@ fn heard(frames: &[Vec<u8>]) -> Outcome {
     whole
 }
 
-/// The connection ends.
+/// The connection ended with this code.
 fn fatal(outcome: Outcome, violation: Violation) {
     assert_eq!(outcome.error, Some(violation), "{outcome:?}");
     assert_eq!(outcome.ends.last(), Some(&(0, violation.code())), "{outcome:?}");
 }
 
-/// The stream ends, and the connection lives.
+/// The stream ended with this code, and the connection lives.
 fn stream_ends(outcome: Outcome, stream: u32, code: ErrorCode) {
     assert_eq!(outcome.error, None, "{outcome:?}");
     assert_eq!(outcome.ends, [(stream, code)], "{outcome:?}");
@@ -89,7 +89,7 @@ fn what_is_not_http2_is_told_nothing() {
     fatal(outcome, Violation::NoSettings);
 }
 
-/// One byte more than the default of the largest accepted frame.
+/// One byte more than the largest frame accepted by default.
 const FRAME_TOO_LONG: usize = (65 << 10) + 1;
 
 #[test]
@@ -264,7 +264,7 @@ fn trailers_that_are_none() {
 
 #[test]
 fn streams_that_the_peer_has_ended() {
-    // Half-closed: the request has ended, its answer has not.
+    // Half-closed: the request has ended and its reply has not.
     let ended = request(1, END_STREAM);
     for frames in [vec![frame(DATA, 0, 1, b"x")], vec![request(1, END_STREAM)]] {
         let outcome = served(&[vec![ended.clone()], frames].concat());
@@ -276,7 +276,7 @@ fn streams_that_the_peer_has_ended() {
     for frames in [vec![frame(DATA, 0, 1, b"x")], vec![request(1, END_STREAM)]] {
         fatal(served(&[closed.to_vec(), frames].concat()), Violation::StreamClosed);
     }
-    // These may be under way.
+    // These may have been sent before the peer knew.
     for late in [
         frame(WINDOW_UPDATE, 0, 1, &[0, 0, 0, 1]),
         frame(RST_STREAM, 0, 1, &[0, 0, 0, 8]),
@@ -296,7 +296,7 @@ fn a_priority_of_a_wrong_length_ends_its_stream_only() {
     stream_ends(outcome, 1, ErrorCode::FRAME_SIZE_ERROR);
     let over = [request(1, 0), frame(RST_STREAM, 0, 1, &[0, 0, 0, 8]), wrong(1)];
     stream_ends(served(&over), 1, ErrorCode::FRAME_SIZE_ERROR);
-    // A stream that was never opened cannot be reset.
+    // An unopened stream cannot be reset.
     fatal(served(&[wrong(1)]), Violation::WrongLength);
 }
 
@@ -386,7 +386,7 @@ fn what_a_server_may_not_do() {
     ] {
         fatal(heard(&[wire]), violation);
     }
-    // Stream 1 has ended on both sides.
+    // Both sides have ended stream 1.
     let end = frame(HEADERS, END_HEADERS | END_STREAM, 1, &block(&[(":status", "200")]));
     fatal(heard(&[end, frame(DATA, 0, 1, b"x")]), StreamClosed);
 }

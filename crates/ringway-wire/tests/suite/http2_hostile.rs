@@ -1,4 +1,4 @@
-//! What a peer may do only so often: each flood ends the connection, and what is ordinary does not.
+//! Limits on the rate of what a peer may do: each flood ends the connection, and ordinary use does not.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ fn greeted() -> Http2Server {
     server
 }
 
-/// Sends what `wire` makes until the server has enough, at most a hundred thousand times at `now`;
-/// how often. Handlers end at once when they are told to, and the output is read.
+/// Sends what `wire` makes until the server closes the connection, at most a hundred thousand times, all at `now`.
+/// Returns the number of times. Handlers end as soon as they are told to, and the output is read.
 fn flood(
     server: &mut Http2Server,
     now: Duration,
@@ -46,7 +46,7 @@ fn flood(
     panic!("the server bears it for ever");
 }
 
-/// The same on a new connection.
+/// Does the same on a new connection.
 fn check(wire: impl Fn(u32) -> Vec<u8>, most: u32, expected: Violation) {
     let (count, violation) = flood(&mut greeted(), NOW, wire);
     assert_eq!(violation, expected);
@@ -62,7 +62,7 @@ fn rapid_reset() {
     check(reset, 4_096, Violation::TooManyResets);
 }
 
-/// Opens streams one after another and resets each `after` it came; how many were told of.
+/// Opens streams one after another and resets each one `after` its open. Returns how many were delivered.
 fn give_up(count: u32, after: Duration) -> Result<u32, Violation> {
     let (mut server, mut told) = (greeted(), 0);
     for at in 0..count {
@@ -128,11 +128,11 @@ fn calls_that_come_to_their_end_earn_resets() {
 fn pings_and_settings() {
     check(|_| frame(PING, 0, 0, &[0; 8]), 512, Violation::TooManyPings);
     check(|_| frame(SETTINGS, 0, 0, &[]), 16, Violation::TooManySettings);
-    // The word at which clients of gRPC send fewer.
+    // From here on gRPC clients send fewer pings.
     let (mut server, ping) = (greeted(), frame(PING, 0, 0, &[0; 8]));
     while server.receive(&mut &ping[..], NOW).is_ok() {}
     assert!(output(&mut server, usize::MAX).ends_with(b"\0\0\0\x0btoo_many_pings"));
-    // What comes now and then is borne.
+    // An occasional one is accepted.
     let mut server = greeted();
     for at in 0..10_000 {
         let now = Duration::from_millis(300) * at;
@@ -172,7 +172,7 @@ fn resets_of_streams_that_have_ended() {
 
 #[test]
 fn frames_on_streams_that_are_over() {
-    // One that we have reset, and one that has come to its end.
+    // We have reset one of them, and the other has ended by itself.
     let reset = |late: Vec<u8>| {
         move |at: u32| match at {
             0 => frame(HEADERS, END_HEADERS, 1, &block(&[("X", "y")])),
@@ -192,7 +192,7 @@ fn frames_on_streams_that_are_over() {
         _ => update.clone(),
     };
     check(ended, budget, Violation::TooManyIdleFrames);
-    // What was under way as the stream was reset, in frames of an ordinary length.
+    // Sent before the reset was received, in frames of an ordinary length.
     let mut server = greeted();
     let wrong = frame(HEADERS, END_HEADERS, 1, &block(&[("X", "y")]));
     server.receive(&mut &wrong[..], NOW).expect("the stream's fault");
@@ -214,7 +214,7 @@ fn messages_of_a_round_trip_behind_an_early_answer_are_borne() {
         server.reset(stream, ErrorCode::NO_ERROR);
         output(&mut server, usize::MAX);
     }
-    // Each stream has a window of a MiB.
+    // Each stream has a window of 1 MiB.
     let late = [1, 3, 5].map(|id| frame(DATA, 0, id, &[0; 50])).concat();
     for _ in 0..20_000 {
         let told = server.receive(&mut &late[..], NOW).expect("an honest client");
@@ -240,7 +240,7 @@ fn messages_of_a_round_trip_behind_a_cancelled_call_are_borne() {
     }
 }
 
-/// Opens streams and gives each up at once, as often as there is room for it; how often.
+/// Opens streams and cancels each at once while there is room. Returns the number of streams.
 fn storm(client: &mut Http2Client, end: impl Fn(&mut Http2Client, u32, StreamHandle)) -> u32 {
     let mut count = 0;
     while client.capacity() > 0 && count < 10_000 {
@@ -252,7 +252,7 @@ fn storm(client: &mut Http2Client, end: impl Fn(&mut Http2Client, u32, StreamHan
     count
 }
 
-/// Takes what waits for a client to be told.
+/// Takes the client's waiting events.
 fn hear(client: &mut Http2Client, wire: &[u8], now: Duration) {
     let mut input = wire;
     while client.receive(&mut input, now).expect("well-formed").is_some() {}
@@ -260,7 +260,7 @@ fn hear(client: &mut Http2Client, wire: &[u8], now: Duration) {
 
 #[test]
 fn a_client_resets_no_more_than_servers_bear() {
-    // By itself, and for what the server does.
+    // Both by its own choice and because of the server.
     let cancel = |client: &mut Http2Client, _, stream| client.reset(stream, ErrorCode::CANCEL);
     let wrong = |client: &mut Http2Client, id, _| {
         hear(client, &frame(HEADERS, END_HEADERS, id, &block(&[("X", "y")])), NOW);
@@ -273,14 +273,14 @@ fn a_client_resets_no_more_than_servers_bear() {
         let sent = output(&mut client, usize::MAX);
         assert_eq!(ends(&sent).len(), 500);
         assert_eq!((client.in_flight(), client.capacity()), (1_000, 0));
-        // A hundred more a second.
+        // A hundred more per second.
         let next = client.poll_timeout().expect("alive");
         assert!(next <= Duration::from_millis(10), "{next:?}");
         let now = Duration::from_secs(1);
         client.handle_timeout(now).expect("alive");
         assert_eq!(ends(&output(&mut client, usize::MAX)).len(), 100);
         assert_eq!((client.in_flight(), client.capacity()), (900, 100));
-        // What the server still sends on those is borne.
+        // What the server still sends on them is accepted.
         let id = 2 * 1_400 + 1;
         let head = frame(HEADERS, END_HEADERS, id, &block(&[(":status", "200")]));
         hear(&mut client, &[head, frame(DATA, END_STREAM, id, b"late")].concat(), now);
@@ -302,7 +302,7 @@ fn a_client_of_a_server_without_a_limit_keeps_a_bounded_number_of_cancelled_stre
     assert_eq!((count, client.in_flight()), ((64 << 10) + 500, 64 << 10));
     let request = NewRequest { head: REQUEST, ..NewRequest::default() };
     assert_eq!(client.open(request), Err(NoStream::Full));
-    // There is room again as soon as some RST_STREAMs have left, and the caller is told.
+    // Once some RST_STREAMs have left there is room again, and the caller is told.
     client.handle_timeout(Duration::from_secs(1)).expect("alive");
     let event = client.receive(&mut &[][..], Duration::from_secs(1)).expect("alive");
     assert!(matches!(event, Some(Event::Capacity)));
@@ -318,7 +318,7 @@ fn a_dialogue_of_small_messages_is_ordinary() {
         panic!("no request");
     };
     server.head(stream, RESPONSE, false).expect("open");
-    // A message, and a window update for each one that came back.
+    // One message, and a window update for each message that came back.
     let wire = [frame(DATA, 0, 1, b"x"), frame(WINDOW_UPDATE, 0, 1, &[0, 0, 0, 1])].concat();
     for _ in 0..100_000 {
         let mut input = &wire[..];
@@ -333,7 +333,7 @@ fn a_dialogue_of_small_messages_is_ordinary() {
 
 #[test]
 fn answers_that_nobody_reads() {
-    // Four pings a second or two, for hours, and not a byte of output is taken.
+    // Four pings every second or two for hours, while no byte of output is taken.
     let mut server = greeted();
     let mut count = 0;
     let violation = loop {
@@ -360,7 +360,7 @@ fn a_peer_that_takes_nothing_loses_its_stream() {
     server.respond(stream, RESPONSE, &[], body, TRAILERS).expect("open");
     output(&mut server, usize::MAX);
     assert_eq!(server.unsent(stream), 100_000 - 65_535);
-    // It still answers, so it is not silent.
+    // It still answers pings, so it is not silent.
     let mut now = NOW;
     while now < Duration::from_secs(310) {
         now += Duration::from_secs(20);
@@ -393,14 +393,14 @@ fn half_a_preface_and_settings_without_an_answer() {
 
 #[test]
 fn a_block_of_one_byte_fields_costs_no_more_than_the_list_that_is_kept() {
-    // The largest entry, referred to by each byte of the largest block.
+    // The largest entry, and the largest block with a reference to it in each byte.
     let mut server = greeted();
     let long = [&b"\x40\x01x\x7f\xc9\x1e"[..], &[b'v'; 4_040]].concat();
     let bomb = vec![0xbe; 12_000];
     let wire = frame(HEADERS, END_HEADERS | END_STREAM, 1, &[long, bomb].concat());
     let event = server.receive(&mut &wire[..], NOW);
-    // What is beyond the list is cut off, so the request's own fields are missing or not; it is for
-    // the caller to say that there was too much.
+    // The list is cut off at its limit, so the request's own fields may be missing; its
+    // receiver must report that the list was too long.
     assert!(matches!(event, Ok(Some(Event::Head { .. }))));
     assert!(server.fields().is_cut());
     let kept: usize =

@@ -1,4 +1,4 @@
-//! What the machines do about peers that are silent, greedy or hostile.
+//! How the machines treat silent, greedy and hostile peers.
 
 use std::time::Duration;
 
@@ -23,14 +23,14 @@ fn request(stream: StreamId, flags: Flags) -> Vec<u8> {
     frame(FrameKind::Request, flags, stream, 0, &RequestHead::default().encode())
 }
 
-/// A pair that has greeted.
+/// Makes a client and a server after the greeting.
 fn greeted() -> Pair {
     let mut pair = Pair::new(Cut::Nowhere);
     pair.settle(&mut idle);
     pair
 }
 
-/// Gives the server frames that no client of ours would send; the violation they end in.
+/// Feeds the server frames that our client never sends. Returns the violation in which they end.
 fn provoke(server: &mut Server, now: Duration, mut bytes: &[u8]) -> Option<Violation> {
     loop {
         match server.receive(&mut bytes, now) {
@@ -116,7 +116,7 @@ fn a_cancelled_call_is_answered_within_a_minute_or_never() {
     pair.client.cancel(call, 1, "");
     let mut now = Duration::ZERO;
     let error = loop {
-        // A byte of life now and then: the connection itself is fine.
+        // A byte now and then shows that the connection is alive.
         now += at(1);
         let ping = frame(FrameKind::Ping, Flags::ACK, StreamId::CONNECTION, 0, &[]);
         pair.client.receive(&mut &ping[..], now).expect("well-formed");
@@ -170,7 +170,7 @@ fn a_lease_is_a_level() {
     pair.server.lease(3);
     pair.settle(&mut idle);
     assert_eq!(pair.told, [Told::Capacity]);
-    // What crosses a lower lease is refused.
+    // Requests that cross the lower lease are refused.
     let crossing = pair.unary(b"3");
     pair.server.lease(2);
     pair.settle(&mut idle);
@@ -210,9 +210,9 @@ fn requests_are_counted_for_the_farewell() {
     assert!(pair.client.was_accepted(calls[1], 2));
     assert!(!pair.client.was_accepted(late, 2));
     assert!(pair.client.was_accepted(late, 3));
-    // A server that says so does not know yet.
+    // A server that sends this GOAWAY does not know yet which requests it will get.
     assert!(pair.client.was_accepted(late, 2 + (1 << 31)));
-    // Never sent at all.
+    // This request was never sent.
     let message = Some(Body::Shared(vec![0; 100_000].into()));
     let queued = pair.client.open(Open { message, end: true, ..Open::default() }).expect("room");
     assert!(!pair.client.was_accepted(queued, 1_000));
@@ -242,7 +242,7 @@ fn requests_that_overtake_others_are_counted_in_the_order_of_the_wire() {
     }
 }
 
-/// The calls whose REQUEST frames are in `bytes`, in their order.
+/// Returns the calls whose REQUEST frames are in `bytes`, in order.
 fn requests(mut bytes: &[u8]) -> Vec<StreamId> {
     let mut calls = Vec::new();
     while let Some((head, rest)) = bytes.split_first_chunk() {
@@ -290,7 +290,7 @@ fn floods_end_the_connection() {
     let settings = frame(FrameKind::Settings, Flags::NONE, zero, 0, &[]);
     for (bytes, kind) in [(ping, FrameKind::Ping), (settings, FrameKind::Settings)] {
         let mut pair = greeted();
-        // At a sane rate it goes on for ever.
+        // At a sane rate the connection lives for ever.
         for second in 0..1_000 {
             assert_eq!(provoke(&mut pair.server, at(second), &bytes), None);
             drain(|out| pair.server.transmit(usize::MAX, out));
@@ -331,7 +331,7 @@ fn breaches_are_noticed() {
     for _ in 0..17 {
         beyond.extend(frame(data, Flags::MORE, stream, 0, &[0; 65_536]));
     }
-    // The first message is being assembled, so it returns its credit; one behind it does not.
+    // The first message is being assembled, so it returns its credit; the one behind it does not.
     beyond.splice(open().len()..open().len(), frame(data, Flags::NONE, stream, 0, b"unread"));
     let longer = [
         open(),
@@ -371,8 +371,8 @@ fn breaches_are_noticed() {
 fn an_announcement_alone_reserves_little() {
     let mut pair = greeted();
     let stream = StreamId::new(0, 1);
-    // 4 MiB announced, a byte sent: the message is neither refused nor allocated. What is beyond
-    // the limit is refused at its first fragment.
+    // The peer announces 4 MiB and sends a byte: the message is neither refused nor allocated. One
+    // beyond the limit is refused at its first fragment.
     let first = frame(FrameKind::Data, Flags::MORE, stream, 4 << 20, b"1");
     let bytes = [request(stream, Flags::NOMSG), first].concat();
     assert_eq!(provoke(&mut pair.server, at(0), &bytes), None);

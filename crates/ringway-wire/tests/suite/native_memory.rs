@@ -1,4 +1,4 @@
-//! The memory that a peer can make a server hold: all of it is counted, bounded, and freed in time.
+//! The memory that a peer can make a server hold is counted, bounded, and freed in time.
 
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ use crate::support::raw::{
 const NOW: Duration = Duration::ZERO;
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
-/// The answers that a peer may cause without reading them.
+/// The number of replies that a peer may cause without reading them.
 const ANSWERS_MAX: u32 = 16 << 10;
-/// The memory of a stream itself, while a message of it is incomplete.
+/// The memory of a stream itself while one of its messages is incomplete.
 const STREAM: usize = 600;
 const STALL: Duration = Duration::from_secs(300);
 
@@ -27,7 +27,7 @@ const OK: u8 = 0;
 const DEADLINE: u32 = 4;
 const UNIMPLEMENTED: u32 = 12;
 
-/// A server after the greeting, which has sent its output and knows of its client's ACK.
+/// A server after the greeting: its output was sent, and its client's ACK has arrived.
 fn server() -> Server {
     let mut server = Server::new(Config::default(), NOW);
     assert_eq!(feed_at(&mut server, &greeting(), NOW), Ok(vec![]));
@@ -36,19 +36,19 @@ fn server() -> Server {
     server
 }
 
-/// The bytes that the server holds in all.
+/// Returns all bytes that the server holds.
 fn held(server: &Server) -> usize {
     server.kept_len(Side::Unread) + server.kept_len(Side::Unsent)
 }
 
-/// A REQUEST with a time, in milliseconds, and metadata.
+/// Makes a REQUEST with a timeout in milliseconds and metadata.
 fn timed(flags: u8, stream: u32, timeout_ms: u32, meta: &[u8], payload: &[u8]) -> Vec<u8> {
     let head = RequestHead { timeout_us: timeout_ms * 1_000, ..RequestHead::default() };
     let body = [&head.encode(), meta, payload].concat();
     with_meta(raw::REQUEST, flags, stream, 0, meta.len() as u16, &body)
 }
 
-/// The RESPONSEs that a server sends, as slot, status and text.
+/// Returns the server's RESPONSEs, each as slot, status and text.
 fn responses(server: &mut Server) -> Vec<(u32, u32, String)> {
     let output = frames(&drain(|out| server.transmit(usize::MAX, out)));
     let ends = output.into_iter().filter(|(header, _)| header.kind == FrameKind::Response);
@@ -62,12 +62,12 @@ fn responses(server: &mut Server) -> Vec<(u32, u32, String)> {
     parts.collect()
 }
 
-/// Fires the timers that are due until `end`. Returns the times at which one was.
+/// Fires all timers due until `end`. Returns the times at which one fired.
 fn run(server: &mut Server, end: Duration) -> Vec<Duration> {
     let mut times = Vec::new();
     while let Some(at) = server.poll_timeout().filter(|&at| at <= end) {
         server.handle_timeout(at).expect("nobody is gone");
-        // The peer sends a sign of life.
+        // The peer shows that it is alive.
         feed_at(server, &frame(raw::PING, 0x80, 0, 0, &[]), at).expect("in order");
         times.push(at);
         assert!(times.len() < 1_000, "no progress at {at:?}");
@@ -75,7 +75,7 @@ fn run(server: &mut Server, end: Duration) -> Vec<Duration> {
     times
 }
 
-/// An entry of metadata that takes `len` bytes in all.
+/// Makes a metadata entry that takes `len` bytes in all.
 fn entry(len: usize) -> Vec<u8> {
     let mut meta = vec![0, 0, 0, 0, 1, b'k'];
     let value = len - meta.len();
@@ -97,7 +97,7 @@ fn what_is_not_whole_is_counted_by_its_memory() {
     }
     let kept = server.incomplete_len();
     assert!(kept <= 1_000 * (256 + STREAM), "{kept} bytes for 4 GiB that were announced");
-    // The request has metadata, and the client sends as much of it.
+    // The request has metadata; the client sends that much of it.
     let mut server = self::server();
     let meta = entry(16_000);
     feed_at(&mut server, &timed(MORE, id(0, 1), 0, &meta, b"1"), NOW).expect("in order");
@@ -121,7 +121,7 @@ fn memory_of_a_message_follows_its_bytes() {
                 .expect("more");
             came += step;
             let kept = server.incomplete_len();
-            // A message of the announced length never needs this memory.
+            // A message of the announced length never takes this much memory.
             let whole = if announced == 0 { usize::MAX } else { announced as usize };
             let most = 256.max(came * 2).min(whole);
             assert!(
@@ -132,7 +132,7 @@ fn memory_of_a_message_follows_its_bytes() {
     }
 }
 
-/// Messages of one length, 60 MB in all, which is less than the bound of a connection.
+/// Messages of one length; together they have 60 MB, less than the bound of a connection.
 #[test]
 fn two_hundred_uploads_at_once_are_all_taken() {
     const LEN: usize = 300_000;
@@ -200,7 +200,7 @@ fn the_time_of_a_call_counts_from_its_first_byte() {
     }
 }
 
-/// Gives back a request, to be delivered when it is whole.
+/// Gives a request back, to be delivered once it is complete.
 fn give_back(server: &mut Server, asked: &[Asked]) {
     for asked in asked {
         if let Asked::Request { stream, head, meta, message, end: false } = asked {
@@ -245,7 +245,7 @@ fn a_reply_that_nobody_takes_has_the_time_of_its_call() {
         feed_at(&mut server, &granted, end - MS).expect("in order");
         drain(|out| server.transmit(usize::MAX, out));
         run(&mut server, end);
-        // Taking a message extends only the time of a call without a deadline.
+        // Taking a message extends only the time of a call that has no deadline.
         assert_eq!(server.in_flight(), usize::from(timeout_ms == 0));
         run(&mut server, end + STALL);
         drain(|out| server.transmit(usize::MAX, out));
@@ -316,7 +316,7 @@ fn a_method_of_one_message_gets_it_whole_or_not_at_all() {
         let reply = Reply { status: OK, meta: &[], message };
         assert!(server.respond(StreamId::from_raw(stream), reply).is_some(), "{name}");
     }
-    // A second message is one too many, whether the first was there at once or not.
+    // A second message is always too many, whether or not the first came at once.
     for first in [request(0, stream, 0, b"1"), request(NOMSG, stream, 0, &[])] {
         let mut server = server();
         let asked = feed_at(&mut server, &first, NOW).expect("in order");
@@ -327,7 +327,7 @@ fn a_method_of_one_message_gets_it_whole_or_not_at_all() {
         let answers = responses(&mut server);
         assert_eq!((answers[0].1, server.in_flight(), held(&server)), (UNIMPLEMENTED, 0, 0));
     }
-    // A request that was given up belongs to nobody.
+    // Nobody handles an abandoned request.
     let mut server = server();
     let asked = feed_at(&mut server, &request(0, stream, 0, b"1"), NOW).expect("in order");
     give_back(&mut server, &asked);
@@ -347,7 +347,7 @@ fn a_thousand_streams_that_nobody_reads_keep_little_each() {
     }
     let kept = held(&server);
     assert!(kept <= (4 << 20) + 1_000 * 5_000 + 100_000, "{kept} bytes");
-    // A stream that sends is not held up by those that cannot.
+    // Streams that cannot send do not hold up one that can.
     let (reader, granted) = (streams[999], frame(CREDIT, 0, streams[999].raw(), 1 << 20, &[]));
     feed_at(&mut server, &granted, NOW).expect("in order");
     let mut rounds = 0;
@@ -369,7 +369,7 @@ fn the_stream_that_keeps_most_is_found_and_ended() {
     for slot in 0..900 {
         feed_at(&mut server, &small(slot), NOW).expect("in order");
     }
-    // A reply, messages that nobody takes, and a request, in the order of their memory.
+    // In the order of their memory: a reply, messages that nobody takes, and a request.
     let call = |slot| StreamId::from_raw(id(slot, 1));
     feed_at(&mut server, &request(END, id(1_000, 1), 0, b"x"), NOW).expect("in order");
     let message = Some(Body::Shared(vec![7; 1_000_000].into()));
@@ -390,7 +390,7 @@ fn the_stream_that_keeps_most_is_found_and_ended() {
             ended.extend(answers.map(|(slot, status, _)| (slot, status, told.len())));
         }
     }
-    // The handler of a running call is told of its end.
+    // The handler of a running call learns of its end.
     assert_eq!(ended, [(1_000, 8, 0), (1_001, 8, 1), (1_002, 8, 0)]);
     assert!(!server.end_largest(Side::Unsent), "no call has anything to be sent");
     let mut count = 0;
@@ -422,7 +422,7 @@ fn a_connection_that_fails_when_it_makes_room_says_so_without_input() {
     let mut server = Server::new(Config { settings, ..Config::default() }, NOW);
     feed_at(&mut server, &greeting(), NOW).expect("in order");
     feed_at(&mut server, &request(MORE, id(0, 1), 0, b"half of it"), NOW).expect("in order");
-    // As many refusals as may wait, unread, behind one acknowledgement.
+    // As many unread refusals as may wait for one acknowledgement.
     for number in 1..ANSWERS_MAX {
         let call = id(1 + number / 4_000, 1 + number % 4_000);
         feed_at(&mut server, &request(END, call, 0, b""), NOW).expect("in order");
