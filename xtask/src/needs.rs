@@ -5,8 +5,9 @@ use std::process::{Command, Stdio};
 
 /// A program and where it comes from.
 struct Need {
-    /// Names of the program. One of them must succeed when it is called with `--version`.
+    /// Names of the program. One of them must succeed when it is called with `asks`.
     programs: &'static [&'static str],
+    asks: &'static str,
     origin: Origin,
     /// What the gate leaves out without the program; `None` if the gate cannot run without it.
     without: Option<&'static str>,
@@ -20,15 +21,40 @@ enum Origin {
     Rustup(&'static str),
 }
 
+const VERSION: &str = "--version";
+
 /// Minimal toolchains lack rustfmt and clippy.
 const NEEDS: &[Need] = &[
-    Need { programs: &["cc"], origin: Origin::Debian("gcc"), without: None },
-    Need { programs: &["cargo-fmt"], origin: Origin::Rustup("rustfmt"), without: None },
-    Need { programs: &["cargo-clippy"], origin: Origin::Rustup("clippy"), without: None },
+    Need { programs: &["cc"], asks: VERSION, origin: Origin::Debian("gcc"), without: None },
+    Need {
+        programs: &["cargo-fmt"],
+        asks: VERSION,
+        origin: Origin::Rustup("rustfmt"),
+        without: None,
+    },
+    Need {
+        programs: &["cargo-clippy"],
+        asks: VERSION,
+        origin: Origin::Rustup("clippy"),
+        without: None,
+    },
     Need {
         programs: &["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"],
+        asks: VERSION,
         origin: Origin::Debian("chromium-headless-shell"),
         without: Some("the tests in a browser are skipped"),
+    },
+    Need {
+        programs: &["etcd"],
+        asks: VERSION,
+        origin: Origin::Debian("etcd-server"),
+        without: Some("the comparisons with etcd are skipped"),
+    },
+    Need {
+        programs: &["etcdctl"],
+        asks: "version",
+        origin: Origin::Debian("etcd-client"),
+        without: Some("the comparisons with etcd are skipped"),
     },
 ];
 
@@ -60,7 +86,7 @@ pub(crate) fn provide() -> Result<(), String> {
 
 impl Need {
     fn is_there(&self) -> bool {
-        self.programs.iter().any(|program| succeeds(&[program, "--version"]))
+        self.programs.iter().any(|program| succeeds(&[program, self.asks]))
     }
 
     fn provide(&self, is_root: bool) -> Result<(), String> {
@@ -121,7 +147,7 @@ mod tests {
     #[test]
     fn a_package_is_only_installed_by_root() {
         let origin = Origin::Debian("etcd-server");
-        let need = Need { programs: &["etcd"], origin, without: None };
+        let need = Need { programs: &["etcd"], asks: VERSION, origin, without: None };
         let message = need.install(false).expect_err("not root");
         assert!(message.contains("`etcd` is missing"), "{message}");
         assert!(
@@ -134,7 +160,7 @@ mod tests {
     fn only_a_program_that_the_gate_can_do_without_may_be_missing() {
         let origin = Origin::Debian("ringway-no-such-package");
         let programs = &["ringway-no-such-program"];
-        let needed = Need { programs, origin, without: None };
+        let needed = Need { programs, asks: VERSION, origin, without: None };
         assert!(!needed.is_there());
         assert!(needed.provide(false).is_err());
         assert!(Need { without: Some("less is tested"), ..needed }.provide(false).is_ok());
@@ -143,7 +169,10 @@ mod tests {
     #[test]
     fn one_of_several_programs_is_enough() {
         let programs = &["ringway-no-such-program", "true"];
-        assert!(Need { programs, origin: Origin::Debian("none"), without: None }.is_there());
+        assert!(
+            Need { programs, asks: VERSION, origin: Origin::Debian("none"), without: None }
+                .is_there()
+        );
     }
 
     #[test]

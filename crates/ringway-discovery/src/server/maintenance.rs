@@ -5,7 +5,7 @@ use ringway_rpc::Status;
 use super::{Registry, failure};
 use crate::etcd::api::etcdserverpb::{
     Auth, AuthenticateRequest, AuthenticateResponse, Cluster, Maintenance, Member,
-    MemberListRequest, MemberListResponse, StatusRequest, StatusResponse,
+    MemberListRequest, MemberListResponse, ResponseHeader, StatusRequest, StatusResponse,
 };
 use crate::limits;
 
@@ -34,11 +34,14 @@ impl Cluster for Registry {
         let state = self.state();
         let member = Member {
             id: self.shared.member_id,
-            name: "ringway".to_owned(),
-            client_ur_ls: self.shared.urls.clone(),
-            ..Member::default()
+            name: "default".to_owned(), // as that of an etcd that was given none
+            peer_ur_ls: state.urls.clone(),
+            client_ur_ls: state.urls.clone(),
+            is_learner: false,
         };
-        Ok(MemberListResponse { header: self.header(&state), members: vec![member] })
+        // Members have no revision in etcd.
+        let header = self.header(&state).map(|header| ResponseHeader { revision: 0, ..header });
+        Ok(MemberListResponse { header, members: vec![member] })
     }
 }
 

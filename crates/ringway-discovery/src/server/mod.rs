@@ -58,8 +58,6 @@ struct Shared {
     /// Tells registries apart, for clients that look at it.
     cluster_id: u64,
     member_id: u64,
-    /// Where clients find this registry, as it tells them.
-    urls: Vec<String>,
 }
 
 struct State {
@@ -67,26 +65,30 @@ struct State {
     listeners: Listeners,
     /// Whether a task looks after leases.
     expires_leases: bool,
+    /// Where clients find this registry, as it tells them.
+    urls: Vec<String>,
 }
 
 impl Registry {
     /// An empty registry.
     pub fn new() -> Self {
-        let state =
-            State { store: Store::new(), listeners: Listeners::default(), expires_leases: false };
-        let (cluster_id, member_id) = (fastrand::u64(1..), fastrand::u64(1..));
-        let shared = Shared {
-            state: Mutex::new(state),
-            origin: Instant::now(),
-            cluster_id,
-            member_id,
+        let state = State {
+            store: Store::new(),
+            listeners: Listeners::default(),
+            expires_leases: false,
             urls: Vec::new(),
         };
+        let (cluster_id, member_id) = (fastrand::u64(1..), fastrand::u64(1..));
+        let shared =
+            Shared { state: Mutex::new(state), origin: Instant::now(), cluster_id, member_id };
         Self { shared: Arc::new(shared) }
     }
 
-    /// Adds etcd's services to a server, beside any others.
+    /// Adds etcd's services to a server, beside any others. Clients that ask for the members of the cluster are told
+    /// its addresses.
     pub fn serve_on(&self, server: Server) -> Server {
+        let urls = server.addresses().iter().map(|address| url(&address.to_string())).collect();
+        self.state().urls = urls;
         server
             .service(KvServer::new(self.clone()))
             .service(WatchServer::new(self.clone()))
@@ -132,6 +134,14 @@ impl Registry {
             raft_term: limits::RAFT_TERM,
         })
     }
+}
+
+/// An address as etcd writes it.
+fn url(address: &str) -> String {
+    let as_http =
+        |scheme, http: &str| address.strip_prefix(scheme).map(|rest| http.to_owned() + rest);
+    let url = as_http("tcp://", "http://").or_else(|| as_http("tls://", "https://"));
+    url.unwrap_or_else(|| address.to_owned())
 }
 
 impl Default for Registry {

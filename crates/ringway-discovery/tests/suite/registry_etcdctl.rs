@@ -1,0 +1,126 @@
+//! The same commands of `etcdctl` for real etcd and for our registry, which have to answer the same.
+
+use ringway_discovery::Registry;
+
+use crate::support::etcd::{Etcd, is_installed};
+use crate::support::etcdctl::{Etcdctl, Step};
+use crate::support::{authority, end, serve};
+
+const fn run(words: &'static str) -> Step {
+    Step { words, input: "", until: None }
+}
+
+const fn with_input(words: &'static str, input: &'static str) -> Step {
+    Step { words, input, until: None }
+}
+
+const fn until(words: &'static str, until: &'static str) -> Step {
+    Step { words, input: "", until: Some(until) }
+}
+
+const STEPS: &[Step] = &[
+    // Revisions 2 to 5.
+    run("put a/1 one"),
+    run("put a/2 two -w json"),
+    run("put a/3 three"),
+    run("put a/1 uno --prev-kv"),
+    run("get a/1"),
+    run("get a/1 -w json"),
+    run("get a/1 --print-value-only"),
+    run("get nothing -w json"),
+    run("get a --prefix"),
+    run("get a --prefix --keys-only"),
+    run("get a --prefix --count-only -w json"),
+    run("get a --prefix --limit 2 -w json"),
+    run("get a --prefix --sort-by VALUE --order DESCEND"),
+    run("get a --prefix --sort-by MODIFY --order ASCEND -w json"),
+    run("get a --prefix --sort-by CREATE --order DESCEND --limit 2 -w json"),
+    run("get a --prefix --sort-by VERSION"),
+    run("get a/1 --rev 2"),
+    run("get a --prefix --rev 3 -w json"),
+    run("get a/1 --rev 99"),
+    run("get a/1 a/3 -w json"),
+    run("get a/2 --from-key"),
+    run("get '' --from-key --count-only -w json"),
+    run("get a/1 --consistency s"),
+    // Revisions 6 to 9.
+    run("put --ignore-value a/1"),
+    run("put --ignore-value nothing"),
+    run("del a/3 --prev-kv"),
+    run("del nothing -w json"),
+    run("put a/3 drei"),
+    run("del a/1 a/3 -w json"),
+    // Leases.
+    run("lease grant 30"),
+    run("lease list"),
+    run("lease list -w json"),
+    run("put l/1 x --lease=$LEASE"),
+    // Of one key, since etcd tells them in no order.
+    run("lease timetolive $LEASE --keys"),
+    run("lease timetolive $LEASE --keys -w json"),
+    run("put l/2 y --lease=$LEASE"),
+    run("put l/1 z --ignore-lease"),
+    run("get l --prefix -w json"),
+    run("lease timetolive $LEASE"),
+    run("lease keep-alive --once $LEASE"),
+    run("lease keep-alive --once $LEASE -w json"),
+    run("put x y --lease=1234"),
+    run("lease keep-alive --once 1234"),
+    run("lease revoke $LEASE"),
+    run("lease revoke $LEASE"),
+    run("lease timetolive $LEASE"),
+    run("get l --prefix -w json"),
+    run("lease grant 1"),
+    run("lease grant 9000000001"),
+    // Transactions.
+    with_input("txn", "mod(\"a/3\") > \"0\"\n\nput t/1 yes\nget a/3\n\nput t/1 no\n\n"),
+    with_input(
+        "txn -w json",
+        "value(\"a/3\") = \"drei\"\nver(\"t/1\") = \"7\"\n\nget t/1\n\nput t/2 no\nget a --prefix\ndel t/1\n\n",
+    ),
+    with_input("txn", "create(\"none\") = \"0\"\n\nget a --prefix\ndel a/3\n\n\n"),
+    with_input("txn", "\nput t/1 a\nput t/1 b\n\n\n"),
+    with_input("txn -w json", "\nget t --prefix --rev 1000\n\n\n"),
+    run("lock m echo held"),
+    // Watches of what has happened.
+    run("put w/1 first"),
+    run("put w/2 second"),
+    run("del w/1"),
+    run("put w/9 END"),
+    until("watch w --prefix --rev 10", "END"),
+    until("watch w --prefix --rev 10 --prev-kv", "END"),
+    until("watch w/1 w/99 --rev 10 -w json", "}"),
+    until("watch w/9 --rev 1", "END"),
+    // Compaction.
+    run("compaction 8"),
+    run("compaction 8"),
+    run("compaction 1000"),
+    run("get a/1 --rev 3"),
+    run("get a --prefix --rev 8 -w json"),
+    run("watch a --prefix --rev 3"),
+    // The server.
+    run("endpoint health"),
+    run("endpoint status -w json"),
+    run("member list"),
+    run("member list -w json"),
+];
+
+#[test]
+fn etcdctl_gets_the_same_answers_as_from_etcd() {
+    let Some(etcd) = Etcd::start().filter(|_| is_installed("etcdctl")) else {
+        eprintln!("skipped: this test needs the Debian packages etcd-server and etcd-client");
+        return;
+    };
+    let handle = serve(&Registry::new());
+    let (mut theirs, mut ours) = (Etcdctl::new(&etcd.authority), Etcdctl::new(&authority(&handle)));
+    let mut differences = String::new();
+    for step in STEPS {
+        let (expected, answer) = (theirs.run(step), ours.run(step));
+        assert!(!expected.contains("connection refused"), "{}: {expected}", step.words);
+        if answer != expected {
+            differences += &format!("{}\netcd: {expected}\nours: {answer}\n", step.words);
+        }
+    }
+    assert!(differences.is_empty(), "{differences}");
+    end(handle);
+}

@@ -1,0 +1,32 @@
+//! What several tests need: real etcd, our registry, and the tool of etcd's clients.
+
+pub(crate) mod etcd;
+pub(crate) mod etcdctl;
+
+use std::time::Duration;
+
+use ringway_discovery::Registry;
+use ringway_rpc::{Server, ServerHandle};
+
+/// A guard against hanging: everything awaited happens within this time.
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+
+/// Starts a server of the registry on a free port.
+pub(crate) fn serve(registry: &Registry) -> ServerHandle {
+    let server = Server::bind("tcp://127.0.0.1:0").expect("a free port");
+    registry.serve_on(server).threads(1).start().expect("the server starts")
+}
+
+/// The address of a server as clients of etcd write it.
+pub(crate) fn authority(handle: &ServerHandle) -> String {
+    let address = handle.addresses().first().expect("an address").to_string();
+    address.split_once("://").expect("a scheme").1.to_owned()
+}
+
+/// Ends a server; fails if that takes too long.
+pub(crate) fn end(handle: ServerHandle) {
+    handle.shutdown();
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || done.send(handle.wait()));
+    is_done.recv_timeout(LIMIT).expect("the server ends in time").expect("it ends in order");
+}
