@@ -1,4 +1,4 @@
-//! Makes messages and traits of services from `proto/`, for the example by tonic's generator as well.
+//! Generates messages and service traits from `proto/`, also with tonic's generator for its example.
 
 use std::error::Error;
 use std::path::PathBuf;

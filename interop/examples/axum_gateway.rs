@@ -1,7 +1,7 @@
-//! A gateway: axum on tokio answers HTTP and JSON, and calls a service of Ringway for it.
+//! A gateway: axum on tokio accepts HTTP with JSON and calls a Ringway service.
 //!
-//! Run it: `cargo run -p ringway-interop --example axum_gateway`. It starts both, asks the gateway a few things
-//! as curl would, prints the answers, and ends. With `serve` as its argument it goes on until it is interrupted.
+//! Run it: `cargo run -p ringway-interop --example axum_gateway`. It starts both, sends the gateway a few requests
+//! as curl would, prints the replies, and ends. With the argument `serve` it runs until interrupted.
 
 use std::error::Error;
 use std::time::Duration;
@@ -40,7 +40,7 @@ impl Market for Prices {
     }
 }
 
-/// The service runs on cores of its own; tasks of tokio call it through the client.
+/// The service runs on its own cores; tokio tasks call it through the client.
 fn service() -> Result<ServerHandle, ringway::Error> {
     Server::bind("tcp://127.0.0.1:0")?.threads(1).service(MarketServer::new(Prices)).start()
 }
@@ -49,7 +49,7 @@ fn gateway(market: MarketClient) -> Router {
     Router::new().route("/quotes/{symbol}", get(quote)).with_state(market)
 }
 
-/// Nobody waits for a price for longer.
+/// The longest wait for a price.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 async fn quote(
@@ -59,7 +59,7 @@ async fn quote(
     Ok(Json(market.quote(symbol).timeout(PATIENCE).await?))
 }
 
-/// A failed call, as HTTP says it.
+/// Converts the status of a failed call to an HTTP response.
 struct Failure(Status);
 
 impl From<Status> for Failure {
@@ -116,7 +116,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The status and body of the answer to a plain request.
+/// Sends a plain request. Returns the status and body of the reply.
 async fn ask(address: &str, path: &str) -> Result<String, Box<dyn Error>> {
     let mut connection = TcpStream::connect(address).await?;
     let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");

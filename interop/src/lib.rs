@@ -1,6 +1,6 @@
-//! gRPC's test service `grpc.testing.TestService`, by which implementations of gRPC test each other.
+//! gRPC's test service `grpc.testing.TestService`, with which gRPC implementations test each other.
 //!
-//! `cargo run -p ringway-interop -- tcp://127.0.0.1:10000` serves it; the tests let clients of other
+//! `cargo run -p ringway-interop -- tcp://127.0.0.1:10000` serves it. In the tests, clients of other
 //! implementations call it.
 
 mod limits;

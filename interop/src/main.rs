@@ -1,4 +1,4 @@
-//! Serves gRPC's test service until SIGTERM or SIGINT; the argument is where.
+//! Serves gRPC's test service at the address in its argument until SIGTERM or SIGINT.
 
 use ringway::rpc::Server;
 use ringway_interop::Tested;

@@ -1,4 +1,4 @@
-//! What the methods of the test service do.
+//! The methods of the test service.
 
 use std::time::Duration;
 
@@ -99,7 +99,7 @@ impl TestService for Tested {
     }
 }
 
-/// One request of a stream: the status that it asks for, or all the bodies.
+/// Answers one request of a stream with the requested status or all the requested bodies.
 async fn answer(
     request: StreamingOutputCallRequest,
     replies: &mut Sink<StreamingOutputCallResponse>,
@@ -136,7 +136,7 @@ fn fail_as_asked(status: Option<EchoStatus>) -> Result<(), Status> {
 const ECHO_INITIAL: &str = "x-grpc-test-echo-initial";
 const ECHO_TRAILING: &str = "x-grpc-test-echo-trailing-bin";
 
-/// Sends back what the caller has said under two names, before the first message and at the end.
+/// Echoes two of the caller's metadata entries, one before the first message and one at the end.
 fn echo_metadata() -> Result<(), Status> {
     let context = current()?;
     if let Some(value) = context.metadata().get(ECHO_INITIAL) {

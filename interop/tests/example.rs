@@ -1,4 +1,4 @@
-//! The examples run to their ends, and what they print is as it has to be.
+//! The examples run to their ends, and their output is as expected.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,21 +17,21 @@ tonic's client calls our server
   double of 7, 8: [14, 16]
 ";
 
-/// What the gateway prints; the last answer is the message of the client's status, which names an address.
+/// The output of the gateway; its last reply has the client's status message, which names an address.
 const ANSWERS: [&str; 3] = [
     "GET /quotes/RING: 200 {\"symbol\":\"RING\",\"cents\":4200}",
     "GET /quotes/TORUS: 404 nobody trades TORUS",
     "GET /quotes/RING without a service: 503 market.v1.Market/Quote: cannot connect to tcp://127.0.0.1:",
 ];
 
-/// Where cargo puts examples: beside the directory of the test programs.
+/// The directory of examples, beside that of the test programs.
 fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("the test runs");
     let profile = test.parent().and_then(|deps| deps.parent()).expect("target/<profile>/deps");
     profile.join("examples").join(name)
 }
 
-/// What an example prints when it is run to its end.
+/// Runs an example to its end and returns its output.
 fn run(name: &str) -> String {
     let path = example(name);
     assert!(path.exists(), "build it by cargo build -p ringway-interop --examples: {path:?}");

@@ -1,11 +1,11 @@
-//! `tcp://host:port` and `unix://path`.
+//! The addresses `tcp://host:port` and `unix://path`.
 
 use std::error::Error;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Where a server listens or a client connects.
+/// The address at which a server listens or to which a client connects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
     Tcp(SocketAddr),
@@ -13,7 +13,7 @@ pub(crate) enum Address {
 }
 
 impl Address {
-    /// Reads an address; IP addresses only, since a benchmark should not wait for a resolver.
+    /// Parses an address. It accepts IP addresses only, since a benchmark should not wait for a resolver.
     pub(crate) fn parse(text: &str) -> Result<Self, Box<dyn Error>> {
         if let Some(path) = text.strip_prefix("unix://") {
             if path.is_empty() {

@@ -1,8 +1,8 @@
-//! What HTTP/2 costs at least: answers gRPC's unary calls with their own message, and knows nothing but
-//! frames' headers.
+//! The least that HTTP/2 costs: a server that answers unary gRPC calls with their own message and reads
+//! only frame headers.
 //!
-//! One thread, level-triggered epoll, one `recv` and one `send` a turn of a connection. No field of a
-//! request is decoded, no stream is kept, no window of the client is counted: it serves clients that
+//! It uses one thread, level-triggered epoll, and one `recv` and one `send` per turn of a connection. It decodes
+//! no field, keeps no stream and counts no window of the client. So it serves only clients that
 //! send each message as one frame and whose windows hold all replies.
 
 use std::io;

@@ -1,4 +1,4 @@
-//! Frames of HTTP/2, of which only the headers are looked at, and constant replies.
+//! HTTP/2 frames, read by their headers only, and constant replies.
 
 use crate::limits::{FLOOR_FRAME_BYTES, FLOOR_WINDOW_BYTES};
 
@@ -29,19 +29,19 @@ const TRAILERS: &[u8] = b"\xbe";
 #[derive(Debug)]
 pub(crate) struct TooLarge;
 
-/// One connection.
+/// A connection of the floor.
 #[derive(Default)]
 pub(crate) struct Frames {
     has_begun: bool,
     has_replied: bool,
-    /// The beginning of a frame whose end has not come.
+    /// The beginning of an incomplete frame.
     begun: Vec<u8>,
-    /// Content that has come since the window was last given back.
+    /// Bytes of content received since the window was last returned.
     content: u32,
 }
 
 impl Frames {
-    /// Takes what has come, and appends what is to be sent.
+    /// Reads input and appends the output.
     pub(crate) fn answer(&mut self, received: &[u8], out: &mut Vec<u8>) -> Result<(), TooLarge> {
         if self.begun.is_empty() {
             let taken = self.answer_whole(received, out)?;
@@ -56,7 +56,7 @@ impl Frames {
         Ok(())
     }
 
-    /// Answers the frames that are whole; how many bytes those are.
+    /// Answers the complete frames. Returns their length in bytes.
     fn answer_whole(&mut self, received: &[u8], out: &mut Vec<u8>) -> Result<usize, TooLarge> {
         let mut rest = received;
         if !self.has_begun {
@@ -81,7 +81,7 @@ impl Frames {
 
     fn answer_frame(&mut self, kind: (u8, u8), stream: [u8; 4], payload: &[u8], out: &mut Vec<u8>) {
         match kind {
-            // Some clients end a stream by an empty frame behind the message.
+            // Some clients end a stream with an empty frame after the message.
             (DATA, _) if !payload.is_empty() => self.reply(stream, payload, out),
             (SETTINGS, flags) if flags & ACK == 0 => put_header(out, 0, SETTINGS, ACK, [0; 4]),
             (PING, flags) if flags & ACK == 0 => {

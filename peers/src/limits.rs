@@ -26,10 +26,10 @@ pub(crate) const CLIENT_CONNECTIONS_MAX: usize = 28_000;
 /// Largest message of the client.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Seconds that replies may take after the last request was sent.
+/// Seconds allowed for replies after the last request was sent.
 pub(crate) const DRAIN_SECONDS_MAX: u64 = 5;
 
-/// Largest latency told apart, in nanoseconds; anything slower counts as this.
+/// Largest latency recorded, in nanoseconds; slower ones count as this.
 pub(crate) const LATENCY_NS_MAX: u64 = 60_000_000_000;
 
 /// Calls in flight on one connection: beyond what any server answers within the drain.
@@ -48,14 +48,14 @@ pub(crate) const HTTP2_WINDOW_BYTES: u32 = 32 * 1024 * 1024;
 /// Largest HTTP/2 frame: a message of 64 KiB and its prefix go as one.
 pub(crate) const HTTP2_FRAME_BYTES: u32 = 128 * 1024;
 
-/// Calls in flight that a server has room for on one connection; more than the client's
+/// Calls in flight that a server accepts on one connection; more than the client's
 /// `DEPTH_MAX`.
 pub(crate) const CALLS_PER_CONNECTION_MAX: usize = 64 * 1024;
 
-/// Largest frame that the floor of HTTP/2 takes: what a client may send that was told nothing else.
+/// Largest frame that the HTTP/2 floor accepts: the most that a client may send by default.
 pub(crate) const FLOOR_FRAME_BYTES: u32 = 16 * 1024;
 
-/// Window of a connection to the floor of HTTP/2, given back by halves: large enough never to be waited for.
+/// Connection window of the HTTP/2 floor, returned by halves: so large that no client waits for it.
 pub(crate) const FLOOR_WINDOW_BYTES: u32 = 1 << 30;
 
 /// Largest message of an RPC server and client, with room for what frames it.

@@ -1,4 +1,4 @@
-//! What is sent, and so what must come back: distinct for each request, built without copying.
+//! Messages: each request has its own bytes, made without copying, and its reply must equal them.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -28,7 +28,7 @@ impl Messages {
         self.message_bytes
     }
 
-    /// The header of a request; of messages shorter than a header only the front is sent.
+    /// The header of a request; a message shorter than a header sends only the front of it.
     pub(crate) fn header(&self, connection: u32, sequence: u64) -> [u8; HEADER_BYTES] {
         let mut header = [0; HEADER_BYTES];
         header[..8].copy_from_slice(&sequence.to_le_bytes());
@@ -37,7 +37,7 @@ impl Messages {
         header
     }
 
-    /// The part of `header` that is sent, and the body that follows it.
+    /// Returns the part of `header` that is sent, and the body that follows it.
     pub(crate) fn parts<'a>(
         &'a self,
         header: &'a [u8; HEADER_BYTES],
@@ -51,7 +51,7 @@ impl Messages {
     }
 }
 
-/// A whole message in one piece, for interfaces that want to own it.
+/// Returns a whole message in one piece, for interfaces that own their messages.
 pub(crate) fn joined(parts: [&[u8]; 2]) -> Bytes {
     let [header, body] = parts;
     let mut message = BytesMut::with_capacity(header.len() + body.len());
@@ -60,12 +60,12 @@ pub(crate) fn joined(parts: [&[u8]; 2]) -> Bytes {
     message.freeze()
 }
 
-/// Whether `bytes` is the whole of `parts`.
+/// Whether `bytes` is exactly `parts`.
 pub(crate) fn equals(parts: [&[u8]; 2], bytes: &[u8]) -> bool {
     bytes.len() == parts[0].len() + parts[1].len() && begins_with(parts, bytes)
 }
 
-/// What is left of `parts` after its first `skip` bytes.
+/// Returns the rest of `parts` after its first `skip` bytes.
 pub(crate) fn remainder(parts: [&[u8]; 2], skip: usize) -> [&[u8]; 2] {
     let [header, body] = parts;
     let in_header = skip.min(header.len());
@@ -73,16 +73,16 @@ pub(crate) fn remainder(parts: [&[u8]; 2], skip: usize) -> [&[u8]; 2] {
     [&header[in_header..], &body[in_body..]]
 }
 
-/// Whether `bytes` is how `parts` goes on.
+/// Whether `parts` continues with `bytes`.
 pub(crate) fn begins_with(parts: [&[u8]; 2], bytes: &[u8]) -> bool {
     let [header, body] = parts;
     let (front, back) = bytes.split_at(bytes.len().min(header.len()));
     header.starts_with(front) && body.starts_with(back)
 }
 
-/// The messages of a flood, which a server sends unasked: windows into a pattern that lives as long as
-/// the process, so that one message costs its sender neither a copy nor a count of references. They are
-/// made and compared as those of `ringway bench stream --one-way`.
+/// The messages of a flood, sent by a server on its own. They are windows into a pattern that lives as long as
+/// the process, so that sending one costs neither a copy nor a reference count. They are
+/// made and compared like those of `ringway bench stream --one-way`.
 #[derive(Clone, Copy)]
 pub(crate) struct FloodPattern {
     pattern: &'static [u8],
@@ -95,7 +95,7 @@ impl FloodPattern {
         Self { pattern, message_bytes }
     }
 
-    /// The message with this number; the same again only after `FLOOD_OFFSETS` others.
+    /// Returns the message with this number. It repeats after `FLOOD_OFFSETS` others.
     pub(crate) fn message(&self, sequence: u64) -> &'static [u8] {
         let offset = sequence.wrapping_mul(FLOOD_FACTOR) as usize % FLOOD_OFFSETS;
         &self.pattern[offset..offset + self.message_bytes]
@@ -110,7 +110,7 @@ impl FloodPattern {
 /// Offsets at which a message of a flood may begin.
 const FLOOD_OFFSETS: usize = 16 << 10;
 
-/// Odd, so that as many messages one after the other as there are offsets are different.
+/// An odd step, so that as many messages in a row as there are offsets differ.
 const FLOOD_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 fn body_offset(connection: u32, sequence: u64) -> usize {

@@ -1,4 +1,4 @@
-//! The service and a caller of it, by Ringway.
+//! The service and its client, made with Ringway.
 
 use ringway::rpc::{Client, Context, Server, ServerHandle, Sink, Status, Streaming};
 
@@ -51,12 +51,12 @@ impl Tally for Numbers {
     }
 }
 
-/// A server on a port of its own.
+/// Starts a server on its own port.
 pub(crate) fn serve() -> ringway::Result<ServerHandle> {
     Server::bind("tcp://127.0.0.1:0")?.service(TallyServer::new(Numbers)).start()
 }
 
-/// Calls each method; what came.
+/// Calls each method. Returns the replies.
 pub(crate) async fn call(address: String) -> Result<Vec<String>, Status> {
     let tally = TallyClient::new(Client::connect(address)?);
     let mut report = Vec::new();

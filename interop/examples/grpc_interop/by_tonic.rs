@@ -1,4 +1,4 @@
-//! The service and a caller of it, by tonic.
+//! The service and its client, made with tonic.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -59,7 +59,7 @@ impl server::Tally for Numbers {
     }
 }
 
-/// Serves in a task; where.
+/// Serves in a task. Returns the address.
 pub(crate) fn serve() -> Result<String, Box<dyn Error>> {
     let incoming = TcpIncoming::bind("127.0.0.1:0".parse()?)?;
     let address = format!("grpc://{}", incoming.local_addr()?);
@@ -68,7 +68,7 @@ pub(crate) fn serve() -> Result<String, Box<dyn Error>> {
     Ok(address)
 }
 
-/// Calls each method; what came.
+/// Calls each method. Returns the replies.
 pub(crate) async fn call(address: String) -> Result<Vec<String>, Box<dyn Error>> {
     let mut tally = TallyClient::connect(address.replace("tcp:", "http:")).await?;
     let mut report = Vec::new();

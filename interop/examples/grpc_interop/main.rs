@@ -1,7 +1,7 @@
-//! gRPC with tonic, both ways: our client calls a service made by tonic's generator, tonic's client calls ours.
+//! gRPC between Ringway and tonic: our client calls a tonic service, and tonic's client calls ours.
 //!
-//! Run it: `cargo run -p ringway-interop --example grpc_interop`. It prints what the calls brought, and fails
-//! where that is not the same.
+//! Run it: `cargo run -p ringway-interop --example grpc_interop`. It prints the replies and fails
+//! if they differ.
 
 mod by_ringway;
 mod by_tonic;
@@ -9,7 +9,7 @@ mod by_tonic;
 use std::error::Error;
 use std::process::ExitCode;
 
-/// What either client has to report of either server.
+/// The report that each client should give of each server.
 const EXPECTED: [&str; 5] = [
     "square of 12: 144, served to Ada",
     "square of -1: INVALID_ARGUMENT, no number below zero",
@@ -18,7 +18,7 @@ const EXPECTED: [&str; 5] = [
     "double of 7, 8: [14, 16]",
 ];
 
-/// A name that goes as metadata, there and back.
+/// A metadata entry that is sent and returned.
 const CALLER: (&str, &str) = ("caller", "Ada");
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
@@ -40,7 +40,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     Ok(if differ == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Prints a report; whether it is another one than was expected.
+/// Prints a report. Returns whether it differs from the expected one.
 fn differs(who: &str, report: &[String]) -> bool {
     println!("{who}");
     report.iter().for_each(|line| println!("  {line}"));

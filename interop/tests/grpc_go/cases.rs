@@ -1,5 +1,5 @@
-//! The cases of grpc-go's interoperability client. Those about accounts at Google and about
-//! reports of load outside of calls are left out.
+//! The cases of grpc-go's interoperability client. Left out are those about Google accounts and
+//! out-of-band load reports.
 
 use ringway::net::ServerTls;
 use ringway::rpc::ServerHandle;
@@ -7,7 +7,7 @@ use ringway::rpc::ServerHandle;
 use crate::go;
 use crate::support::{end, host_and_port, serve, serve_tls};
 
-/// Runs one case against a server, with flags beside those that say where it is.
+/// Runs one case against a server, with flags beside those for the address.
 fn run(server: &ServerHandle, case: &str, flags: &[&str]) {
     let place = host_and_port(server);
     let (host, port) = place.rsplit_once(':').expect("a port");
@@ -24,7 +24,7 @@ fn run_alone(case: &str, flags: &[&str]) {
     end(server);
 }
 
-/// A test for each case, by its name.
+/// Defines a test with the name of each case.
 macro_rules! cases {
     ($($case:ident)*) => {$(
         #[test]
@@ -52,14 +52,14 @@ cases! {
     pick_first_unary
 }
 
-/// What hands reports to the case is chosen as a balancer.
+/// This balancer hands load reports to the case.
 #[test]
 fn orca_per_rpc() {
     let config = r#"{"loadBalancingConfig": [{"test_backend_metrics_load_balancer": {}}]}"#;
     run_alone("orca_per_rpc", &["--service_config_json", config]);
 }
 
-/// Many large calls; how long one takes is not judged.
+/// Sends many large calls; the time that one takes is not judged.
 const SOAK: [&str; 4] = [
     "--soak_iterations=200",
     "--soak_num_threads=4",
@@ -72,7 +72,7 @@ fn rpc_soak() {
     run_alone("rpc_soak", &SOAK);
 }
 
-/// Each call has a connection of its own.
+/// Each call has its own connection.
 #[test]
 fn channel_soak() {
     run_alone("channel_soak", &SOAK);

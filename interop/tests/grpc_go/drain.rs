@@ -1,4 +1,4 @@
-//! Servers that end while grpc-go calls them all the time: no call fails.
+//! Servers that end while grpc-go calls them without pause: no call fails.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Stdio};
@@ -9,10 +9,10 @@ use ringway::rpc::ServerHandle;
 use crate::go;
 use crate::support::{end, host_and_port, serve, serve_at};
 
-/// Calls before, between and after what a test does to its servers.
+/// Number of calls before, between and after the steps of a test.
 const CALLS: usize = 2_000;
 
-/// The program that calls all the time.
+/// The program that calls without pause.
 struct Load {
     program: Child,
     lines: BufReader<ChildStdout>,
@@ -28,14 +28,14 @@ impl Load {
         Self { program, lines }
     }
 
-    /// Waits until so many more have been answered, or one has failed.
+    /// Waits until that many more calls were answered, or one failed.
     fn calls(&mut self, more: usize) {
         let input = self.program.stdin.as_mut().expect("it is piped");
         writeln!(input, "{more}").expect("the program reads");
         assert_eq!(self.line(), "done");
     }
 
-    /// Lets the callers finish, all of whose calls must have been answered; how many those were.
+    /// Lets the callers finish and checks that all calls were answered. Returns their number.
     fn end(mut self) -> u64 {
         drop(self.program.stdin.take());
         let answered = self.line();
@@ -51,14 +51,14 @@ impl Load {
     }
 }
 
-/// Drains a server and starts another one where it was.
+/// Drains a server and starts another one at its address.
 fn restart(server: ServerHandle) -> ServerHandle {
     let address: Address = server.addresses()[0].clone();
     end(server);
     serve_at(address)
 }
 
-/// Calls that its handlers have begun; known after its end too.
+/// Counts the calls that its handlers have begun; still known after its end.
 fn executed(servers: &[ServerHandle]) -> u64 {
     let methods = servers.iter().flat_map(|server| server.metrics().methods);
     methods.map(|method| method.started).sum()

@@ -1,17 +1,17 @@
-//! Programs in Go, built once from the module in `go/`, whose files name and check their versions.
+//! Go programs, built once from the module in `go/`, which names and checks the versions it uses.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Packages, each of which becomes the program named by its last part.
+/// Packages; each becomes a program with the name of its last part.
 const PACKAGES: [&str; 3] =
     ["google.golang.org/grpc/interop/client", "google.golang.org/grpc/interop/server", "./drain"];
 
-/// A program that nobody ends is ended after that many seconds: the slowest takes a few.
+/// Seconds after which a forgotten program ends; the slowest takes a few.
 const SECONDS_MAX: &str = "120";
 
-/// A call of one of the programs.
+/// Calls one of the programs.
 pub(crate) fn program(name: &str) -> Command {
     let mut command = Command::new("timeout");
     command.arg(SECONDS_MAX).arg(directory().join(name));

@@ -1,4 +1,4 @@
-//! Our client calls grpc-go's interoperability server: the same cases the other way round.
+//! Our client calls grpc-go's interoperability server: the same cases in the other direction.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
@@ -14,14 +14,14 @@ use ringway_interop::testing::{
 
 use crate::go;
 
-/// Within this time anything that is waited for has happened, or the test has failed.
+/// A guard against hanging: nothing in these tests takes this long.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Ends with the test.
+/// Ends the process when the test does.
 struct GoServer(Child);
 
 impl GoServer {
-    /// A server, and where it listens.
+    /// A server and its address.
     fn start() -> (Self, String) {
         let mut command = go::program("server");
         command.args(["--port", "0"]).env("GRPC_GO_LOG_SEVERITY_LEVEL", "info");
@@ -73,7 +73,7 @@ fn len(payload: Option<Payload>) -> usize {
     payload.expect("a payload").body.len()
 }
 
-/// What is sent and what comes back, message by message.
+/// The messages that are sent, and those that come back.
 const PING_PONG: [(usize, i32); 4] = [(27182, 31415), (8, 9), (1828, 2653), (45904, 58979)];
 
 #[test]

@@ -25,14 +25,14 @@ fn server(address: Address) -> Server {
     server.service(TestServiceServer::new(Tested)).drain_timeout(Duration::from_secs(60))
 }
 
-/// Where it listens, without the scheme.
+/// The server's address, without the scheme.
 pub(crate) fn host_and_port(server: &ServerHandle) -> String {
     let address = server.addresses()[0].to_string();
     let (_, place) = address.split_once("://").expect("a scheme");
     place.to_owned()
 }
 
-/// Ends a server; nothing may be cut off.
+/// Ends a server and checks that nothing was cut off.
 pub(crate) fn end(server: ServerHandle) {
     server.shutdown();
     let stats = server.clone();

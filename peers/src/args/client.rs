@@ -11,7 +11,7 @@ use super::Command;
 use crate::address::Address;
 use crate::limits::{CLIENT_CONNECTIONS_MAX, DEPTH_MAX, FRAMES_MAX, MESSAGE_BYTES_MAX, WINDOW_MAX};
 
-/// The workloads there are.
+/// The workloads.
 #[derive(Debug)]
 pub(crate) enum Workload {
     PingPong(Load),
@@ -20,7 +20,7 @@ pub(crate) enum Workload {
     Flood(FloodOptions),
 }
 
-/// What every workload has.
+/// The options of every workload.
 #[derive(Debug)]
 pub(crate) struct Load {
     pub(crate) address: Address,
@@ -29,7 +29,7 @@ pub(crate) struct Load {
     pub(crate) duration: Duration,
     pub(crate) warmup: Duration,
     pub(crate) core: Option<usize>,
-    /// Whether the measured interval is told of as it begins and ends.
+    /// Whether to report when the measured interval begins and ends.
     pub(crate) tells_phases: bool,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct FloodOptions {
     pub(crate) load: Load,
 }
 
-/// What the server speaks.
+/// The protocol of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
     Tonic,
@@ -73,13 +73,13 @@ pub(crate) enum Method {
 }
 
 impl Load {
-    /// Tells whoever started this program, who may want to know what the server uses meanwhile, that the
-    /// measured interval begins.
+    /// Reports that the measured interval begins, so that the calling program can read the server's
+    /// usage at that moment.
     pub(crate) fn tell_begin(&self) {
         self.tell("measuring");
     }
 
-    /// The same of its end.
+    /// Reports that the measured interval ends.
     pub(crate) fn tell_end(&self) {
         self.tell("measured");
     }
@@ -92,7 +92,7 @@ impl Load {
 }
 
 impl Workload {
-    /// What this workload shares with the others.
+    /// Returns the options that this workload shares with the others.
     pub(crate) fn load(&self) -> &Load {
         match self {
             Self::PingPong(load) => load,
@@ -138,7 +138,7 @@ struct Given {
     tells_phases: bool,
 }
 
-/// An option that not every workload has.
+/// Sets an option that only some workloads have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Is {
     Peer,
@@ -150,7 +150,7 @@ enum Is {
 }
 
 impl Given {
-    /// Reads to the end of the line; `None` if help is asked for.
+    /// Parses the whole line; `None` if it asks for help.
     fn read(parser: &mut lexopt::Parser) -> Result<Option<Self>, Box<dyn Error>> {
         let mut given = Self::default();
         while let Some(arg) = parser.next()? {

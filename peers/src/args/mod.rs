@@ -10,7 +10,7 @@ use lexopt::prelude::*;
 use crate::address::Address;
 pub(crate) use client::{Calls, FloodOptions, Load, Method, Peer, Streams, Workload};
 
-/// What the user asked for.
+/// The command to run.
 #[derive(Debug)]
 pub(crate) enum Command {
     Help,
@@ -26,7 +26,7 @@ pub(crate) struct Serve {
     pub(crate) core: Option<usize>,
 }
 
-/// The servers there are.
+/// The servers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     Epoll,

@@ -1,4 +1,4 @@
-//! What a run measured, as one JSON object.
+//! The measurements of a run, as one JSON object.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ impl Report {
         )
     }
 
-    /// `null` where fewer than ten samples lie above, since such a percentile is an accident.
+    /// `null` if fewer than ten samples lie above: such a percentile would be an accident.
     fn percentile_us(&self, quantile: f64) -> String {
         let above = self.latency_ns.len() as f64 * (1.0 - quantile);
         if above < SAMPLES_ABOVE_MIN {
@@ -87,7 +87,7 @@ impl Report {
 const SIGNIFICANT_DIGITS: u8 = 3;
 const SAMPLES_ABOVE_MIN: f64 = 10.0;
 
-/// Zero instead of a division by zero: a run without a message has no rate.
+/// Returns zero instead of dividing by zero: a run without a message has no rate.
 fn ratio(numerator: f64, denominator: f64) -> f64 {
     if denominator > 0.0 { numerator / denominator } else { 0.0 }
 }

@@ -1,4 +1,4 @@
-//! The gRPC server: tonic, current-thread runtime, four kinds of echo.
+//! The gRPC server: tonic on a current-thread runtime, with four kinds of echo.
 
 mod payload;
 mod service;

@@ -1,10 +1,10 @@
-//! Messages as they are, without protobuf around them: what travels is what Ringway's own suites send.
+//! Messages as raw bytes without protobuf, as Ringway's own suites send them.
 
 use bytes::{Buf, BufMut, Bytes};
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
-/// Requests and replies alike.
+/// A request or a reply.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct EchoCodec;
 
@@ -28,7 +28,7 @@ impl Encoder for EchoCodec {
     type Error = Status;
 
     fn encode(&mut self, message: Bytes, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        // As generated code does before it encodes.
+        // Generated code also reserves before it encodes.
         out.reserve(message.len());
         out.put(message);
         Ok(())
@@ -39,7 +39,7 @@ impl Decoder for EchoCodec {
     type Item = Bytes;
     type Error = Status;
 
-    /// Taken out of the receive buffer without a copy, as prost takes a field of `Bytes`.
+    /// Taken from the receive buffer without a copy, as prost takes a field of type `Bytes`.
     fn decode(&mut self, message: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
         Ok(Some(message.copy_to_bytes(message.remaining())))
     }

@@ -1,5 +1,5 @@
-//! The service of `ringway serve rpc`, whose messages are bytes as they are, so that either side may be
-//! exchanged; written by hand in the form that tonic's generator gives it. A flood is asked for in a form
+//! The service of `ringway serve rpc`, with raw bytes as messages, so that either side may be
+//! exchanged. It is written by hand in the form of tonic's generated code. Floods are requested in a form
 //! of its own.
 
 use std::convert::Infallible;

@@ -169,7 +169,7 @@ fn a_call_ends_with_its_client() {
     let reports = Reports::default();
     *reports.said.lock().expect("no panic") = Some(said);
     let handle = start(reports, |server| server);
-    // One that has begun to answer, and one that has not.
+    // One call has begun to reply, and one has not.
     for (method, fields, message) in [("Watch", JSON, "5"), ("Wait", GRPC_WEB, "\"\"")] {
         let mut socket = connect(&handle);
         let request = post(&format!("/web.v1.Web/{method}"), fields, frame(0, message));

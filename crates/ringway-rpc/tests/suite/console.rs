@@ -1,4 +1,4 @@
-//! The console: who may see it, what it tells, and what it does in a real browser.
+//! The console: its access rules, its data, and the page in a real browser.
 
 use bytes::Bytes;
 use ringway_http::{Router, text};
@@ -53,7 +53,7 @@ fn the_page_may_load_nothing_and_runs_its_own_script_alone() {
     end(handle);
 }
 
-/// The status of a GET of the path that JSON-RPC is posted to.
+/// Returns the status of a GET of the path for JSON-RPC posts.
 const POST_ONLY: u16 = 405;
 
 #[test]
@@ -142,7 +142,7 @@ fn services_are_listed_with_examples_of_their_requests() {
     end(handle);
 }
 
-/// A service whose name is meant to become a part of the page.
+/// A service whose name tries to become markup of the page.
 struct Hostile;
 
 const NAME: &str =

@@ -1,4 +1,4 @@
-//! Calls of pages from other origins.
+//! Calls by pages of other origins.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ fn without_a_setting_no_page_of_another_origin_reaches_a_handler() {
             assert_eq!(answer.field("access-control-allow-origin"), None);
         }
     }
-    // What a form or a script may send to any origin without being asked is no call.
+    // A form or script may send these to any origin without a preflight request, so they are no calls.
     for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"] {
         let fields = format!("content-type: {kind}\r\n");
         let answer = ask(&handle, post("/web.v1.Web/Put", &fields, "\"x\""));

@@ -1,4 +1,4 @@
-//! Calls and other routes over HTTP/1.1, on the port of all protocols.
+//! Calls and other routes over HTTP/1.1, on the port shared by all protocols.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -94,7 +94,7 @@ fn post(method: &str, fields: &str, body: &str) -> String {
 }
 
 const JSON: &str = "content-type: application/json\r\n";
-/// The metric of one served call.
+/// Returns the metric of one served call.
 const COUNTED: &str =
     "ringway_server_latency_seconds_count{service=\"greet.v1.Greeter\",method=\"Greet\"} 1\n";
 const ADA: &str = r#"{"name":"Ada"}"#;
@@ -254,7 +254,7 @@ fn a_route_becomes_a_websocket_on_the_port_of_calls() {
     client.join().expect("the client ends").expect("a runtime").expect("it is told 1001");
 }
 
-/// A connection with a call whose handler waits, after one whose answer was left unread.
+/// A connection whose call waits in its handler, after a call whose reply was not read.
 fn waiting(
     handle: &ServerHandle,
     has_begun: &mpsc::Receiver<()>,
@@ -275,11 +275,11 @@ fn waiting(
 fn a_call_is_cancelled_when_its_client_has_gone() {
     let (begun, has_begun) = mpsc::channel();
     let handle = start(English { begun: Some(begun), ..English::default() }, |server| server);
-    // With unread bytes, the kernel resets the connection; else it closes it in order.
+    // With unread bytes the kernel resets the connection; otherwise it closes it in order.
     for (count, resets) in [(1, false), (2, true)] {
         drop(waiting(&handle, &has_begun, resets));
         eventually("the handler is dropped", || handle.stats().in_flight == 0);
-        // Counted behind that, by the core.
+        // The core counts it a moment later.
         eventually("it is counted", || handle.stats().cancelled == count);
         assert_eq!(handle.stats().panicked, 0);
     }

@@ -1,4 +1,4 @@
-//! Connections of JSON-RPC end at their age, and with their server: over TCP, by POST and over WebSocket.
+//! JSON-RPC connections end at their maximum age and with their server: over TCP, POST and WebSocket.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -21,7 +21,7 @@ fn serve(plain: &Plain, set: impl FnOnce(Server) -> Server) -> ServerHandle {
     serve_math("tcp://127.0.0.1:0".parse().expect("an address"), plain, set)
 }
 
-/// Calls by POST and reads until the connection ends.
+/// Calls with POST and reads until the connection ends.
 fn post(handle: &ServerHandle, text: &str) -> String {
     let mut socket = TcpStream::connect(socket_addr(handle)).expect("the server listens");
     socket.set_read_timeout(Some(LIMIT)).expect("a time above zero");
@@ -34,7 +34,7 @@ fn post(handle: &ServerHandle, text: &str) -> String {
     answer
 }
 
-/// Says a text by WebSocket; what is said back until the end.
+/// Sends a text over WebSocket. Returns the texts received until the end.
 fn converse(handle: &ServerHandle, text: &'static str) -> Vec<String> {
     let url = format!("ws://{}/rpc", socket_addr(handle));
     let told = block_on(async move {
@@ -59,7 +59,7 @@ fn lines(handle: &ServerHandle, text: &str) -> Vec<String> {
 #[test]
 fn idle_connections_end_at_their_age() {
     let handle = serve(&Plain::default(), |server| server.max_connection_age(SOON));
-    // On a slow machine the age may come before the call.
+    // On a slow machine the connection may reach its age before the call.
     for told in [lines(&handle, SUM), converse(&handle, SUM)] {
         assert!(matches!(&told[..], [answer] if answer.contains("\"id\":1")), "{told:?}");
     }

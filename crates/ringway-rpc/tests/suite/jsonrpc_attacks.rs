@@ -1,4 +1,4 @@
-//! JSON-RPC: what a bad client sends costs it an answer or its connection, and little memory.
+//! Bad input of a JSON-RPC client costs an error reply or the connection, and little memory.
 
 use ringway_net::Client;
 use ringway_rpc::ServerHandle;
@@ -88,7 +88,7 @@ fn white_space_alone_is_nothing() {
     end(handle);
 }
 
-/// Far more than the sockets of both ends hold, and what a server keeps for a connection.
+/// Far more than the sockets of both ends hold together with the server's queue for a connection.
 const MUCH: usize = 256 << 20;
 
 #[test]

@@ -1,4 +1,4 @@
-//! JSON-RPC over HTTP: the content of a POST, and the messages of a WebSocket.
+//! JSON-RPC over HTTP: in the body of a POST, and in the messages of a WebSocket.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -21,7 +21,7 @@ fn serve(plain: &Plain, set: impl FnOnce(Server) -> Server) -> ServerHandle {
     serve_math("tcp://127.0.0.1:0".parse().expect("an address"), plain, set)
 }
 
-/// A connection that is kept.
+/// A connection that is kept alive.
 struct Http(BufReader<TcpStream>);
 
 impl Http {
@@ -39,7 +39,7 @@ impl Http {
         self.0.get_mut().write_all(request.as_bytes()).expect("the server takes it");
     }
 
-    /// The status and the content of the answer.
+    /// Returns the status and the body of the reply.
     fn answer(&mut self) -> (u16, String) {
         let mut line = String::new();
         self.0.read_line(&mut line).expect("a status line");
@@ -216,7 +216,7 @@ fn a_drain_answers_what_does_not_end() {
     crate::support::wait(handle);
 }
 
-/// Replies wait for the last one of their batch, and are too many.
+/// Replies wait for the last one of their batch and exceed the limit.
 #[test]
 fn a_post_that_is_given_up_does_not_look_carried_out() {
     let plain = Plain::default();
@@ -275,7 +275,7 @@ fn a_message_of_a_websocket_is_one_text() {
     end(handle);
 }
 
-/// The longest of those is given up, and told why.
+/// The longest incomplete message is closed, and its client is told why.
 #[test]
 fn messages_that_are_not_whole_count_as_unread() {
     let handle = serve(&Plain::default(), |server| server.unread_bytes_max(1_000_000));
@@ -285,7 +285,7 @@ fn messages_that_are_not_whole_count_as_unread() {
                       sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
         http.send("GET", "/rpc", fields, "");
         assert_eq!(http.answer().0, 101);
-        // A fragment, masked by zeros.
+        // A fragment with a mask of zeros.
         let head = [&[1, 0xFF][..], &len.to_be_bytes(), &[0; 4]].concat();
         let fragment = [head, vec![b' '; len as usize]].concat();
         http.0.get_mut().write_all(&fragment).expect("it is taken");

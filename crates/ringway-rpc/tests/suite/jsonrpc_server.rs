@@ -1,4 +1,4 @@
-//! JSON-RPC on lines, over TCP and Unix sockets: the vectors of the specification, and its edges.
+//! JSON-RPC in lines over TCP and Unix sockets: the specification's vectors and edge cases.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ fn serve(plain: &Plain) -> ServerHandle {
     serve_math("tcp://127.0.0.1:0".parse().expect("an address"), plain, |server| server)
 }
 
-/// What is sent, and the answer; empty if there is none.
+/// A text and its reply, which is empty if there is none.
 const VECTORS: &[(&str, &str)] = &[
     (
         r#"{"jsonrpc": "2.0", "method": "subtract", "params": [42, 23], "id": 1}"#,
@@ -66,7 +66,7 @@ const VECTORS: &[(&str, &str)] = &[
     ),
 ];
 
-/// The edges: ids, parameters, names, failures.
+/// Edge cases of ids, parameters, names and failures.
 const EDGES: &[(&str, &str)] = &[
     (
         r#"{"jsonrpc":"2.0","method":"sum","id":123456789012345678901234567890.50}"#,
@@ -170,7 +170,7 @@ const EDGES: &[(&str, &str)] = &[
 const PING: &str = r#"{"jsonrpc":"2.0","method":"rpc.ping","id":"ping"}"#;
 const PONG: &str = r#"{"jsonrpc":"2.0","result":true,"id":"ping"}"#;
 
-/// Sends a text, and a ping behind it that shows whether there was no answer.
+/// Sends a text, then a ping whose reply shows that the text had none.
 #[track_caller]
 fn check(connection: &mut JsonLines, text: &str, expected: &str) {
     connection.send(format!("{text}\n{PING}\n"));
@@ -213,7 +213,7 @@ fn lines_may_come_in_any_pieces() {
     let mut connection = JsonLines::tcp(socket_addr(&handle));
     for at in 1..line.len() {
         connection.send(&line[..at]);
-        // An answer to something else shows that the first piece was read by itself, or not at all.
+        // The reply to another request shows that the first piece was read by itself, or not at all.
         connection.send(&line[at..]);
         assert_eq!(connection.line(), expected, "cut at {at}");
     }

@@ -1,4 +1,4 @@
-//! Streams of replies over JSON-RPC: subscriptions.
+//! Server streams over JSON-RPC: subscriptions.
 
 use std::sync::atomic::Ordering;
 
@@ -21,7 +21,7 @@ fn json(line: &str) -> Value {
     serde_json::from_str(line).expect("JSON")
 }
 
-/// Subscribes; the id of the subscription.
+/// Subscribes and returns the subscription's id.
 #[track_caller]
 fn subscribe(connection: &mut JsonLines, text: &str, times: u64) -> u64 {
     let answer = json(&connection.ask(&repeat(text, times)));
@@ -113,7 +113,7 @@ fn a_slow_reader_makes_its_handler_wait() {
     let text = "x".repeat(50_000);
     let times = 600;
     let id = subscribe(&mut connection, &text, times);
-    // Another connection is served meanwhile; of 30 MB little is held for the slow one.
+    // Meanwhile another connection is served, and little of the 30 MB is held for the slow one.
     let mut other = JsonLines::tcp(socket_addr(&handle));
     let sum = r#"{"jsonrpc":"2.0","method":"sum","params":[1],"id":1}"#;
     for _ in 0..100 {

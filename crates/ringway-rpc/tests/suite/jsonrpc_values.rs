@@ -1,4 +1,4 @@
-//! Methods that take several values, over every protocol that has one message.
+//! Methods with several parameters, over every protocol that carries one message.
 
 use ringway_rpc::testing::{TestServer, simulate};
 use ringway_rpc::{Context, Sink, Status, service};
