@@ -173,12 +173,13 @@ impl Core {
         let mut sockets = self.sockets.borrow_mut();
         match sockets.at(key) {
             Some(Socket::Stream(state)) => {
-                state.recv = RecvState::Ended;
+                let former = std::mem::replace(&mut state.recv, RecvState::Ended);
                 state.reads_out &= end == RecvEnd::Stopped;
                 match end {
                     RecvEnd::Stopped => {
                         state.recv = RecvState::Off;
-                        if state.wants_recv(&self.held) {
+                        let changes = former == RecvState::Changing;
+                        if changes && state.goes_on(&self.held) || state.wants_recv(&self.held) {
                             return self.start_recv(key, state);
                         }
                     }

@@ -194,6 +194,7 @@ impl Core {
     fn change_to_bulk(&self, key: Key, state: &mut StreamState) {
         state.class = RecvClass::Bulk;
         self.stop_recv(key, state);
+        state.recv = RecvState::Changing;
     }
 
     /// Adds a socket to the list of those served at the end of the turn. The caller ensures that it

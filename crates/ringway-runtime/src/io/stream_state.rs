@@ -9,6 +9,9 @@
 //!                        Ended
 //! ```
 //!
+//! A stream that changes to large buffers is stopped too, but goes on as if it had not been: what it takes in does
+//! not depend on the sizes of the pieces in which bytes arrive.
+//!
 //! The end of a stream is in `closing.rs`, its deadlines in `deadlines.rs`.
 
 use std::io;
@@ -81,6 +84,8 @@ pub(crate) enum RecvState {
     Armed,
     /// Asked to stop; late data may still arrive.
     Stopping,
+    /// Asked to stop, to be armed again with other buffers.
+    Changing,
     /// Ended; no more data will arrive.
     Ended,
 }
@@ -227,7 +232,7 @@ impl StreamState {
     /// What a reader who has taken everything is told: `None` as long as more may arrive.
     #[inline]
     pub(crate) fn end_of_data(&self) -> Option<End> {
-        let ending = matches!(self.recv, RecvState::Armed | RecvState::Stopping);
+        let ending = !matches!(self.recv, RecvState::Off | RecvState::Ended);
         self.end.filter(|&end| if end == End::Eof { !ending } else { !self.reads_out })
     }
 
@@ -248,6 +253,11 @@ impl StreamState {
             Phase::Sending | Phase::Draining => !self.is_broken(),
             Phase::Closing | Phase::Closed => false,
         }
+    }
+
+    /// Whether a receive that was stopped for a change of its buffers goes on.
+    pub(crate) fn goes_on(&self, held: &Held) -> bool {
+        self.phase == Phase::Open && (self.end.is_none() || self.reads_out) && !self.is_behind(held)
     }
 
     /// Whether so much is received and untaken that the receive must pause.

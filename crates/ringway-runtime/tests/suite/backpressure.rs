@@ -14,8 +14,8 @@ use socket2::SockRef;
 
 use crate::support;
 use crate::support::{
-    Driver, Verifier, busy_turns, narrow_pair, pair, pair_with, pattern, poll_once, read,
-    read_to_end, send_all,
+    Driver, Verifier, busy_turns, exchange_once, narrow_pair, pair, pair_with, pattern, poll_once,
+    read, read_to_end, send_all,
 };
 
 on_every_driver!(
@@ -25,6 +25,7 @@ on_every_driver!(
     small_pieces_over_a_bound_below_the_marks_reset_the_stream,
     reading_pauses_while_the_send_queue_of_a_paced_stream_is_congested,
     pacing_that_ends_wakes_the_reader,
+    a_congested_stream_that_changes_to_large_buffers_receives_on,
     two_ends_that_both_send_wait_for_neither,
     every_task_that_waits_for_room_is_woken,
     every_task_that_waits_for_bytes_is_woken,
@@ -216,6 +217,23 @@ async fn pacing_that_ends_wakes_the_reader(_: Driver) {
     assert!(!reader.is_finished(), "it reads a peer that does not read");
     server.set_paced(false);
     assert_eq!(reader.await.expect("no panic"), b"a question");
+}
+
+/// What a paced stream takes in while it waits for its peer must not depend on the sizes of the pieces in which
+/// the bytes arrive.
+async fn a_congested_stream_that_changes_to_large_buffers_receives_on(_: Driver) {
+    // Less than the high-water mark, and more than two full buffers and what the kernel holds.
+    const TOTAL: usize = 240 * 1024;
+    let (client, server) = narrow_pair(StreamLimits::default()).await;
+    server.set_paced(true);
+    exchange_once(&client, &server).await;
+    fill(&server, 1);
+    client.write(&vec![7; TOTAL]);
+    let taken = timeout(LIMIT, client.flushed()).await;
+    taken.expect("it goes on below its high-water mark").expect("no error");
+    assert!(server.waits_for_room(), "the client has read");
+    server.set_paced(false);
+    assert_eq!(read(&server, TOTAL).await, vec![7; TOTAL]);
 }
 
 /// More than both queues and the kernel's buffers hold together.
