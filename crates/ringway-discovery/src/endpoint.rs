@@ -180,7 +180,7 @@ impl Endpoint {
 }
 
 /// An operation of discovery has failed.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Error {
     message: String,
 }

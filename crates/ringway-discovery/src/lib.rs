@@ -2,6 +2,7 @@
 //!
 //! This crate is under construction. So far it has the store: the keys of a registry, their history and their leases.
 
+mod contract;
 mod endpoint;
 mod etcd;
 mod limits;
@@ -9,8 +10,12 @@ mod local;
 mod server;
 mod store;
 
+pub use contract::{
+    Answer, Discovery, EndpointChange, Freshness, Registration, RegistrationState, ServiceSnapshot,
+    ServiceWatch,
+};
 pub use endpoint::{Endpoint, Error, Health};
-pub use local::{EndpointChange, Endpoints, Local, LocalRegistration, LocalService, LocalWatch};
+pub use local::{Endpoints, Local, LocalRegistration, LocalService, LocalWatch};
 pub use server::Registry;
 pub use store::{
     Change, Changes, Compacted, KeyRange, KeyValue, Lease, LeaseError, LeaseId, Read, ReadError,

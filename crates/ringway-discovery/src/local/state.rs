@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::{EndpointChange, List};
+use crate::contract::EndpointChange;
 use crate::endpoint::Endpoint;
 use crate::limits;
 
@@ -19,9 +19,15 @@ pub(super) struct ServiceState {
     pub(super) revision: u64,
     /// The last changes; the last of them has made `revision`.
     log: VecDeque<EndpointChange>,
-    /// Whom to wake at the next change, by watch.
+    /// Whom to wake at the next change, by watch or registration.
     pub(super) waiting: HashMap<u64, Waker>,
-    pub(super) next_watch: u64,
+    waiters: u64,
+}
+
+/// The endpoints at one revision.
+pub(super) struct List {
+    pub(super) revision: u64,
+    pub(super) endpoints: Vec<Arc<Endpoint>>,
 }
 
 struct Registered {
@@ -31,6 +37,12 @@ struct Registered {
 }
 
 impl ServiceState {
+    /// A number for one more watch or registration.
+    pub(super) fn next_waiter(&mut self) -> u64 {
+        self.waiters += 1;
+        self.waiters
+    }
+
     /// The list of the endpoints, and whether this call has made it.
     pub(super) fn list(&mut self) -> (Arc<List>, bool) {
         if let Some(list) = self.list.as_ref().filter(|list| list.revision == self.revision) {

@@ -1,9 +1,10 @@
 //! The registry of one process.
 
 use std::pin::pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use super::*;
+use crate::contract::{EndpointChange, Registration, RegistrationState, ServiceWatch};
 use crate::limits;
 
 fn endpoint(at: usize) -> Endpoint {
@@ -115,4 +116,33 @@ fn threads_that_register_and_look_up_at_once_see_their_own_endpoints() {
         }
     });
     assert!(registry.service("market").endpoints().is_empty());
+}
+
+#[test]
+fn a_watch_that_begins_with_a_snapshot_is_told_the_difference() {
+    let service = Local::new().service("market");
+    let _kept = service.register(endpoint(1));
+    let gone = service.register(endpoint(2));
+    let before = ServiceWatch::snapshot(&service.watch());
+    drop(gone);
+    let _new = service.register(endpoint(3));
+    let mut watch = LocalWatch::from(Arc::clone(&service.shared), before);
+    let expected = [
+        EndpointChange::Removed(Arc::new(endpoint(2))),
+        EndpointChange::Added(Arc::new(endpoint(3))),
+    ];
+    assert_eq!(seen(&mut watch), expected);
+    assert!(seen(&mut watch).is_empty());
+}
+
+#[test]
+fn a_registration_is_told_that_it_was_replaced() {
+    let service = Local::new().service("market");
+    let mut first = service.register(endpoint(1));
+    let mut cx = Context::from_waker(Waker::noop());
+    assert_eq!(first.poll_state(&mut cx), Poll::Ready(RegistrationState::Registered));
+    assert_eq!(first.poll_state(&mut cx), Poll::Pending);
+    let _second = service.register(endpoint(1));
+    assert_eq!(first.poll_state(&mut cx), Poll::Ready(RegistrationState::Replaced));
+    assert_eq!(first.poll_state(&mut cx), Poll::Pending);
 }

@@ -4,19 +4,10 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::{SharedService, lock};
+use super::shared::{SharedService, lock};
+use crate::contract::{self, EndpointChange, Freshness, ServiceSnapshot, ServiceWatch};
 use crate::endpoint::Endpoint;
-
-/// A change of a service's endpoints.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum EndpointChange {
-    /// An endpoint was registered.
-    Added(Arc<Endpoint>),
-    /// An endpoint has changed.
-    Updated(Arc<Endpoint>),
-    /// An endpoint was deregistered. This is what it was.
-    Removed(Arc<Endpoint>),
-}
+use crate::store::Revision;
 
 /// Sees the changes of a service, from the moment at which the watch was made.
 ///
@@ -25,8 +16,8 @@ pub enum EndpointChange {
 pub struct LocalWatch {
     shared: Arc<SharedService>,
     id: u64,
-    /// The revision that the watch has told of.
-    seen: u64,
+    /// The revision that the watch has told of; `None` if what it knows is from elsewhere.
+    seen: Option<u64>,
     /// The endpoints as this watch has told of them.
     known: Vec<Arc<Endpoint>>,
 }
@@ -34,11 +25,19 @@ pub struct LocalWatch {
 impl LocalWatch {
     pub(super) fn new(shared: Arc<SharedService>) -> Self {
         let mut state = lock(&shared.state);
-        let id = state.next_watch;
-        state.next_watch += 1;
-        let (seen, known) = (state.revision, state.list().0.endpoints.clone());
+        let id = state.next_waiter();
+        let (seen, known) = (Some(state.revision), state.list().0.endpoints.clone());
         drop(state);
         Self { shared, id, seen, known }
+    }
+
+    /// A watch that begins with the endpoints of a snapshot.
+    pub(super) fn from(shared: Arc<SharedService>, snapshot: ServiceSnapshot) -> Self {
+        let id = lock(&shared.state).next_waiter();
+        let mut known = snapshot.endpoints;
+        known.sort_by(|one, other| one.address().cmp(other.address()));
+        known.dedup_by(|one, other| one.address() == other.address());
+        Self { shared, id, seen: None, known }
     }
 
     /// The endpoints that the watch has told of, or begun with, in the order of their addresses.
@@ -48,16 +47,16 @@ impl LocalWatch {
 
     /// Waits for the next changes, in their order. The list is never empty.
     pub async fn changed(&mut self) -> Vec<EndpointChange> {
-        poll_fn(|cx| self.poll_changed(cx)).await
+        poll_fn(|cx| self.poll_next_changes(cx)).await
     }
 
-    fn poll_changed(&mut self, cx: &mut Context<'_>) -> Poll<Vec<EndpointChange>> {
+    fn poll_next_changes(&mut self, cx: &mut Context<'_>) -> Poll<Vec<EndpointChange>> {
         let waker = cx.waker().clone();
         let mut state = lock(&self.shared.state);
-        let remembered = state.changes_after(self.seen);
-        let changes =
-            remembered.unwrap_or_else(|| difference(&self.known, &state.list().0.endpoints));
-        self.seen = state.revision;
+        let remembered = self.seen.and_then(|seen| state.changes_after(seen));
+        let changes = remembered
+            .unwrap_or_else(|| contract::difference(&self.known, &state.list().0.endpoints));
+        self.seen = Some(state.revision);
         let former = if changes.is_empty() { state.waiting.insert(self.id, waker) } else { None };
         drop(state);
         drop(former);
@@ -82,31 +81,27 @@ impl LocalWatch {
     }
 }
 
+impl ServiceWatch for LocalWatch {
+    fn endpoints(&self) -> &[Arc<Endpoint>] {
+        &self.known
+    }
+
+    fn revision(&self) -> Revision {
+        Revision(self.seen.unwrap_or_default().cast_signed())
+    }
+
+    fn freshness(&self) -> Freshness {
+        Freshness::Current
+    }
+
+    fn poll_changed(&mut self, cx: &mut Context<'_>) -> Poll<Vec<EndpointChange>> {
+        self.poll_next_changes(cx)
+    }
+}
+
 impl Drop for LocalWatch {
     fn drop(&mut self) {
         let waker = lock(&self.shared.state).waiting.remove(&self.id);
         drop(waker);
-    }
-}
-
-/// The changes that lead from one list to another, both in the order of their addresses.
-pub(crate) fn difference(before: &[Arc<Endpoint>], now: &[Arc<Endpoint>]) -> Vec<EndpointChange> {
-    let (mut before, mut now) = (before.iter().peekable(), now.iter().peekable());
-    let mut changes = Vec::new();
-    loop {
-        let next = match (before.peek(), now.peek()) {
-            (None, None) => return changes,
-            (Some(old), Some(new)) if old.address() == new.address() => {
-                let change = (old != new).then(|| EndpointChange::Updated(Arc::clone(new)));
-                before.next();
-                now.next();
-                change
-            }
-            (Some(old), new) if new.is_none_or(|new| old.address() < new.address()) => {
-                before.next().map(|old| EndpointChange::Removed(Arc::clone(old)))
-            }
-            _ => now.next().map(|new| EndpointChange::Added(Arc::clone(new))),
-        };
-        changes.extend(next);
     }
 }
