@@ -1,4 +1,4 @@
-//! The client of the rpc suite: so many calls in flight on each connection, each reply compared.
+//! The client of the rpc suite: a fixed number of calls in flight on each connection, each reply compared.
 
 use std::cell::RefCell;
 use std::io;
@@ -17,7 +17,7 @@ use crate::args::RpcMode;
 use crate::echo_service::EchoClient;
 use crate::payload::{Composer, Message, Series};
 
-/// Calls over the connections of `part`, `depth` at a time on each, with `size` bytes.
+/// Makes calls of `size` bytes over the connections of `part`, `depth` at a time on each.
 pub(super) async fn run(
     part: Part,
     series: Series,
@@ -45,14 +45,14 @@ pub(super) async fn run(
     score.keep(&part, lanes).await
 }
 
-/// One call at a time.
+/// Makes one call at a time.
 pub(super) struct Caller {
     pub(super) client: EchoClient,
     pub(super) series: Series,
-    /// The core's.
+    /// The state of its core.
     pub(super) composer: Rc<RefCell<Composer>>,
     pub(super) size: usize,
-    /// The lane in the names of its payloads, beside run and sequence.
+    /// The lane that its payloads name, beside run and sequence.
     pub(super) lane: u32,
 }
 
@@ -73,19 +73,19 @@ impl Caller {
                     }
                     begun = now;
                 }
-                // What comes next on a broken connection would only be more of the same.
+                // Further calls on a broken connection would only fail in the same way.
                 Err(status) => return score.fail(&status),
             }
         }
     }
 
-    /// The bytes of `message` in one piece.
+    /// Returns the bytes of `message` in one piece.
     #[inline]
     pub(super) fn compose(&self, message: &Message) -> Bytes {
         self.composer.borrow_mut().compose(message)
     }
 
-    /// A call, or a stream of one message each way, that gives back `message`.
+    /// Makes a call, or a stream of one message each way, that returns `message`.
     #[inline]
     pub(super) async fn call(&self, mode: RpcMode, message: &Message) -> Result<Bytes, Status> {
         let payload = self.compose(message);

@@ -1,4 +1,4 @@
-//! Connections of a client core, opened before the clock starts.
+//! Opens the connections of a client core before the clock starts.
 
 use std::io;
 use std::net::ToSocketAddrs;
@@ -13,15 +13,15 @@ use crate::args::{Scheme, Uri};
 use crate::limits;
 use crate::report::Errors;
 
-/// The kernel's form of an address.
+/// Converts an address to the kernel's form.
 ///
 /// # Errors
-/// A name that does not resolve, a socket path that is too long.
+/// The name does not resolve, or the socket path is too long.
 pub(super) fn resolve(uri: &Uri) -> io::Result<SockAddr> {
     let (_, rest) = uri.as_str().split_once("://").expect("checked when it was parsed");
     if matches!(uri.scheme(), Scheme::Unix | Scheme::JsonUnix) {
         return match rest.strip_prefix('@') {
-            // A name without a file is one that begins with a zero byte.
+            // A leading zero byte marks a name without a file.
             Some(name) => SockAddr::unix(format!("\0{name}")),
             None => SockAddr::unix(rest),
         };
@@ -31,7 +31,7 @@ pub(super) fn resolve(uri: &Uri) -> io::Result<SockAddr> {
     Ok(address.into())
 }
 
-/// Opens connections with the numbers `numbers`; those that fail are counted in `errors`.
+/// Opens connections with the numbers `numbers`, and counts those that fail in `errors`.
 pub(super) async fn connect_all(
     address: &SockAddr,
     numbers: std::ops::Range<u32>,

@@ -1,4 +1,4 @@
-//! File descriptors: as many as the system grants, and enough for the connections asked for.
+//! Raises the limit of file descriptors, so that it suffices for the connections.
 
 use std::io;
 
@@ -6,10 +6,10 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::limits;
 
-/// Raises the limit of this process, and so of those it starts, to the most that it may have.
+/// Raises the limit of this process, and of those that it starts, to its maximum.
 ///
 /// # Errors
-/// The system's, if it refuses.
+/// The system refuses.
 pub(crate) fn raise_limit() -> io::Result<()> {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
@@ -19,7 +19,7 @@ pub(crate) fn raise_limit() -> io::Result<()> {
     Ok(())
 }
 
-/// Makes room for `connections` on each side.
+/// Checks that there are descriptors for `connections` on each side.
 ///
 /// # Errors
 /// The limit cannot be raised that far.

@@ -1,4 +1,4 @@
-//! RPC clients of one connection each, connected before the clock starts.
+//! Connects RPC clients of one connection each before the clock starts.
 
 use bytes::Bytes;
 use ringway_rpc::{Client, Status};
@@ -11,14 +11,14 @@ use crate::args::Uri;
 use crate::echo_service::EchoClient;
 use crate::limits;
 
-/// A client of the echo service for each connection of `part`, with the connection's number.
+/// Connects a client of the echo service for each connection of `part`. Returns each with its number.
 pub(super) async fn dial(part: &Part, score: &Score) -> Vec<(u32, EchoClient)> {
     let uri = part.uri.clone();
     dial_by(part, score, move || connect(uri.clone())).await
 }
 
-/// Collects what `connect` returns for each connection of `part`, with the connection's number. A connection that
-/// is not up within [`limits::CONNECT_MAX`] is an error of the run, and the others are measured without it.
+/// Collects the result of `connect` for each connection of `part`, with its number. A connection that
+/// is not up within [`limits::CONNECT_MAX`] is an error of the run, which continues without it.
 pub(super) async fn dial_by<T, F>(
     part: &Part,
     score: &Score,
@@ -55,7 +55,7 @@ where
 async fn connect(uri: Uri) -> Result<EchoClient, Status> {
     let client = Client::builder().address(uri.as_str()).connections_max(1).build()?;
     let client = EchoClient::new(client);
-    // A client connects with its first call.
+    // A client connects when it makes its first call.
     client.say(Bytes::new()).await?;
     Ok(client)
 }

@@ -1,4 +1,4 @@
-//! The open loop of the rpc suite: calls of the echo service when they are due, each reply compared.
+//! The open loop of the rpc suite: calls of the echo service at their due times, each reply compared.
 
 use std::cell::RefCell;
 use std::io;
@@ -15,16 +15,16 @@ use crate::args::RpcMode;
 use crate::echo_service::LATER;
 use crate::payload::{Composer, Series};
 
-/// When calls are due.
+/// The schedule of calls.
 #[derive(Clone, Copy)]
 pub(super) struct OpenLoad {
-    /// Calls a second, on all cores of the client.
+    /// Calls per second on all cores of the client.
     pub(super) rate: u64,
-    /// The share of them that has a slow handler.
+    /// The share of calls with a slow handler.
     pub(super) slow_percent: u32,
 }
 
-/// Calls over the connections of `part` in turn, each with `size` bytes.
+/// Makes calls of `size` bytes over the connections of `part` in turn.
 pub(super) async fn run(
     part: Part,
     series: Series,
@@ -47,7 +47,7 @@ pub(super) async fn run(
 }
 
 struct Echoes {
-    /// At least one.
+    /// Connections; at least one.
     callers: Vec<Caller>,
     mode: RpcMode,
     slow_percent: u32,
@@ -74,14 +74,14 @@ impl Work for Echoes {
         }
     }
 
-    /// Twice the calls with slow handlers that are under way at any moment.
+    /// Twice the number of calls with slow handlers that are under way at any moment.
     fn lanes_aside(&self, rate: f64) -> usize {
         (2.0 * rate * f64::from(self.slow_percent) / 100.0 * LATER.as_secs_f64()) as usize
     }
 }
 
-/// Whether this is one of the share with a slow handler: so many of each hundred, a place earlier in each
-/// next one, so that no connection has more of them than others.
+/// Whether this call has a slow handler: the given number of each hundred calls, one place earlier in each
+/// next hundred, so that no connection has more of them than others.
 fn is_slow(sequence: u64, percent: u32) -> bool {
     (sequence + sequence / 100) % 100 < u64::from(percent)
 }

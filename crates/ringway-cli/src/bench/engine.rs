@@ -20,22 +20,22 @@ use crate::limits;
 use crate::process::ProcessError;
 use crate::progress::Progress;
 
-/// The task of one core of the client.
+/// The share of one core of the client.
 #[derive(Clone)]
 pub(super) struct Part {
     pub(super) uri: Uri,
     pub(super) address: SockAddr,
-    /// Connections of all cores together.
+    /// Number of connections of all cores together.
     all: u32,
     /// The numbers of its connections.
     pub(super) connections: Range<u32>,
     pub(super) length: RunLength,
     gate: Arc<Gate>,
-    /// Present on the one core that reads what is known of whole processes.
+    /// Present on the one core that reads the counters of whole processes.
     costs: Option<Arc<Mutex<ProcessCosts>>>,
 }
 
-/// A barrier at which the cores wait for each other.
+/// A barrier for all cores.
 struct Gate {
     expected: u32,
     arrived: AtomicU32,
@@ -46,7 +46,7 @@ struct ProcessCosts {
     server: Server,
     before: Usage,
     after: Usage,
-    /// Allocations of the client, on all its cores.
+    /// Allocations of the client on all its cores.
     allocations_before: u64,
     allocations_after: u64,
 }
@@ -55,14 +55,14 @@ struct ProcessCosts {
 pub(super) struct Ran {
     pub(super) outcome: Outcome,
     pub(super) server: Server,
-    /// The client's.
+    /// CPU time of the client.
     pub(super) counters: Map<String, Value>,
 }
 
-/// Runs `client` on every core of the client, `connections` in all, against `server`.
+/// Runs `client` on every core of the client with `connections` in all against `server`.
 ///
 /// # Errors
-/// An address that does not resolve, a core that is refused or fails, a server that ends.
+/// The address does not resolve, a core is refused or fails, or the server ends.
 pub(super) fn run<C, F>(
     config: &BenchConfig,
     connections: u32,
@@ -94,7 +94,7 @@ where
             costs: (index == 0).then(|| Arc::clone(&costs)),
         };
         let (client, sender) = (client.clone(), sender.clone());
-        // Its outcome comes through the channel, on which the progress bar can wait.
+        // The outcome comes through the channel, on which the progress bar can wait.
         drop(runtime.cores()[index as usize].spawn(async move || {
             _ = sender.send(client(part).await);
         })?);
@@ -130,12 +130,12 @@ fn collect(
 }
 
 impl Part {
-    /// The part of all connections that is this core's.
+    /// Returns this core's share of all connections.
     pub(super) fn share_of_all(&self) -> f64 {
         self.connections.len() as f64 / f64::from(self.all)
     }
 
-    /// Waits until every core has come to its round `round`, counted from 1.
+    /// Waits until every core has reached round `round`, counted from 1.
     pub(super) async fn wait_for_all(&self, round: u32) {
         self.gate.arrived.fetch_add(1, Ordering::AcqRel);
         let deadline = Instant::now() + limits::RUN_SLACK;
@@ -146,8 +146,8 @@ impl Part {
         }
     }
 
-    /// Notes what the processes have used before the clock starts. It blocks the core, so that what the server
-    /// is doing meanwhile is hardly anything.
+    /// Records what the processes have used before the clock starts. It blocks the core, so the server does
+    /// almost nothing meanwhile.
     pub(super) fn read_costs_before(&self) -> io::Result<()> {
         self.with_costs(|costs| {
             costs.before = costs.server.usage()?;
@@ -156,7 +156,7 @@ impl Part {
         })
     }
 
-    /// Notes what they have used once the clock has stopped.
+    /// Records what they have used once the clock has stopped.
     pub(super) fn read_costs_after(&self) -> io::Result<()> {
         self.with_costs(|costs| {
             costs.allocations_after = crate::allocations::count();
@@ -184,7 +184,7 @@ impl ProcessCosts {
     }
 }
 
-/// The numbers of the connections of core `index` of `count`.
+/// Returns the numbers of the connections of core `index` of `count`.
 fn share(connections: u32, index: u32, count: u32) -> Range<u32> {
     let bound = |index: u32| {
         u32::try_from(u64::from(connections) * u64::from(index) / u64::from(count))
@@ -193,7 +193,7 @@ fn share(connections: u32, index: u32, count: u32) -> Range<u32> {
     bound(index)..bound(index + 1)
 }
 
-/// Cores wait for each other only before the clock starts, so a coarse look is enough.
+/// Cores wait for each other only before the clock starts, so coarse polling is enough.
 const GATE_LOOK_EVERY: Duration = Duration::from_millis(1);
 
 #[cfg(test)]

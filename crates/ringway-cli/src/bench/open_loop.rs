@@ -1,10 +1,10 @@
-//! The open loop of calls: they begin when they are due, whatever the server does, and their latency
-//! counts from then, so that a stall of the server, or of the client itself, delays every call
-//! that was due meanwhile (no coordinated omission).
+//! The open loop: calls begin when they are due, whatever the server does. Their latency
+//! counts from that time, so a stall of the server, or of the client itself, delays every call
+//! that was due meanwhile. This avoids coordinated omission.
 //!
-//! One task says which calls are due, a tick at a time. A fixed set of lanes, tasks that outlive the run,
-//! make them: each takes the next one that is due, over the connections in turn. So a call costs no task
-//! and no memory of its own. One for which no lane is free waits for it, and that counts as its latency.
+//! One task finds out which calls are due, a tick at a time. A fixed set of lanes, tasks that live as long as the
+//! run, makes them: each lane takes the next due call, over the connections in turn. So a call costs no task
+//! and no memory of its own. A call without a free lane waits for one, and this wait is part of its latency.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -20,19 +20,19 @@ use super::outcome::CoreOutcome;
 use super::score::Score;
 use crate::limits;
 
-/// The calls that an open loop makes.
+/// Makes the calls of an open loop.
 pub(super) trait Work: 'static {
-    /// Makes the call `sequence`, which was due at `due`, and counts how it ends.
+    /// Makes the call `sequence`, which was due at `due`, and counts its outcome.
     fn call(&self, sequence: u64, due: Instant, score: &Score) -> impl Future<Output = ()>;
 
-    /// Lanes, of so many calls a second, for those that are to keep none from the others.
+    /// Returns the number of lanes for this rate, so many that no call keeps others waiting.
     fn lanes_aside(&self, _rate: f64) -> usize {
         0
     }
 }
 
-/// Does `work` at `rate` calls a second on all cores of the client, on this core its share. Without a `work` no
-/// connection could be made, which is counted already.
+/// Makes `rate` calls per second with `work` on all cores of the client, and this core's share here. `work` is
+/// `None` if no connection could be made, which is counted already.
 pub(super) async fn run<W: Work>(
     part: &Part,
     rate: u64,
@@ -64,19 +64,19 @@ pub(super) async fn run<W: Work>(
 struct Calls<W> {
     work: W,
     timetable: Timetable,
-    /// The number of calls that have been due so far.
+    /// Number of calls due so far.
     due: Cell<u64>,
-    /// The number of due calls that a lane has taken.
+    /// Number of due calls that a lane has taken.
     begun: Cell<u64>,
-    /// Lanes that have nothing to do; the one that had most recently comes first.
+    /// Idle lanes; the one that was busy most recently is used first.
     idle: RefCell<Vec<Waker>>,
-    /// No further call will be due.
+    /// Whether no further call will be due.
     closed: Cell<bool>,
     score: Rc<Score>,
 }
 
 impl<W: Work> Calls<W> {
-    /// Has calls begun until the run is over. It looks at the clock in every turn of the core, which
+    /// Releases due calls until the run is over. It reads the clock in every turn of the core, which
     /// therefore never sleeps: a timer would be too coarse.
     async fn pace(self: Rc<Self>) {
         let mut tick = Instant::now();
@@ -93,7 +93,7 @@ impl<W: Work> Calls<W> {
         self.idle.take().into_iter().for_each(Waker::wake);
     }
 
-    /// Calls that have become due by `now` are up to the lanes.
+    /// Releases the calls due by `now` to the lanes.
     fn release(&self, now: Instant) {
         let due = self.timetable.due_by(now);
         let fresh = due - self.due.replace(due);
@@ -108,7 +108,7 @@ impl<W: Work> Calls<W> {
         }
     }
 
-    /// The next call that is due; none when all have been taken.
+    /// Takes the next due call; `None` if all are taken.
     fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<u64>> {
         let sequence = self.begun.get();
         if sequence < self.due.get() {
@@ -124,21 +124,21 @@ impl<W: Work> Calls<W> {
     }
 }
 
-/// At which moments calls are due: evenly spread, the first at the start.
+/// The schedule of calls: evenly spread, the first one at the start.
 struct Timetable {
     start: Instant,
-    /// No `Duration`: a whole number of nanoseconds would be a rate some per cent off.
+    /// Not a `Duration`: rounding to whole nanoseconds would change the rate by some per cent.
     interval_ns: f64,
 }
 
 impl Timetable {
-    /// The number of calls due by `now`.
+    /// Returns the number of calls due by `now`.
     fn due_by(&self, now: Instant) -> u64 {
         let passed = now.saturating_duration_since(self.start);
         (passed.as_nanos() as f64 / self.interval_ns) as u64 + 1
     }
 
-    /// When call `sequence` is.
+    /// Returns the time at which call `sequence` is due.
     fn due(&self, sequence: u64) -> Instant {
         self.start + Duration::from_nanos((sequence as f64 * self.interval_ns) as u64)
     }

@@ -1,12 +1,12 @@
-//! Phases of a run, as a core of the client sees them.
+//! Phases of a run, as seen by a core of the client.
 
-/// The treatment of an operation that ends now.
+/// How an operation that ends now is treated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Checked, and not counted.
+    /// It is checked and not counted.
     WarmUp,
-    /// Counted.
+    /// It is checked and counted.
     Measured,
-    /// Checked and timed; no further one is begun.
+    /// It is checked and timed, and no further one begins.
     Drain,
 }

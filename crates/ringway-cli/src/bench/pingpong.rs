@@ -20,7 +20,7 @@ use crate::limits;
 use crate::payload::{Mismatch, Series, Verifier};
 use crate::report::Errors;
 
-/// Plays on the connections of `part` with messages of `size` bytes.
+/// Exchanges messages of `size` bytes on the connections of `part`.
 pub(super) async fn play(part: Part, series: Series, size: usize) -> io::Result<CoreOutcome> {
     let mut errors = Errors::default();
     let bounds = Rc::new(bounds(size));
@@ -54,7 +54,7 @@ pub(super) async fn play(part: Part, series: Series, size: usize) -> io::Result<
     })
 }
 
-/// A message waits in the queue whole, and must not keep its own reply from being read.
+/// The queue holds a whole message, so sending it never blocks reading its reply.
 fn bounds(size: usize) -> StreamLimits {
     StreamLimits {
         send_high_water: 2 * size + 1,
@@ -69,11 +69,11 @@ struct Game {
     series: Series,
     size: usize,
     phase: Cell<Phase>,
-    /// Start of the measured interval; messages sent before it have no latency that counts.
+    /// Start of the measured interval; messages sent before it are not timed.
     began: Cell<Instant>,
     /// Replies within the measured interval.
     replies: Cell<u64>,
-    /// Those after its end, to messages sent before.
+    /// Replies after its end to messages sent before it.
     late_replies: Cell<u64>,
     verified: Cell<u64>,
     latencies: RefCell<Latencies>,
@@ -125,7 +125,7 @@ impl Game {
         began.elapsed()
     }
 
-    /// Waits for the replies that are still to come; those that do not are errors.
+    /// Waits for the outstanding replies; missing ones are errors.
     async fn drain(&self) {
         if self.waiting.get() == 0 {
             return;

@@ -1,4 +1,4 @@
-//! The rows of a bench, and the order in which their runs alternate.
+//! The rows of a bench, and the order of their alternating runs.
 
 use serde_json::{Map, Value, json};
 
@@ -7,16 +7,16 @@ use crate::args::{
     Uri,
 };
 
-/// One workload at one setting, measured for each of its contenders.
+/// One workload at one setting, measured for each contender.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Setting {
     pub(super) workload: Workload,
     pub(super) transport: Transport,
     pub(super) connections: u32,
     pub(super) size: u32,
-    /// Run after each other, over and over; at least one.
+    /// The contenders, at least one; their runs alternate.
     pub(super) contenders: Vec<Contender>,
-    /// The method that is called, where it is not the tool's own.
+    /// The method to call, if it is not the tool's own.
     pub(super) method: Option<String>,
 }
 
@@ -26,11 +26,11 @@ pub(super) enum Workload {
     Receive(SendMode),
     Rpc(RpcLoad),
     Stream(StreamLoad),
-    /// A method that is not the tool's own.
+    /// A method of the user's.
     Call(Pace),
 }
 
-/// A server and a client.
+/// A server with a client.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Contender {
     pub(super) server: Program,
@@ -46,21 +46,21 @@ pub(super) enum Program {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Client {
-    /// Ours, which makes calls over the native protocol.
+    /// Our client, over the native protocol.
     Ringway,
-    /// Ours, over gRPC.
+    /// Our client, over gRPC.
     RingwayGrpc,
-    /// Ours, over JSON-RPC.
+    /// Our client, over JSON-RPC.
     RingwayJson,
     /// The peers' plain epoll client.
     Epoll,
-    /// The client of a rival's RPC.
+    /// The client of another RPC framework.
     Peer(&'static str),
-    /// That of nghttp2, which is nobody's.
+    /// nghttp2's h2load, which belongs to neither side.
     H2load,
 }
 
-/// All settings of `config`, suite by suite, on a machine that may have h2load.
+/// Returns all settings of `config`, suite by suite. The machine may have h2load.
 pub(super) fn settings(config: &BenchConfig, has_h2load: bool) -> Vec<Setting> {
     let transports = match &config.target {
         Target::Own(transports) => transports.clone(),
@@ -96,7 +96,7 @@ pub(super) fn settings(config: &BenchConfig, has_h2load: bool) -> Vec<Setting> {
 }
 
 fn combinations(suite: &Suite) -> Vec<(Workload, u32, u32)> {
-    // How long a user's request is turns out when it is read.
+    // The length of a user's request is known once it is parsed.
     let unknown = vec![0];
     let (connections, sizes, workloads) = match suite {
         Suite::Codec => return Vec::new(), // it has no client
@@ -135,8 +135,8 @@ fn own_contenders(config: &BenchConfig, suite: &Suite) -> Vec<Contender> {
     }
 }
 
-/// The receive suite has none: none of the peers frames and checks what it receives. A rival's RPC is measured
-/// by its own client; over gRPC either side may be exchanged.
+/// Returns the peers of a setting. The receive suite has none, because no peer frames and checks packets. An RPC
+/// peer is measured with its own client; over gRPC either side may be exchanged.
 fn rivals(suite: &Suite, workload: Workload) -> Vec<Contender> {
     let pair = |server, client| Contender { server, client };
     let tonic = || pair(Program::Peer("tonic"), Client::Peer("tonic"));
@@ -157,7 +157,7 @@ fn rivals(suite: &Suite, workload: Workload) -> Vec<Contender> {
             let tonic = (is_grpc || is_native).then(tonic);
             crossed.into_iter().flatten().chain(tonic).chain(tarpc).collect()
         }
-        // The rivals' clients have no open loop, and their servers nothing slow.
+        // The peers' clients have no open loop, and their servers no slow handlers.
         Workload::Rpc(RpcLoad { pace: Pace::Open { slow_percent: 0, .. }, .. }) if is_grpc => {
             vec![our_client()]
         }
@@ -165,12 +165,12 @@ fn rivals(suite: &Suite, workload: Workload) -> Vec<Contender> {
         Workload::Stream(StreamLoad::Echo { .. }) if is_grpc => {
             vec![our_client(), our_server(), tonic()]
         }
-        // A flood is asked for by each in a form of its own.
+        // Each project requests a flood in its own form.
         Workload::Stream(_) => vec![tonic()],
     }
 }
 
-/// Servers of gRPC under one client that is nobody's: ours, tonic's, and the least that HTTP/2 can cost.
+/// Returns three gRPC servers under h2load: ours, tonic's, and the floor of HTTP/2.
 fn under_h2load(suite: &Suite, workload: Workload, size: u32) -> Vec<Contender> {
     let is_grpc = suite.protocols().contains(&Protocol::Grpc);
     let is_unary = matches!(
@@ -196,7 +196,7 @@ impl Setting {
         }
     }
 
-    /// The unit of an operation.
+    /// Returns the unit of an operation.
     pub(super) fn unit(&self) -> &'static str {
         match self.workload {
             Workload::PingPong => "messages/s",
@@ -208,13 +208,13 @@ impl Setting {
         }
     }
 
-    /// The parameters of the row of `contender`, in the order of the columns.
+    /// Returns the parameters of the row of `contender` in the order of the columns.
     pub(super) fn parameters(&self, contender: &Contender) -> Map<String, Value> {
         let mut parameters = Map::new();
         let mut put = |name: &str, value: Value| parameters.insert(name.to_owned(), value);
         put("server", json!(contender.server.name()));
         put("client", json!(contender.client.name()));
-        // The address of a method's server says it.
+        // The server's address already names the method's server.
         if self.method.is_none() {
             put("transport", json!(self.transport.as_str()));
         }
@@ -248,7 +248,7 @@ impl Setting {
         parameters
     }
 
-    /// Operations in flight at any moment, where that is fixed and each has a latency of its own.
+    /// Returns the number of operations in flight, if it is fixed and each has its own latency.
     pub(super) fn in_flight(&self) -> Option<u32> {
         match self.workload {
             Workload::PingPong => Some(self.connections),
@@ -260,7 +260,7 @@ impl Setting {
         }
     }
 
-    /// Operations per second that are to be begun, whatever becomes of them.
+    /// Returns the operations per second that should begin in an open loop.
     pub(super) fn due(&self) -> Option<f64> {
         match self.workload {
             Workload::Rpc(RpcLoad { pace: Pace::Open { rate, .. }, .. })
@@ -269,7 +269,7 @@ impl Setting {
         }
     }
 
-    /// The ladder of which it is a rung: the same for all rates.
+    /// Returns the ladder of which this is a rung: equal for all its rates.
     pub(super) fn ladder(&self) -> Option<Self> {
         let flat = |pace| match pace {
             Pace::Open { slow_percent, .. } => Some(Pace::Open { rate: 0, slow_percent }),
@@ -283,7 +283,7 @@ impl Setting {
         Some(Self { workload, ..self.clone() })
     }
 
-    /// The name of a run in the progress bar.
+    /// Returns the name of a run for the progress bar.
     pub(super) fn describe(&self, contender: &Contender, run: u32) -> String {
         let mode = match self.workload {
             Workload::PingPong => String::new(),
@@ -315,7 +315,7 @@ impl Setting {
 }
 
 impl Program {
-    /// The name in the `server` parameter of a row.
+    /// Returns the `server` parameter of a row.
     pub(super) fn name(&self) -> &str {
         match self {
             Self::Ringway => "ringway",
@@ -326,7 +326,7 @@ impl Program {
 }
 
 impl Client {
-    /// Ours that speaks `protocol`.
+    /// Returns our own server and client with `protocol`.
     fn of(protocol: Protocol) -> Self {
         match protocol {
             Protocol::Native => Self::Ringway,
@@ -335,7 +335,7 @@ impl Client {
         }
     }
 
-    /// The name in the `client` parameter of a row.
+    /// Returns the `client` parameter of a row.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Ringway | Self::RingwayGrpc | Self::RingwayJson => "ringway",
@@ -345,7 +345,7 @@ impl Client {
         }
     }
 
-    /// What its calls are carried by; the name in the `protocol` parameter of a row of calls or streams.
+    /// Returns the protocol of its calls, which is the `protocol` parameter of a row of calls or streams.
     pub(super) fn protocol(self) -> &'static str {
         match self {
             Self::Ringway | Self::Epoll => Protocol::Native.as_str(),
@@ -356,7 +356,7 @@ impl Client {
     }
 }
 
-/// Bytes of a message that is one frame of HTTP/2, prefix included, which is all that the floor answers.
+/// Most payload bytes of a message that fits in one HTTP/2 frame with its prefix; the floor answers no longer ones.
 const FLOOR_BYTES_MAX: u32 = (16 << 10) - 5;
 
 const PEERS: [&str; 4] = ["epoll", "uring", "tokio", "monoio"];

@@ -1,4 +1,4 @@
-//! The client of the receive suite: packets one way, counted by the server after framing.
+//! The client of the receive suite: packets in one direction, counted by the server after framing.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -24,10 +24,10 @@ use crate::payload::fill_batch;
 use crate::report::Errors;
 use crate::serve::{TALLY_BYTES, Tally};
 
-/// Sends packets of `size` bytes on the connections of `part` and collects what the server says of them.
+/// Sends packets of `size` bytes on the connections of `part` and collects the server's counts.
 ///
-/// The clock runs from the first packet until the last tally, so that every packet sent was also framed and
-/// checked within it. A warm-up uses connections of its own.
+/// The clock runs from the first packet to the last count, so every packet was also framed and
+/// checked within that time. A warm-up uses its own connections.
 pub(super) async fn send(part: Part, size: usize, mode: SendMode) -> io::Result<CoreOutcome> {
     let warm_up = part.connections.start
         ..part.connections.end.min(part.connections.start + limits::WARM_UP_CONNECTIONS);
@@ -88,10 +88,10 @@ async fn round(
 struct Sender {
     size: usize,
     mode: SendMode,
-    /// Bytes that a connection queues before it waits for the kernel to take them.
+    /// Bytes that a connection queues before it waits for the kernel.
     turn_bytes: usize,
     ended: Cell<bool>,
-    /// The most connections with queued bytes: together they stay in a second-level cache.
+    /// The most connections with queued bytes: together they fit in a second-level cache.
     turns: Semaphore,
     pool: Pool,
 }
@@ -114,7 +114,7 @@ impl Sender {
 
     fn bounds(&self) -> Rc<StreamLimits> {
         Rc::new(StreamLimits {
-            // Never reached, or an answer that should not come would not be seen.
+            // Too high to be reached; otherwise an unexpected answer would go unseen.
             send_high_water: 2 * self.turn_bytes,
             send_low_water: 0,
             send_queue_max: 4 * self.turn_bytes,
@@ -122,7 +122,7 @@ impl Sender {
         })
     }
 
-    /// Sends until the end, then compares what was sent with what the server has counted.
+    /// Sends until the end, then compares its own count with the server's.
     async fn run(&self, stream: Stream, number: u32) -> io::Result<Checked> {
         let mut sent = 0;
         while !self.ended.get() {
@@ -140,14 +140,14 @@ impl Sender {
         Ok(Checked { number, sent, tally })
     }
 
-    /// One buffer of fresh packets, handed over without a copy.
+    /// Queues one buffer of fresh packets without a copy.
     fn queue_batch(&self, stream: &Stream, number: u32, sent: &mut u64) {
         let mut batch = self.pool.take(self.turn_bytes);
         *sent += fill_batch(batch.bytes_mut(), self.size, number, *sent) as u64;
         stream.send(Bytes::from_owner(batch));
     }
 
-    /// One `write` call for each packet, until a turn's worth is queued.
+    /// Calls `write` once per packet until a turn's worth is queued.
     fn queue_packets(&self, stream: &Stream, number: u32, sent: &mut u64) {
         let mut fixed = [0; SMALL_PACKET_BYTES];
         let mut large = Vec::new();
@@ -168,8 +168,8 @@ impl Sender {
     }
 }
 
-/// Waits until the kernel has taken what is queued. A server that says anything meanwhile is none that only
-/// counts, and would sooner or later wait for us to listen.
+/// Waits until the kernel has taken the queue. A server that answers meanwhile does not only
+/// count, and would sooner or later wait for us to read.
 async fn taken(stream: &Stream) -> io::Result<()> {
     poll_fn(|cx| match stream.poll_recv(cx) {
         Poll::Ready(Ok(_)) => Poll::Ready(Err(no_tally())),
@@ -236,7 +236,7 @@ impl Collected {
     }
 }
 
-/// Buffers that come back once the kernel has taken their bytes.
+/// Buffers that return once the kernel has taken their bytes.
 #[derive(Clone, Default)]
 struct Pool {
     spare: Arc<Mutex<Vec<Vec<u8>>>>,
@@ -273,5 +273,5 @@ impl Drop for Batch {
     }
 }
 
-/// Packets up to this size are made on the stack.
+/// Packets up to this size are built on the stack.
 const SMALL_PACKET_BYTES: usize = 64;

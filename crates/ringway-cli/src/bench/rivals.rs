@@ -1,5 +1,5 @@
-//! Runs of clients that are not ours: they print what they have counted, and tell when they begin and end to
-//! count, so that the server's costs are known for the same interval.
+//! Runs clients of other projects. They print their counts and report when their interval begins and
+//! ends, so that the server's costs are known for the same interval.
 
 use std::error::Error;
 
@@ -89,7 +89,7 @@ impl Bench<'_> {
                 ..Percentiles::default()
             }),
             errors: Errors {
-                // It compares nothing, but replies that fail have no content.
+                // h2load compares nothing, but failed replies have no content.
                 mismatched: u64::from(result.content_bytes < due),
                 timed_out: result.timed_out,
                 other: result.failed,
@@ -103,7 +103,7 @@ impl Bench<'_> {
     }
 }
 
-/// A server while another program's client measures it.
+/// A server while another project's client measures it.
 struct Watched {
     server: Server,
     before: Usage,
@@ -124,14 +124,14 @@ impl Watched {
         Ok(())
     }
 
-    /// Lets the server drain; what each of so many operations has cost it.
+    /// Drains the server. Returns what each of the operations has cost it.
     fn stop(self, operations: u64) -> Result<Cost, ProcessError> {
         self.server.stop()?;
         Ok(self.after.since(self.before, operations))
     }
 }
 
-/// The compressed flag and the length in front of each message.
+/// The compressed flag and the length before each message.
 const GRPC_PREFIX_BYTES: u64 = 5;
 
 const NOT_COMPARED: &str = "h2load compares no payload; HTTP's status of each call and the bytes of all replies were looked at";

@@ -1,4 +1,4 @@
-//! From the runs of a setting to the rows of the report.
+//! Makes the rows of the report from the runs of a setting.
 
 use super::outcome::{self, Outcome};
 use super::plan::{Client, Contender, Program, Setting};
@@ -6,7 +6,7 @@ use crate::histogram::Latencies;
 use crate::repeats;
 use crate::report::{Detail, Errors, OpenLoop, Row, Versus};
 
-/// One row for each contender of `setting`; `runs` are theirs, in the same order.
+/// Returns one row for each contender of `setting`; `runs` are theirs, in the same order.
 pub(super) fn rows(setting: &Setting, runs: &[Vec<Outcome>]) -> Vec<Row> {
     let contenders = setting.contenders.iter().zip(runs);
     contenders.map(|(contender, own)| row(setting, contender, own, runs)).collect()
@@ -74,7 +74,7 @@ fn versus_epoll(
     }
 }
 
-/// Warns if there are runs of an open loop that did not come to the rate `due`.
+/// Warns if open-loop runs did not reach the rate `due`.
 fn check_rate(due: f64, runs: &[Outcome]) -> Option<String> {
     let short = runs.iter().filter(|run| run.rate < due * (1.0 - SHORTFALL_MAX));
     let least = short.clone().map(|run| run.rate).reduce(f64::min)?;
@@ -87,5 +87,5 @@ fn check_rate(due: f64, runs: &[Outcome]) -> Option<String> {
     ))
 }
 
-/// The share of what was due that may be missing: a little is under way when the clock stops.
+/// The share of the due calls that may be missing: a few are under way when the clock stops.
 const SHORTFALL_MAX: f64 = 0.01;

@@ -22,13 +22,13 @@ use crate::report::Errors;
 /// Counts and latencies of a core, with the phases of a run.
 pub(super) struct Score {
     phase: Cell<Phase>,
-    /// Start of the measured interval; what was begun before it has no latency that counts.
+    /// Start of the measured interval; operations begun before it are not timed.
     began: Cell<Instant>,
     /// Operations within the measured interval.
     counted: Cell<u64>,
-    /// Those that were begun within it, where that is told.
+    /// Operations begun within it, where known.
     begun: Cell<u64>,
-    /// Those after its end, begun before.
+    /// Operations that ended after it and began before.
     late: Cell<u64>,
     verified: Cell<u64>,
     latencies: RefCell<Latencies>,
@@ -51,13 +51,13 @@ impl Score {
         })
     }
 
-    /// Whether no further operation is to be begun.
+    /// Whether no further operation should begin.
     #[inline]
     pub(super) fn is_over(&self) -> bool {
         self.phase.get() == Phase::Drain
     }
 
-    /// So many operations are begun, whether or not there are replies to others.
+    /// Counts `count` begun operations, independent of replies to others.
     #[inline]
     pub(super) fn begin(&self, operations: u64) {
         if self.phase.get() == Phase::Measured {
@@ -65,7 +65,7 @@ impl Score {
         }
     }
 
-    /// So many operations have ended well.
+    /// Counts `count` successful operations.
     #[inline]
     pub(super) fn add(&self, operations: u64) {
         match self.phase.get() {
@@ -75,16 +75,16 @@ impl Score {
         }
     }
 
-    /// Records an operation that was begun, or due, at `begun` and has ended at `now`.
+    /// Records an operation that was begun, or due, at `begun` and ends at `now`.
     #[inline]
     pub(super) fn time(&self, begun: Instant, now: Instant) {
-        // Every one of the interval, or the slowest would be missing.
+        // Every operation of the interval is recorded, or the slowest would be missing.
         if self.phase.get() != Phase::WarmUp && begun >= self.began.get() {
             self.latencies.borrow_mut().record(now.saturating_duration_since(begun));
         }
     }
 
-    /// Compares a payload with the message that is due; a wrong one is an error.
+    /// Compares a payload with the expected message; a wrong one is an error.
     #[inline]
     pub(super) fn check(&self, due: &impl Due, found: &[u8]) -> bool {
         self.verified.set(self.verified.get() + 1);
@@ -107,7 +107,7 @@ impl Score {
         ));
     }
 
-    /// An operation has failed.
+    /// Counts a failed operation.
     #[cold]
     pub(super) fn fail(&self, status: &Status) {
         let mut errors = self.errors.borrow_mut();
@@ -119,7 +119,7 @@ impl Score {
         self.complain(printable(&status.to_string()).into_owned());
     }
 
-    /// The same, of a method whose statuses tell its user something.
+    /// Counts a failed operation of a method whose statuses mean something to its user.
     #[cold]
     pub(super) fn fail_by_status(&self, status: &Status) {
         let name = status.code().name();
@@ -127,7 +127,7 @@ impl Score {
         self.fail(status);
     }
 
-    /// A reply was compared with what it is to be.
+    /// Counts the outcome of a comparison of a reply.
     pub(super) fn compared(&self, is_right: bool, complaint: impl FnOnce() -> String) {
         self.verified.set(self.verified.get() + 1);
         if !is_right {
@@ -136,7 +136,7 @@ impl Score {
         }
     }
 
-    /// A connection was not made.
+    /// Counts a connection that was not made.
     #[cold]
     pub(super) fn unconnected(&self, status: &Status) {
         let mut errors = self.errors.borrow_mut();
@@ -149,7 +149,7 @@ impl Score {
         self.complain(format!("a connection was not made: {}", printable(&why)));
     }
 
-    /// Operations that nobody waits for any more.
+    /// Counts abandoned operations.
     pub(super) fn give_up(&self, operations: u64) {
         self.errors.borrow_mut().unanswered += operations;
     }
@@ -158,7 +158,7 @@ impl Score {
         self.complaint.borrow_mut().get_or_insert(text);
     }
 
-    /// Times a run whose tasks are under way: warm-up, the measured interval, and then until `lanes` have
+    /// Times a run whose tasks have started: the warm-up, the measured interval, and then until `lanes` have
     /// ended.
     pub(super) async fn keep(
         &self,

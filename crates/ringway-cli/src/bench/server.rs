@@ -1,4 +1,4 @@
-//! The server under test: one of ours, a peer, or one that runs already.
+//! The server under test: our own, a peer, or one that is already running.
 
 use std::error::Error;
 use std::time::Duration;
@@ -9,17 +9,17 @@ use crate::args::{BenchConfig, Placement, ServeConfig, Service, Transport, Uri};
 use crate::process::{self, Peers, ServerProcess};
 use crate::report::Cost;
 
-/// A server that listens. Dropping it kills what was started for the purpose.
+/// A running server. Dropping it kills a process that was started for it.
 pub(super) struct Server {
     process: Option<ServerProcess>,
     uri: Uri,
     /// Whether it answers `snapshot`.
     counts: bool,
-    /// Its last snapshot, for the environment.
+    /// Its latest snapshot, for the environment.
     counters: Map<String, Value>,
 }
 
-/// Resources that a server has used by some moment; each is `None` where it cannot be known.
+/// The resources used by a server up to some moment; each is `None` if unknown.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Usage {
     cpu: Option<Duration>,
@@ -28,7 +28,7 @@ pub(super) struct Usage {
 }
 
 impl Server {
-    /// Starts a server of our own in a process of its own.
+    /// Starts our own server as a process.
     pub(super) fn own(
         config: &BenchConfig,
         service: Service,
@@ -49,7 +49,7 @@ impl Server {
         Ok(Self { process: Some(process), uri, counts: true, counters: Map::new() })
     }
 
-    /// Starts the peer `kind` on the first of the server's cores: peers have one thread.
+    /// Starts the peer `kind` on the first of the server's cores, since peers have one thread.
     pub(super) fn peer(
         peers: &Peers,
         kind: &str,
@@ -62,37 +62,37 @@ impl Server {
         Ok(Self { process: Some(process), uri, counts: false, counters: Map::new() })
     }
 
-    /// A server that somebody else has started.
+    /// Uses a server that somebody else has started.
     pub(super) fn running(uri: &Uri) -> Self {
         Self { process: None, uri: uri.clone(), counts: false, counters: Map::new() }
     }
 
-    /// The same, for clients of ours to speak gRPC to.
+    /// Uses it over gRPC.
     pub(super) fn over_grpc(mut self) -> Self {
         self.uri = self.uri.over_grpc();
         self
     }
 
-    /// The same, for JSON-RPC.
+    /// Uses it over JSON-RPC.
     pub(super) fn over_json_rpc(mut self) -> Self {
         self.uri = self.uri.over_json_rpc();
         self
     }
 
-    /// The address at which clients find it.
+    /// Returns the address for clients.
     pub(super) fn uri(&self) -> &Uri {
         &self.uri
     }
 
-    /// Its counters as last read; empty if it has none.
+    /// Returns its counters as last read; empty if it has none.
     pub(super) fn counters(&self) -> &Map<String, Value> {
         &self.counters
     }
 
-    /// The resources used since the server's start.
+    /// Returns the resources used since the server's start.
     ///
     /// # Errors
-    /// It has ended or does not answer.
+    /// The server has ended or does not answer.
     pub(super) fn usage(&mut self) -> Result<Usage, process::ProcessError> {
         let Some(server) = &mut self.process else {
             return Ok(Usage::default());
@@ -110,17 +110,17 @@ impl Server {
         })
     }
 
-    /// Lets it drain.
+    /// Drains it.
     ///
     /// # Errors
-    /// It did not end well.
+    /// The server did not end in order.
     pub(super) fn stop(self) -> Result<(), process::ProcessError> {
         self.process.map_or(Ok(()), ServerProcess::stop)
     }
 }
 
 impl Usage {
-    /// The cost of each of `operations` between `before` and this.
+    /// Returns the cost of each of `operations` between `before` and this.
     pub(super) fn since(self, before: Usage, operations: u64) -> Cost {
         let count = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
         let cpu = self.cpu.zip(before.cpu).map(|(after, before)| after.saturating_sub(before));
@@ -132,8 +132,8 @@ impl Usage {
         )
     }
 
-    /// The resources that this thread, a core of a runtime, has used since its start. Allocations are counted
-    /// for the whole process, so no core can say which were its own.
+    /// Returns the resources used by this thread, a core of a runtime, since its start. Allocations are counted
+    /// for the whole process, so a core does not know its own.
     pub(super) fn of_this_core() -> Self {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         Self {

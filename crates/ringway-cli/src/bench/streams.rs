@@ -1,4 +1,4 @@
-//! The client of the stream suite: one stream after the other on each connection, each frame compared.
+//! The client of the stream suite: one stream after another on each connection, each frame compared.
 
 use std::cell::RefCell;
 use std::io;
@@ -16,8 +16,8 @@ use super::score::Score;
 use crate::echo_service::{EchoClient, Flood};
 use crate::payload::{Composer, Series};
 
-/// Streams of `frames` frames of `size` bytes, each echoed, at most `window` of them unanswered. A frame
-/// counts when its echo has come; latencies are those of whole streams.
+/// Runs streams of `frames` frames of `size` bytes, each echoed, with at most `window` unanswered. A frame
+/// counts when its echo arrives; latencies are those of whole streams.
 pub(super) async fn echo(
     part: Part,
     series: Series,
@@ -39,7 +39,7 @@ pub(super) async fn echo(
     score.keep(&part, lanes).await
 }
 
-/// One stream from the server on each connection, of messages of `size` bytes.
+/// Receives one stream of messages of `size` bytes from the server on each connection.
 pub(super) async fn one_way(part: Part, series: Series, size: usize) -> io::Result<CoreOutcome> {
     let score = Score::new();
     let connected = dial(&part, &score).await;

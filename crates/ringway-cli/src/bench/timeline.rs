@@ -1,4 +1,4 @@
-//! The rate of a run as it goes on.
+//! The rate over the time of a run.
 
 use std::time::{Duration, Instant};
 
@@ -16,14 +16,14 @@ pub(super) async fn watch(began: Instant, length: Duration, done: impl Fn() -> u
         sleep(due.saturating_duration_since(Instant::now())).await;
         let (now, count) = (Instant::now(), done());
         let elapsed = now.duration_since(last).as_secs_f64();
-        // A core that was late for one step is on time for the next.
+        // A core that is late for one step is on time for the next.
         rates.push(if elapsed > 0.0 { (count - counted) as f64 / elapsed } else { 0.0 });
         (last, counted) = (now, count);
     }
     rates
 }
 
-/// The rates of several cores together, step by step.
+/// Adds up the rates of several cores, step by step.
 pub(super) fn sum<'r>(cores: impl IntoIterator<Item = &'r [f64]>) -> Vec<f64> {
     let mut all: Vec<f64> = Vec::new();
     for core in cores {

@@ -1,4 +1,4 @@
-//! Load on a method that somebody else has written: the same request over and over, by a closed or an open
+//! Puts load on a method of the user's: the same request again and again, in a closed or an open
 //! loop.
 
 use std::cell::RefCell;
@@ -22,7 +22,7 @@ use crate::call::{Expected, KnownMethod, whole_message};
 use crate::foreign::printable;
 use crate::limits;
 
-/// A call that can be made again and again.
+/// A call that can be repeated.
 pub(super) struct UserCall {
     access: Access,
     known: KnownMethod,
@@ -31,10 +31,10 @@ pub(super) struct UserCall {
 }
 
 impl UserCall {
-    /// Asks the server about the method, and reads what is to be sent and expected.
+    /// Asks the server about the method, and parses the request and the expected reply.
     ///
     /// # Errors
-    /// No such server or method; a request or an expected reply that is not of its type.
+    /// There is no such server or method, or the request or the expected reply is not of its type.
     pub(super) fn prepare(job: &CallJob) -> Result<Arc<Self>, Box<dyn Error>> {
         let (access, name, is_binary) = (job.access.clone(), job.method.clone(), job.is_binary);
         let found = ringway_runtime::block_on(async move {
@@ -50,19 +50,19 @@ impl UserCall {
         Ok(Arc::new(Self { access: job.access.clone(), known, request, expected }))
     }
 
-    /// Bytes of the request.
+    /// Returns the length of the request in bytes.
     pub(super) fn request_len(&self) -> u32 {
         self.request.len() as u32
     }
 
-    /// A client of its own, which its first question connects.
+    /// Makes a new client and connects it by a first question.
     async fn connect(self: Arc<Self>) -> Result<Client, Status> {
         let client = self.access.client().map_err(|error| Status::internal(error.to_string()))?;
         KnownMethod::ask(&self.access, &client).await?;
         Ok(client)
     }
 
-    /// One call; `look` sees each reply.
+    /// Makes one call; `look` sees each reply.
     async fn ask(&self, client: &Client, mut look: impl FnMut(Bytes)) -> Result<(), Status> {
         let KnownMethod { method, codec_in, codec_out, .. } = &self.known;
         let request = self.request.clone();
@@ -74,7 +74,7 @@ impl UserCall {
             }
             Kind::ClientStream => {
                 let (mut sink, reply) = client.client_stream(method, *codec_in, *codec_out);
-                // A call that is over takes no more; how it ended is told by its other half.
+                // A finished call accepts no more messages; its other half tells how it ended.
                 _ = sink.send(request).await;
                 sink.finish();
                 look(reply.await?);
@@ -97,7 +97,7 @@ async fn all(mut replies: Streaming<Bytes>, mut look: impl FnMut(Bytes)) -> Resu
     Ok(())
 }
 
-/// Calls over the connections of `part` at the pace that was asked for.
+/// Makes calls over the connections of `part` at the requested rate.
 pub(super) async fn run(part: Part, call: Arc<UserCall>, pace: Pace) -> io::Result<CoreOutcome> {
     let score = Score::new();
     let connecting = Arc::clone(&call);
@@ -124,7 +124,7 @@ pub(super) async fn run(part: Part, call: Arc<UserCall>, pace: Pace) -> io::Resu
 struct UserCalls {
     call: Arc<UserCall>,
     clients: Vec<Client>,
-    /// The reply that was last found right: another one of the same bytes is so too.
+    /// The reply that was last found correct; another one with the same bytes is also correct.
     right: RefCell<Bytes>,
 }
 
@@ -133,17 +133,17 @@ impl UserCalls {
         while !score.is_over() {
             match self.one(&client, Instant::now(), &score).await {
                 Ok(()) => {}
-                // Nothing is learned by asking a server that is gone, or has no room, as often as this loop can.
+                // Asking a server that is gone or full as fast as this loop can would teach nothing.
                 Err(status) if status.is_unavailable() || status.is_not_executed() => {
                     sleep(limits::FAILED_CALL_PAUSE).await;
                 }
-                // A call may fail before it has left the core, which has other things to do.
+                // A call may fail before it leaves the core, so the core's other tasks get a turn.
                 Err(_) => yield_now().await,
             }
         }
     }
 
-    /// Makes one call, whose latency counts from `begun`, and counts how it ended.
+    /// Makes one call, measures its latency from `begun`, and counts its outcome.
     async fn one(&self, client: &Client, begun: Instant, score: &Score) -> Result<(), Status> {
         let mut is_right = true;
         let ended = self.call.ask(client, |reply| is_right &= self.check(reply, score)).await;
@@ -185,5 +185,5 @@ impl Work for Rc<UserCalls> {
     }
 }
 
-/// Characters of a wrong reply that are shown: enough to see the difference.
+/// Characters shown of a wrong reply: enough to see the difference.
 const SHOWN_CHARS: usize = 200;

@@ -1,4 +1,4 @@
-//! Warnings that follow from a run's own figures.
+//! Warnings derived from a run's own figures.
 
 use super::outcome::{Latency, Outcome};
 use super::plan::{Contender, Program, Setting, Workload};
@@ -10,15 +10,15 @@ pub(super) fn of(setting: &Setting, contender: &Contender, outcome: &Outcome) ->
     check_littles_law(setting, outcome).into_iter().chain(wrong_server).collect()
 }
 
-/// Rate, latencies and connections that contradict each other. A failed operation was in flight as well and has
-/// no latency, so nothing is told of a run that had one.
+/// Warns if rate, latencies and connections contradict each other. A failed operation was in flight too but has
+/// no latency, so runs with failures are not checked.
 fn check_littles_law(setting: &Setting, outcome: &Outcome) -> Option<String> {
     let Latency::Samples(latencies) = &outcome.latency else { return None };
     let in_flight = setting.in_flight().filter(|_| outcome.errors.total() == 0)?;
     repeats::check_littles_law(outcome.rate, latencies.mean_us()?, f64::from(in_flight))
 }
 
-/// A server that does not do what the suite needs, which those who started it may not know.
+/// Warns about a server that does not do what the suite needs, which its owner may not know.
 fn wrong_server(setting: &Setting, outcome: &Outcome) -> Option<String> {
     let needs = match setting.workload {
         Workload::PingPong if outcome.verified == 0 && outcome.errors.reset > 0 => {

@@ -1,4 +1,4 @@
-//! Prints a report as it grows.
+//! Prints a report while it grows.
 
 use std::io::{self, Write};
 
@@ -7,13 +7,13 @@ use super::screen::Screen;
 use super::{Report, json, markdown, table};
 use crate::args::Format;
 
-/// Prints a report while it is measured: a table as soon as it is whole, so that what goes wrong later does not
-/// take it away. JSON is one object, and so printed at the end.
+/// Prints a report while it is measured. A table is printed as soon as it is complete, so a later failure does not
+/// lose it. JSON is one object and is printed at the end.
 pub(crate) struct Printer<'a> {
     format: Format,
     screen: Screen,
     out: &'a mut dyn Write,
-    /// Rows of the table that has begun.
+    /// Rows of the current table.
     pending: Vec<Row>,
 }
 
@@ -22,10 +22,10 @@ impl<'a> Printer<'a> {
         Self { format, screen, out, pending: Vec::new() }
     }
 
-    /// Takes the next rows, and prints the table before if they do not belong to it.
+    /// Adds rows, and prints the current table first if they do not belong to it.
     ///
     /// # Errors
-    /// That of the output.
+    /// Writing the output fails.
     pub(crate) fn add(&mut self, rows: &[Row]) -> io::Result<()> {
         for row in rows {
             if self.pending.first().is_some_and(|first| first.table() != row.table()) {
@@ -36,10 +36,10 @@ impl<'a> Printer<'a> {
         Ok(())
     }
 
-    /// Prints what is left of `report`, whose rows have all been added.
+    /// Prints the rest of `report` after its last row.
     ///
     /// # Errors
-    /// That of the output.
+    /// Writing the output fails.
     pub(crate) fn finish(mut self, report: &Report) -> io::Result<()> {
         if !self.pending.is_empty() {
             self.print_table()?;

@@ -1,4 +1,4 @@
-//! Reads the report for programs back: of this version, or of an earlier one that told less.
+//! Reads a JSON report of this version or of an earlier one with fewer fields.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,12 +15,12 @@ pub(super) struct ReadReport {
     pub(super) environment: Map<String, Value>,
     pub(super) rows: Vec<ReadRow>,
     pub(super) failure: Option<String>,
-    /// The whole of it, as it was read.
+    /// The whole document as it was read.
     #[serde(skip)]
     pub(super) text: String,
 }
 
-/// One row; what is not there is not known.
+/// One row; missing figures are unknown.
 #[derive(Debug, Deserialize)]
 pub(super) struct ReadRow {
     pub(super) suite: String,
@@ -59,10 +59,10 @@ pub(super) struct ReadCost {
 }
 
 impl ReadReport {
-    /// Reads a file: what `bench --format json` printed, or a page with that inside.
+    /// Reads a file: the output of `bench --format json`, or a page that contains it.
     ///
     /// # Errors
-    /// The file is not there, too long, or has no report in it.
+    /// The file is missing, too long, or contains no report.
     pub(super) fn read(path: &Path) -> io::Result<Self> {
         let named = |error: &dyn std::fmt::Display| {
             io::Error::other(format!("{}: {error}", path.display()))
@@ -79,10 +79,10 @@ impl ReadReport {
         })
     }
 
-    /// The report in `text`, which is JSON or a page with it.
+    /// Parses the report in `text`, which is JSON or a page that contains it.
     ///
     /// # Errors
-    /// There is none in it.
+    /// The text contains no report.
     pub(super) fn parse(text: &str) -> serde_json::Result<Self> {
         let inside = text.split_once(JSON_BEGIN).and_then(|(_, rest)| rest.split_once(JSON_END));
         let json = inside.map_or(text, |(json, _)| json);
@@ -91,12 +91,12 @@ impl ReadReport {
     }
 }
 
-/// What stands around the report in a page.
+/// The markup around the report in a page.
 pub(super) const JSON_BEGIN: &str = r#"<script type="application/json" id="report">"#;
 pub(super) const JSON_END: &str = "</script>";
 
 impl ReadRow {
-    /// The settings by which one row is told from another, as a text: `key value, key value`.
+    /// Returns the settings that identify a row, as `key value, key value`.
     pub(super) fn name(&self, leave_out: &[&str]) -> String {
         let told = self.parameters.iter().filter(|(key, _)| !leave_out.contains(&key.as_str()));
         let parts: Vec<String> =
@@ -104,13 +104,13 @@ impl ReadRow {
         parts.join(", ")
     }
 
-    /// A setting as text, if the row has it.
+    /// Returns a setting as text, if the row has it.
     pub(super) fn parameter(&self, name: &str) -> Option<String> {
         self.parameters.get(name).map(plain)
     }
 }
 
-/// A value without the quotation marks and brackets of JSON.
+/// Formats a value without the quotation marks and brackets of JSON.
 pub(super) fn plain(value: &Value) -> String {
     match value {
         Value::Null => "unknown".to_owned(),

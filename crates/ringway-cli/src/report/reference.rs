@@ -1,17 +1,17 @@
-//! The figures of the reports that the workloads come from, for the column beside ours.
+//! The figures of the reports that the workloads come from, shown beside ours.
 //!
-//! They come from other hardware, and say what was reported, not what to beat. Sources and what the figures
-//! really measure stand in the bench design text, sections 2 to 4.
+//! They come from other hardware and show what was reported, not what to beat. Their sources, and what they
+//! really measure, are in the bench design text, sections 2 to 4.
 
 use serde_json::Value;
 
 use super::row::Row;
 
-/// The figure that a report gives for one setting of a workload over TCP. It stands beside our own
-/// row only.
+/// A report's figure for one setting of a workload over TCP. It stands only beside our own
+/// row.
 struct Figure {
     suite: &'static str,
-    /// The `mode` parameter, of a suite that has one.
+    /// The `mode` parameter, if the suite has one.
     mode: Option<&'static str>,
     size: u64,
     connections: u64,
@@ -24,16 +24,16 @@ struct Figure {
     source: &'static Source,
 }
 
-/// The report that a figure comes from.
+/// The report with the figure.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Source {
-    /// Short, for the head of the column.
+    /// A short name for the head of the column.
     pub(super) name: &'static str,
-    /// Long, for the note below the table.
+    /// A long name for the note below the table.
     pub(super) note: &'static str,
 }
 
-/// The cell beside a row, and where its figure comes from; `None` for a setting nobody reported.
+/// Returns the cell beside a row and the source of its figure; `None` if no report has the setting.
 pub(super) fn find(row: &Row) -> Option<(&'static str, &'static Source)> {
     let figure = FIGURES.iter().find(|figure| figure.matches(row))?;
     Some((figure.text, figure.source))
@@ -70,7 +70,7 @@ const NEWLIFE: Source = Source {
            threads, Windows 10, .NET 10.0.3, both sides in one process",
 };
 
-/// The report of galay-rpc: calls of one frame each way, unverified; its streams are on a server of their own.
+/// The report of galay-rpc: calls of one frame each way, unverified; its streams use their own server.
 const GALAY: Source = Source {
     name: "galay-rpc",
     note: "galay-rpc: 47-byte calls and streams of 16 frames of 128 B as its own report gives them, payloads \
@@ -91,7 +91,7 @@ const FIGURES: &[Figure] = &[
     Figure { window: Some(8), ..galay("stream", "echo", 128, 100, "90.3 k/s") },
 ];
 
-/// Defaults of a figure's settings.
+/// Default settings of a figure.
 const BLANK: Figure = Figure {
     suite: "",
     mode: None,
@@ -107,7 +107,7 @@ const fn muduo(connections: u64, text: &'static str) -> Figure {
     Figure { suite: "pingpong", size: 16384, connections, text, ..BLANK }
 }
 
-/// One send a packet; batches are another workload than the report's and have no figure beside them.
+/// One send per packet; batches are a different workload than the report's and have no figure.
 const fn newlife(connections: u64, text: &'static str) -> Figure {
     let mode = Some("per-packet");
     Figure { suite: "receive", mode, size: 32, connections, text, source: &NEWLIFE, ..BLANK }

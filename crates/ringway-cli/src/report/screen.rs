@@ -1,21 +1,21 @@
-//! The screen or file that the report for people is written to.
+//! The terminal or file that receives the report for people.
 
 use std::io::{self, IsTerminal};
 
 use anstyle::{AnsiColor, Style};
 
-/// Width and abilities of the output.
+/// The width and abilities of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Screen {
-    /// Characters of a line; `None` where there is no bound.
+    /// Characters per line; `None` for no limit.
     pub(super) columns: Option<usize>,
-    /// Somebody looks at it.
+    /// Whether the output is a terminal.
     pub(super) is_terminal: bool,
     pub(super) is_coloured: bool,
 }
 
 impl Screen {
-    /// Standard output. `is_wide` leaves lines as long as they come.
+    /// Returns standard output as a screen. `is_wide` lifts the limit of the width.
     pub(crate) fn of_stdout(is_wide: bool) -> Self {
         let is_terminal = io::stdout().is_terminal();
         let is_refused = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
@@ -28,7 +28,7 @@ impl Screen {
         }
     }
 
-    /// `text` in lines that fit, those after the first one indented.
+    /// Wraps `text` into lines that fit and indents those after the first.
     pub(super) fn wrapped(&self, text: &str) -> Vec<String> {
         let Some(columns) = self.columns else {
             return vec![text.to_owned()];
@@ -44,7 +44,7 @@ impl Screen {
         self.styled(Style::new().bold(), text)
     }
 
-    /// A note in lines that fit. A command stays in one, or it could not be pasted.
+    /// Wraps a note into lines that fit. A command stays in one line, so that it can be pasted.
     pub(super) fn note(&self, note: &str) -> String {
         let lines = match note.starts_with("command: ") {
             true => vec![note.to_owned()],
@@ -67,7 +67,7 @@ impl Screen {
     }
 }
 
-/// The terminal's width, clamped to what can be read.
+/// Returns the terminal's width, clamped to a readable range.
 fn terminal_columns() -> usize {
     let size = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |size| size.ws_col.into());
     let told = || std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
@@ -75,18 +75,18 @@ fn terminal_columns() -> usize {
     columns.clamp(COLUMNS_MIN, COLUMNS_MAX)
 }
 
-/// Those of a page; longer lines are hard to follow.
+/// The width of a page; longer lines are hard to read.
 const COLUMNS_MAX: usize = 100;
-/// Enough for the columns that say which row it is, and one more.
+/// Room for the columns that identify a row, and one more.
 const COLUMNS_MIN: usize = 60;
 
 #[cfg(test)]
 impl Screen {
-    /// A file.
+    /// A screen for a file.
     pub(super) const PLAIN: Self =
         Self { columns: Some(COLUMNS_MAX), is_terminal: false, is_coloured: false };
     pub(super) const WIDE: Self = Self { columns: None, ..Self::PLAIN };
-    /// A terminal with colours.
+    /// A screen for a terminal with colours.
     pub(super) const TERMINAL: Self = Self { is_terminal: true, is_coloured: true, ..Self::PLAIN };
 }
 

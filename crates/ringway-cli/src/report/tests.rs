@@ -1,4 +1,4 @@
-//! Snapshots of one made-up report in its three forms.
+//! Snapshots of an invented report in its three forms.
 
 use serde_json::json;
 
@@ -81,7 +81,7 @@ fn a_wide_table_has_all_columns_side_by_side() {
     insta::assert_snapshot!(report().render(Format::Table, Screen::WIDE));
 }
 
-/// Bars beside the rates, and colours. One row's runs differ too much.
+/// A table with bars and colours. The runs of one row differ too much.
 #[test]
 fn a_terminal_shows_more() {
     let mut report = report();
@@ -139,7 +139,7 @@ fn rows_that_count_differently_have_tables_of_their_own() {
     insta::assert_snapshot!(report.render(Format::Table, Screen::PLAIN));
 }
 
-/// All that a row of one server can have.
+/// A row with every figure that a server can have.
 #[test]
 fn tables_fit_100_columns() {
     let mut report = report();
@@ -216,7 +216,7 @@ fn document(report: &Report) -> read::ReadReport {
     read::ReadReport::parse(&report.render(Format::Json, Screen::PLAIN)).expect("a report")
 }
 
-/// A row of an open loop, of which so much was answered in time.
+/// A row of an open loop in which this share was answered in time.
 fn rung(due: f64, achieved: f64, p99_us: f64) -> Row {
     let parameters = json!({"server": "ringway", "client": "ringway", "protocol": "native",
                             "connections": 10, "due": due, "size": 256});

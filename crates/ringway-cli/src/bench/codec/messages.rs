@@ -1,4 +1,4 @@
-//! The messages, and operations on them.
+//! The measured messages and the operations on them.
 
 use std::fmt;
 use std::hint::black_box;
@@ -6,7 +6,7 @@ use std::hint::black_box;
 use super::timing::{Timed, measure};
 use crate::args::RunLength;
 
-/// The method and parameters of the call that JSON-RPC libraries like to measure: two integers.
+/// Method and parameters of the call that JSON-RPC libraries usually measure: two integers.
 pub(super) const METHOD: &str = "Arith.Add";
 pub(super) const PARAMS: &str = r#"{"A":10,"B":20}"#;
 pub(super) const RESULT: &str = r#"{"C":30}"#;
@@ -16,10 +16,10 @@ pub(super) const EVENT: &str = "update";
 pub(super) const EVENT_PARAMS: &str = "[1,2,3,4,5]";
 pub(super) const ID: u64 = 70;
 
-/// Requests of a batch.
+/// Number of requests in a batch.
 pub(super) const BATCH: usize = 10;
 
-/// A message by its name, as text.
+/// Returns the text of the message with this name.
 pub(super) fn text(message: &str) -> String {
     let request = format!(r#"{{"jsonrpc":"2.0","method":"{METHOD}","params":{PARAMS},"id":{ID}}}"#);
     match message {
@@ -35,21 +35,21 @@ pub(super) fn text(message: &str) -> String {
     }
 }
 
-/// One message decoded or encoded by one codec.
+/// Decodes or encodes one message with one codec.
 pub(super) struct Operation {
     pub(super) message: &'static str,
     /// `decode` or `encode`.
     pub(super) verb: &'static str,
     pub(super) codec: &'static str,
-    /// The message, as it is decoded or as it has to come out.
+    /// The text to decode, or the expected text.
     pub(super) text: String,
-    /// Whether a text is read, or written, as this one.
+    /// Whether the codec reads, or writes, this text correctly.
     pub(super) check: Box<dyn Fn(&str) -> bool>,
     timed: Box<dyn FnMut(RunLength) -> Timed>,
 }
 
 impl Operation {
-    /// Decodes with `decode`; `again` decodes and encodes what came out.
+    /// Makes an operation that decodes with `decode`; `again` decodes and encodes the result for comparison.
     pub(super) fn decode<T: 'static>(
         codec: &'static str,
         message: &'static str,
@@ -57,7 +57,7 @@ impl Operation {
         again: impl Fn(&[u8], &mut Vec<u8>) + 'static,
     ) -> Self {
         let text = text(message);
-        // The decoded message borrows it; there are ten, for as long as the tool runs.
+        // The decoded message borrows the text. There are ten texts, which live as long as the tool runs.
         let bytes: &'static [u8] = text.clone().leak().as_bytes();
         let own = text.clone();
         Self {
@@ -78,7 +78,7 @@ impl Operation {
         }
     }
 
-    /// Encodes with `encode` into a buffer that is used again.
+    /// Makes an operation that encodes with `encode` into a reused buffer.
     pub(super) fn encode(
         codec: &'static str,
         message: &'static str,
@@ -106,13 +106,13 @@ impl Operation {
         }
     }
 
-    /// Measures one run; the result is compared before it.
+    /// Compares the result, then measures one run.
     pub(super) fn run(&mut self, length: RunLength) -> Timed {
         let is_right = (self.check)(&self.text);
         Timed { is_right, ..(self.timed)(length) }
     }
 
-    /// The place among others: one operation of all codecs stands together.
+    /// The sort key by which the same operation of all codecs stands together.
     pub(super) fn rank(&self) -> (&'static str, usize) {
         let messages = ["request", "response", "error", "notification", "batch"];
         (self.verb, messages.iter().position(|it| *it == self.message).unwrap_or(messages.len()))

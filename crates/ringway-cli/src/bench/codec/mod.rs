@@ -1,5 +1,5 @@
-//! The suite of codecs: JSON-RPC messages from and to bytes in memory, in one thread. No network, no load: what
-//! a message costs whoever has it in hand already.
+//! The codec suite: decodes and encodes JSON-RPC messages in memory in one thread. It shows the cost of a
+//! message without network and load.
 
 mod messages;
 mod ours;
@@ -21,11 +21,11 @@ use crate::report::{Cost, Detail, Errors, Printer, Report, Row, Screen, Versus};
 use messages::Operation;
 use timing::Timed;
 
-/// Measures each operation of each codec, the runs in turn, prints the report to `out`, and tells whether it is
-/// without an error.
+/// Measures each operation of each codec with alternating runs, prints the report to `out`, and returns whether
+/// there was no error.
 ///
 /// # Errors
-/// A core that is refused; those of the output.
+/// The system refuses the core, or writing the output fails.
 pub(super) fn run(
     config: &BenchConfig,
     allowed: &Cores,
@@ -59,7 +59,7 @@ pub(super) fn run(
     Ok(report.is_clean())
 }
 
-/// Keeps this thread on one core, whose caches and clock it gets used to.
+/// Pins this thread to one core, so that caches and clock settle.
 fn pin(core: usize) -> io::Result<()> {
     let mut set = CpuSet::new();
     set.set(core);

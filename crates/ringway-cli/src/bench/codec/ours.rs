@@ -1,4 +1,4 @@
-//! JSON-RPC by `ringway-wire`.
+//! JSON-RPC with `ringway-wire`.
 
 use std::hint::black_box;
 

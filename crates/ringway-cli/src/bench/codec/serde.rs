@@ -1,6 +1,6 @@
-//! JSON-RPC by `serde_json`, as most servers in Rust have it: structs that borrow, and raw values for what the
-//! application decodes. It is not asked for more than that, so it does less than ours: nesting is not bounded,
-//! and a message that is wrong is an error without an id.
+//! JSON-RPC with `serde_json`, as most Rust servers do it: structs that borrow, and raw values for the parts that
+//! the application decodes. It does less than ours, because nothing more is asked of it: it does not bound nesting,
+//! and its error for a malformed message has no id.
 
 use std::borrow::Cow;
 use std::hint::black_box;
@@ -47,7 +47,7 @@ struct Failure<'a> {
     data: Option<&'a RawValue>,
 }
 
-/// A message of ours to be sent: its id is a number.
+/// An outgoing message of ours, with a number as its id.
 #[derive(Serialize)]
 struct NumberedCall<'a> {
     jsonrpc: &'a str,
@@ -111,7 +111,7 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// JSON that is at hand for as long as the tool runs.
+/// JSON text that lives as long as the tool runs.
 fn raw(json: &'static str) -> &'static RawValue {
     serde_json::from_str(json).expect("constants are JSON")
 }

@@ -1,26 +1,26 @@
-//! How long one operation takes, done over and over.
+//! Measures the time of one operation by repeating it.
 
 use std::time::Instant;
 
 use crate::allocations;
 use crate::args::RunLength;
 
-/// One run of an operation.
+/// The result of one run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timed {
     /// Operations per second.
     pub(super) rate: f64,
-    /// For each operation.
+    /// Allocations per operation.
     pub(super) allocations: f64,
-    /// Whether the result was what it should be.
+    /// Whether the result was as expected.
     pub(super) is_right: bool,
 }
 
-/// Operations between two looks at the clock, which takes as long as one of them.
+/// Number of operations between two readings of the clock, which costs as much as one operation.
 const BATCH: u64 = 1000;
 
-/// Does `operation` until the warm-up is over, and then until the interval is. An allocation costs some 16 ns
-/// more here, for it is counted.
+/// Repeats `operation` until the warm-up ends and then until the interval does. An allocation costs some 16 ns
+/// more here, because it is counted.
 #[inline(never)]
 pub(super) fn measure(length: RunLength, mut operation: impl FnMut()) -> Timed {
     let mut until = |end: std::time::Duration| {

@@ -6,7 +6,7 @@ use super::escape::Text;
 use super::plot::{self, Axis, COLOURS, Curve};
 use super::{Group, contender, rate};
 
-/// A bar for each row: its rate with the range of its runs, and the figures behind.
+/// Draws a bar for each row: its rate with the range of its runs, and its figures beside it.
 pub(super) fn bars(group: &Group<'_>) -> String {
     let most = group.rows.iter().map(|row| row.rate_max).fold(0.0, f64::max).max(1e-9);
     let bar = |(at, row): (usize, &&ReadRow)| {
@@ -45,7 +45,7 @@ pub(super) fn bars(group: &Group<'_>) -> String {
     )
 }
 
-/// Latency by percentile, both logarithmic.
+/// Draws latency by percentile, both on logarithmic axes.
 pub(super) fn latencies(group: &Group<'_>) -> String {
     let series: Vec<Curve> = series(group, |row| {
         let curve = row.latency_us_by_quantile.iter().filter(|(at, us)| *at >= 0.5 && *us > 0.0);
@@ -65,7 +65,7 @@ pub(super) fn latencies(group: &Group<'_>) -> String {
     plot::chart("Latency by percentile", &x, &y, &series, &[])
 }
 
-/// 50, 90, 99, 99.9 and so on, where they stand: at 2, 10, 100, …
+/// The percentiles 50, 90, 99, 99.9 and so on, at the positions 2, 10, 100, …
 fn percentile_tick(nines: u32) -> (f64, String) {
     match nines {
         0 => (2.0, "50".to_owned()),
@@ -75,7 +75,7 @@ fn percentile_tick(nines: u32) -> (f64, String) {
     }
 }
 
-/// The rate over the time of all runs, one after the other.
+/// Draws the rate over the time of all runs, one after the other.
 pub(super) fn rates(group: &Group<'_>) -> String {
     let series: Vec<Curve> = series(group, |row| {
         let steps = row.rate_over_time.len() as f64 / f64::from(row.repeat.max(1));
@@ -95,7 +95,7 @@ pub(super) fn rates(group: &Group<'_>) -> String {
     plot::chart("Rate over time, run after run", &x, &y, &series, &[])
 }
 
-/// A line for each row, as far as there are colours.
+/// Draws a line for each row while there are colours.
 fn series(group: &Group<'_>, points: impl Fn(&ReadRow) -> Vec<(f64, f64)>) -> Vec<Curve> {
     let rows = group.rows.iter().enumerate().take(COLOURS);
     let line = |(colour, row): (usize, &&ReadRow)| Curve {
@@ -107,7 +107,7 @@ fn series(group: &Group<'_>, points: impl Fn(&ReadRow) -> Vec<(f64, f64)>) -> Ve
     rows.map(line).filter(|line| !line.points.is_empty()).collect()
 }
 
-/// The least and the greatest; around 1 without values.
+/// Returns the smallest and the greatest value; a range around 1 without values.
 pub(super) fn bounds(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let found = values.fold(None, |bounds, value| match bounds {
         None => Some((value, value)),
@@ -116,7 +116,7 @@ pub(super) fn bounds(values: impl Iterator<Item = f64>) -> (f64, f64) {
     found.unwrap_or((1.0, 1.0))
 }
 
-/// A latency with the unit in which it is short.
+/// Formats a latency with the unit that makes it short.
 pub(super) fn microseconds(us: f64) -> String {
     match us {
         us if us >= 999_500.0 => format!("{} s", humane::plain(Some(us / 1e6))),

@@ -1,8 +1,8 @@
-//! Text in a page.
+//! Escapes text for a page.
 
 use std::fmt;
 
-/// Text that a browser shows as it is, in an element or in an attribute with quotation marks.
+/// Escapes text for an element or a quoted attribute.
 pub(super) struct Text<'t>(pub(super) &'t str);
 
 impl fmt::Display for Text<'_> {

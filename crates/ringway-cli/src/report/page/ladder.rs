@@ -1,4 +1,4 @@
-//! Open loops at rising rates: where the server no longer keeps up.
+//! Open loops at rising rates, with the rate at which the server stops keeping up.
 
 use super::super::read::{ReadReport, ReadRow};
 use super::charts::{bounds, microseconds};
@@ -12,12 +12,12 @@ struct Ladder<'d> {
     rungs: Vec<(f64, f64, &'d ReadRow)>,
 }
 
-/// The share of what is due that has to be answered for a rate to be sustained.
+/// The share of the due calls that must be answered for a rate to count as sustained.
 const KEPT: f64 = 0.99;
-/// How many times the greatest 99th percentile of lower rates a sustained rate may have: beyond it, calls queue.
+/// The factor by which the 99th percentile of a sustained rate may exceed that of lower rates; beyond it, calls queue.
 const SLOWER_MAX: f64 = 10.0;
 
-/// A section for each piece of work that was done at several rates.
+/// Makes a section for each workload that was measured at several rates.
 pub(super) fn sections(document: &ReadReport) -> String {
     let mut works: Vec<(String, Vec<Ladder<'_>>)> = Vec::new();
     for row in &document.rows {
@@ -102,7 +102,7 @@ fn latencies(x: &Axis, ladders: &[Ladder<'_>], marks: &[Mark]) -> String {
 }
 
 impl Ladder<'_> {
-    /// The highest rate that is sustained; its rungs are there in rising order.
+    /// Returns the highest sustained rate; the rungs are in rising order.
     fn knee(&self) -> Option<f64> {
         let (mut knee, mut slowest) = (None, f64::INFINITY);
         for (due, achieved, row) in &self.rungs {

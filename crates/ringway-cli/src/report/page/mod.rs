@@ -1,4 +1,4 @@
-//! The report as a page that stands alone: charts, the environment, the commands, and the JSON inside it.
+//! The report as a self-contained page: charts, the environment, the commands, and its JSON.
 
 mod charts;
 mod escape;
@@ -13,7 +13,7 @@ use super::humane;
 use super::read::{JSON_BEGIN, JSON_END, ReadReport, ReadRow, plain};
 use escape::Text;
 
-/// Rows that are drawn beside each other: the same work, done by one program or the other.
+/// Rows that are drawn together: the same workload, measured with different programs.
 struct Group<'d> {
     title: String,
     unit: &'d str,
@@ -23,14 +23,14 @@ struct Group<'d> {
 /// The parameters by which the rows of a group differ.
 const CONTENDERS: [&str; 3] = ["server", "client", "protocol"];
 
-/// The page of `document`. Everything that comes from outside of the tool is escaped.
+/// Makes the page of `document`. All text from outside of the tool is escaped.
 pub(super) fn render(document: &ReadReport) -> String {
     let mut page = String::new();
     let title = document.environment.get("command").map_or_else(String::new, plain);
     page.push_str("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n");
     page.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
     page.push_str("<meta name=\"color-scheme\" content=\"light dark\">\n");
-    // It needs nothing from anywhere, and runs nothing.
+    // The page loads nothing and runs no script.
     page.push_str(
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
          style-src 'unsafe-inline'\">\n",
@@ -58,7 +58,7 @@ pub(super) fn render(document: &ReadReport) -> String {
     page.push_str(&ladder::sections(document));
     page.push_str(&warnings(document));
     page.push_str(&environment(document));
-    // A "<" could end the element, and in JSON it can be written otherwise.
+    // A "<" could end the element; JSON allows to escape it.
     let json = document.text.replace('<', "\\u003c");
     push(&mut page, format_args!("{JSON_BEGIN}{json}{JSON_END}\n</body></html>\n"));
     page
@@ -68,7 +68,7 @@ fn push(page: &mut String, text: std::fmt::Arguments<'_>) {
     page.write_fmt(text).expect("writing to a string");
 }
 
-/// The rows that are no rungs of a ladder, by the work that they have done.
+/// Returns the rows that are no rungs of a ladder, by workload.
 fn groups(document: &ReadReport) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for row in document.rows.iter().filter(|row| row.open_loop.is_none()) {
@@ -81,7 +81,7 @@ fn groups(document: &ReadReport) -> Vec<Group<'_>> {
     groups
 }
 
-/// Who has done the work of a row.
+/// Returns the program that a row measures.
 fn contender(row: &ReadRow) -> String {
     let part = |name: &str| row.parameter(name);
     let (server, client) = (part("server"), part("client"));
@@ -130,7 +130,7 @@ fn environment(document: &ReadReport) -> String {
     )
 }
 
-/// A rate with its unit.
+/// Formats a rate with its unit.
 fn rate(value: f64) -> String {
     humane::count(Some(value))
 }

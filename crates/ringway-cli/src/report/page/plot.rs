@@ -1,4 +1,4 @@
-//! Charts of lines, as SVG.
+//! Line charts as SVG.
 
 use std::fmt::Write;
 
@@ -7,24 +7,24 @@ use super::escape::Text;
 /// One line of a chart.
 pub(super) struct Curve {
     pub(super) name: String,
-    /// In the order of x.
+    /// Its points, in the order of x.
     pub(super) points: Vec<(f64, f64)>,
-    /// Its number among the colours.
+    /// The number of its colour.
     pub(super) colour: usize,
     pub(super) is_dashed: bool,
 }
 
-/// One axis: what its values are called, and where lines cross the chart.
+/// One axis: its title, and the values of its grid lines.
 pub(super) struct Axis {
     pub(super) title: &'static str,
-    /// Values with their labels, within the bounds.
+    /// Values with labels, within the bounds.
     pub(super) ticks: Vec<(f64, String)>,
     pub(super) low: f64,
     pub(super) high: f64,
     pub(super) is_log: bool,
 }
 
-/// A vertical line with a text beside it.
+/// A vertical line with a label.
 pub(super) struct Mark {
     pub(super) at: f64,
     pub(super) text: String,
@@ -41,7 +41,7 @@ const TOP: f64 = 14.0;
 const BOTTOM: f64 = 44.0;
 
 impl Axis {
-    /// An axis from zero to `high`, with round numbers.
+    /// Makes an axis from zero to `high` with round numbers.
     pub(super) fn linear(title: &'static str, high: f64, label: impl Fn(f64) -> String) -> Self {
         let high = if high > 0.0 { high * 1.05 } else { 1.0 };
         let step = round_step(high / 5.0);
@@ -51,8 +51,8 @@ impl Axis {
         Self { title, ticks, low: 0.0, high, is_log: false }
     }
 
-    /// A logarithmic axis around positive values, with a line at each power of ten, and at 2 and 5 where there is
-    /// room.
+    /// Makes a logarithmic axis around positive values, with a line at each power of ten, and at 2 and 5 if there
+    /// is room.
     pub(super) fn log(
         title: &'static str,
         (low, high): (f64, f64),
@@ -67,7 +67,7 @@ impl Axis {
         Self { title, ticks: within.map(|at| (at, label(at))).collect(), low, high, is_log: true }
     }
 
-    /// Where a value stands, from 0 to 1.
+    /// Returns the position of a value, from 0 to 1.
     fn place(&self, value: f64) -> f64 {
         let scaled = |value: f64| if self.is_log { value.max(self.low).ln() } else { value };
         let (low, high) = (scaled(self.low), scaled(self.high));
@@ -75,14 +75,14 @@ impl Axis {
     }
 }
 
-/// 1, 2, 2.5 or 5 times a power of ten, at least `step`.
+/// Returns 1, 2, 2.5 or 5 times a power of ten, at least `step`.
 fn round_step(step: f64) -> f64 {
     let power = 10_f64.powf(step.log10().floor());
     let factor = [1.0, 2.0, 2.5, 5.0].into_iter().find(|factor| factor * power >= step);
     factor.unwrap_or(10.0) * power
 }
 
-/// A chart with its title, and a legend if there are several lines; nothing without points.
+/// Draws a chart with its title, and with a legend for several lines; empty without points.
 pub(super) fn chart(title: &str, x: &Axis, y: &Axis, series: &[Curve], marks: &[Mark]) -> String {
     if series.iter().all(|series| series.points.is_empty()) {
         return String::new();
