@@ -1,4 +1,4 @@
-//! The serving side of process control: a parent writes `snapshot` lines to standard input and reads one
+//! Process control on the serving side: a parent writes `snapshot` lines to standard input and reads one
 //! line of JSON for each; the server ends when the input does, so that it never outlives its parent.
 
 use std::io::{self, BufRead, Read, Write};
@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use crate::limits;
 
-/// Answers requests from `input` on `output` with what `snapshot` returns, on a thread of its own, and calls
-/// `on_end` once the input has ended or the output is gone.
+/// Answers requests from `input` on `output` with the result of `snapshot`, on its own thread. It calls
+/// `on_end` when the input ends or the output is closed.
 ///
 /// # Errors
-/// The system's, if it grants no thread.
+/// The system grants no thread.
 pub(crate) fn spawn(
     input: impl BufRead + Send + 'static,
     output: impl Write + Send + 'static,
@@ -20,7 +20,7 @@ pub(crate) fn spawn(
     on_end: impl FnOnce() + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name("control".to_owned()).spawn(move || {
-        // An input that cannot be read has ended for every purpose.
+        // An unreadable input counts as ended.
         _ = answer(input, output, snapshot);
         on_end();
     })
@@ -44,7 +44,7 @@ fn answer(
                 "error": format!("no request {:?}; the one request is snapshot", String::from_utf8_lossy(request)),
             }),
         };
-        // One write a line, so that no other line of the process gets into the middle.
+        // Each line is one write, so no other line of the process can split it.
         output.write_all(format!("{reply}\n").as_bytes())?;
         output.flush()?;
     }

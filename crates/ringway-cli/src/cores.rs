@@ -1,4 +1,4 @@
-//! From flags to the cores of a runtime, and from their counters to one object.
+//! Turns flags into the cores of a runtime, and their counters into one object.
 
 use std::io;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 
 use crate::args::{Backend, Cores};
 
-/// Settings of the runtime of one side of a measurement.
+/// Returns the runtime settings of one side of a measurement.
 ///
 /// # Errors
-/// A core number that the runtime does not know.
+/// The runtime does not know a core number.
 pub(crate) fn builder(
     cores: &Cores,
     backend: Backend,
@@ -25,10 +25,10 @@ pub(crate) fn builder(
     })
 }
 
-/// The runtime's form of a set of cores.
+/// Converts a set of cores to the runtime's form.
 ///
 /// # Errors
-/// A core number that the runtime does not know.
+/// The runtime does not know a core number.
 pub(crate) fn set(cores: &Cores) -> io::Result<CoreSet> {
     CoreSet::parse(&cores.to_string()).map_err(io::Error::other)
 }
@@ -43,7 +43,7 @@ impl From<Backend> for ringway_runtime::Backend {
     }
 }
 
-/// The counters of all `cores`, each with what it runs on, added up; and what the first runs on.
+/// Adds up the counters of all `cores`, and tells the driver of the first.
 pub(crate) fn counters<'a>(
     cores: impl Iterator<Item = (&'a CoreCounters, &'a str)>,
 ) -> Map<String, Value> {
@@ -67,7 +67,7 @@ pub(crate) fn counters<'a>(
     object
 }
 
-/// The same of a runtime of this process.
+/// Does the same for a runtime of this process.
 pub(crate) fn counters_of(cores: &[CoreHandle]) -> Map<String, Value> {
     let counted: Vec<_> = cores.iter().map(|core| (core.counters(), core.backend())).collect();
     counters(counted.iter().map(|(counters, backend)| (counters, *backend)))
@@ -92,7 +92,7 @@ const COUNTED: [(&str, Reader); 14] = [
     ("short_sends", |core| core.short_sends),
 ];
 
-/// The word of the `--backend` flag and the set-up flags out of `io_uring (A|B)`.
+/// Returns the word of the `--backend` flag and the set-up flags from `io_uring (A|B)`.
 fn driver(described: &str) -> (&str, Vec<&str>) {
     match described.strip_prefix("io_uring (") {
         Some(flags) => ("uring", flags.trim_end_matches(')').split('|').collect()),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::payload::{Pattern, Run};
 
-/// Methods of every kind that give back what they were given.
+/// Methods of every kind that return what they receive.
 #[service(package = "ringway.bench", crate = "ringway_rpc")]
 pub(crate) trait Echo {
     /// Answers with the request.
@@ -28,10 +28,10 @@ pub(crate) trait Echo {
     /// Answers each message with itself.
     async fn chat(&self, messages: Streaming<Bytes>, replies: Sink<Bytes>) -> Result<(), Status>;
 
-    /// Sends messages until it has sent as many as were asked for, or the call is cancelled.
+    /// Sends the requested number of messages, unless the call is cancelled before.
     async fn flood(&self, request: Flood, messages: Sink<Bytes>) -> Result<(), Status>;
 
-    /// Greets, for people at a shell.
+    /// Greets people at a shell.
     #[method(idempotent)]
     async fn greet(&self, request: Greeting) -> Result<Greeted, Status>;
 }
@@ -41,7 +41,7 @@ pub(crate) trait Echo {
 pub(crate) struct Flood {
     /// Bytes of each message.
     pub(crate) size: u32,
-    /// The number of messages; none means without end.
+    /// The number of messages; `None` for no end.
     #[serde(default)]
     pub(crate) count: Option<u64>,
     /// Seed of the messages, combined with their sequence numbers.
@@ -63,7 +63,7 @@ pub(crate) struct Greeted {
     pub(crate) text: String,
 }
 
-/// The service itself.
+/// The echo service.
 pub(crate) struct EchoService {
     pattern: Pattern,
 }

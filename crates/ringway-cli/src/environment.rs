@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::args::Cores;
 use crate::limits;
 
-/// The environment line of a report. What cannot be found out is `None`, never guessed.
+/// The environment of a report. What is unknown is `None`, never guessed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Environment {
     /// Name, release and machine, as `uname` prints them.
@@ -24,11 +24,11 @@ pub(crate) struct Environment {
     pub(crate) virtualised: Option<bool>,
     pub(crate) server: Side,
     pub(crate) client: Side,
-    /// There are no sides: the client's core is that of the only thread.
+    /// There are no sides: the one thread runs on the client's core.
     #[serde(skip)]
     pub(crate) is_one_thread: bool,
     pub(crate) compiler: &'static str,
-    /// Whether it was built with optimisation; figures of a debug build mean nothing.
+    /// Whether the build is optimised; figures of a debug build mean nothing.
     pub(crate) optimised: bool,
     pub(crate) version: &'static str,
     pub(crate) commit: &'static str,
@@ -38,7 +38,7 @@ pub(crate) struct Environment {
 /// The driver and cores of one side of a measurement.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Side {
-    /// Cores its threads are pinned to, one each; empty if it is not ours to pin.
+    /// The cores of its threads, one each; empty if we did not start it.
     pub(crate) cores: Vec<usize>,
     /// `uring` or `epoll`, as the side itself reports it.
     pub(crate) driver: Option<String>,
@@ -49,8 +49,8 @@ pub(crate) struct Side {
 }
 
 impl Environment {
-    /// Reads the environment of this process, its client placed on the cores `client` and the server on the
-    /// cores `server`, if it is ours to place.
+    /// Reads the environment of this process, with its client on the cores `client` and the server on the
+    /// cores `server`, if we start it.
     pub(crate) fn read(allowed: &Cores, client: &Cores, server: Option<&Cores>) -> Self {
         let uname = rustix::system::uname();
         let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
@@ -76,12 +76,12 @@ impl Environment {
         }
     }
 
-    /// Reads the environment of this process, which measures what its one thread does on `core`.
+    /// Reads the environment of this process, whose one thread is measured on `core`.
     pub(crate) fn of_one_thread(allowed: &Cores, core: &Cores) -> Self {
         Self { is_one_thread: true, ..Self::read(allowed, core, None) }
     }
 
-    /// The environment for people, a few lines.
+    /// Formats the environment for people, in a few lines.
     pub(crate) fn lines(&self) -> Vec<String> {
         let or_unknown =
             |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
@@ -120,7 +120,7 @@ impl Side {
         Self { cores: cores.as_slice().to_vec(), ..Self::default() }
     }
 
-    /// Takes `driver`, `ring_flags` and `socket_options` from a side's own counters; what they lack stays.
+    /// Takes `driver`, `ring_flags` and `socket_options` from a side's own counters, where they have them.
     pub(crate) fn learn(&mut self, counters: &Value) {
         if let Some(driver) = counters.get("driver").and_then(Value::as_str) {
             self.driver = Some(driver.to_owned());
@@ -149,10 +149,10 @@ impl Side {
     }
 }
 
-/// The cores this thread, and so any process it starts, may use.
+/// Returns the cores that this thread, and any process it starts, may use.
 ///
 /// # Errors
-/// The kernel's, which no ordinary process meets.
+/// The kernel refuses, which ordinary processes do not meet.
 pub(crate) fn cores_allowed() -> std::io::Result<Cores> {
     let set = rustix::thread::sched_getaffinity(None)?;
     let cores = (0..limits::CORES_MAX.min(CpuSet::MAX_CPU)).filter(|&core| set.is_set(core));
@@ -163,7 +163,7 @@ fn first_line(path: &str) -> Option<String> {
     fs::read_to_string(path).ok()?.lines().next().map(|line| line.trim().to_owned())
 }
 
-/// x86 calls it `model name`; of the Arm machines some give `Hardware` or `Model`.
+/// x86 names it `model name`; some Arm machines name it `Hardware` or `Model`.
 fn cpu_model(cpuinfo: &str) -> Option<String> {
     ["model name", "Hardware", "Model"].iter().find_map(|name| {
         let fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
@@ -172,7 +172,7 @@ fn cpu_model(cpuinfo: &str) -> Option<String> {
     })
 }
 
-/// By the flag that x86 hypervisors set; on machines without a `flags` line nothing is known.
+/// Reads the flag that x86 hypervisors set; unknown on machines without a `flags` line.
 fn has_hypervisor(cpuinfo: &str) -> Option<bool> {
     let flags = cpuinfo.lines().filter_map(|line| line.split_once(':'));
     let (_, flags) = flags.into_iter().find(|(field, _)| field.trim() == "flags")?;
@@ -193,7 +193,7 @@ fn command_line() -> String {
     args.collect::<Vec<_>>().join(" ")
 }
 
-/// An argument as a shell would take it.
+/// Quotes an argument for a shell.
 fn quoted(argument: String) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=+:/.,@%[]".contains(c);
     if !argument.is_empty() && argument.chars().all(is_plain) {

@@ -1,20 +1,20 @@
-//! Text that others wrote, made safe to look at: a terminal obeys control characters, and shows text in
-//! another order than it is written where it is told to.
+//! Makes text from others safe to print: a terminal obeys control characters, and marks of direction change the
+//! order in which text is shown.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Text for one line.
+/// Escapes text for one line.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, |_| false)
 }
 
-/// Text that may have several lines and tabs.
+/// Escapes text that may have several lines and tabs.
 pub(crate) fn printable_lines(text: &str) -> Cow<'_, str> {
     escaped(text, |char| matches!(char, '\n' | '\t'))
 }
 
-/// Escapes are those of JSON, so that JSON stays what it is.
+/// The escapes are those of JSON, so JSON keeps its meaning.
 fn escaped(text: &str, may_stay: impl Fn(char) -> bool) -> Cow<'_, str> {
     let must_go = |char: char| is_an_order(char) && !may_stay(char);
     if !text.contains(must_go) {
@@ -30,7 +30,7 @@ fn escaped(text: &str, may_stay: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Control characters, ends of lines, and marks of the direction of text.
+/// Whether it is a control character, a line end, or a mark of the direction of text.
 fn is_an_order(char: char) -> bool {
     char.is_control()
         || matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}')

@@ -1,4 +1,4 @@
-//! Latencies of one row: recorded per thread, merged, and read as percentiles that have enough samples.
+//! Latencies of one row: recorded per thread, merged, and read as percentiles with enough samples.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(crate) struct Latencies {
     histogram: Histogram<u64>,
 }
 
-/// The percentiles of a report in microseconds; each is `None` where fewer than
+/// The percentiles of a report in microseconds; each is `None` if fewer than
 /// `SAMPLES_ABOVE_MIN` samples lie above it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Percentiles {
@@ -21,19 +21,19 @@ pub(crate) struct Percentiles {
     pub(crate) p90_us: Option<f64>,
     pub(crate) p99_us: Option<f64>,
     pub(crate) p999_us: Option<f64>,
-    /// The largest sample, whatever their number.
+    /// The largest sample, whatever the number of samples.
     pub(crate) max_us: Option<f64>,
 }
 
 impl Latencies {
-    /// An empty recorder.
+    /// Makes an empty recorder.
     pub(crate) fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, limits::LATENCY_NS_MAX, SIGNIFICANT_DIGITS)
             .expect("constant bounds that the histogram accepts");
         Self { histogram }
     }
 
-    /// Adds one latency; one outside the bounds counts as the nearest within.
+    /// Adds one latency; one outside the bounds counts as the nearest bound.
     #[inline]
     pub(crate) fn record(&mut self, latency: Duration) {
         let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
@@ -66,7 +66,7 @@ impl Latencies {
         }
     }
 
-    /// Pairs of a quantile and its latency in microseconds, for a curve: ever closer to 1, as long as enough
+    /// Returns pairs of a quantile and its latency in microseconds, for a curve that approaches 1 while enough
     /// samples lie above.
     pub(crate) fn curve(&self) -> Vec<(f64, f64)> {
         let halves = (0..=4).map(|tenth| f64::from(tenth) / 10.0);
@@ -75,17 +75,17 @@ impl Latencies {
     }
 
     fn quantile_us(&self, quantile: f64) -> Option<f64> {
-        // A hair is added because 1 - 0.9 is a hair less than 0.1 in binary.
+        // A little is added because 1 - 0.9 is slightly less than 0.1 in binary.
         let above = ((1.0 - quantile) * self.count() as f64 + 1e-6) as u64;
         (above >= SAMPLES_ABOVE_MIN)
             .then(|| self.histogram.value_at_quantile(quantile) as f64 / 1000.0)
     }
 }
 
-/// Eight for each further nine, to the sixth.
+/// Eight points for each further nine, up to the sixth.
 const CURVE_STEPS: u32 = 45;
 const SIGNIFICANT_DIGITS: u8 = 3;
-/// With fewer samples above it a percentile is the story of a few accidents.
+/// With fewer samples above it, a percentile reflects a few accidents.
 const SAMPLES_ABOVE_MIN: u64 = 10;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! The `ringway` tool: `serve` runs servers, `call` asks them, `bench` measures them,
-//! `report` compares what was measured.
+//! The `ringway` tool: `serve` runs servers, `call` calls their methods, `bench` measures them,
+//! and `report` compares results.
 //!
-//! Exit status: 0 if all went well, 1 if something failed or a measurement had errors, 2 if the arguments
+//! Exit status: 0 for success, 1 if something failed or a measurement had errors, 2 if the arguments
 //! were wrong.
 
 mod allocations;

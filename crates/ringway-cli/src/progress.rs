@@ -1,4 +1,4 @@
-//! Progress on standard error: one bar that redraws itself on a terminal, a plain line a step elsewhere.
+//! Progress on standard error: a bar on a terminal, and otherwise a line per step.
 
 use std::io::{IsTerminal, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -6,28 +6,28 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Progress of a bench, by the time that its steps are planned to take.
+/// Progress of a bench by the planned time of its steps.
 ///
-/// Failures to write are ignored: a closed standard error must not spoil a measurement.
+/// Errors of writing are ignored: a closed standard error must not spoil a measurement.
 pub(crate) struct Progress {
     shown: Shown,
     step_count: usize,
     /// Planned time of one step.
     step_planned: Duration,
     steps_done: usize,
-    /// The step under way.
+    /// The current step.
     current: Option<(String, Instant)>,
     started: Instant,
 }
 
 enum Shown {
-    /// Drawn over and over.
+    /// The text that is redrawn.
     Bar(ProgressBar),
     Lines(Box<dyn Write + Send>),
 }
 
 impl Progress {
-    /// Progress of `step_count` steps planned to take `step_planned` each, on standard error.
+    /// Makes the progress of `step_count` steps planned to take `step_planned` each, on standard error.
     pub(crate) fn on_stderr(step_count: usize, step_planned: Duration) -> Self {
         let stderr = std::io::stderr();
         let shown = match stderr.is_terminal() {
@@ -42,8 +42,8 @@ impl Progress {
         Self { shown, step_count, step_planned, steps_done: 0, current: None, started }
     }
 
-    /// Begins the step `name`, e.g. `pingpong ringway tcp, 100 connections, 16,384 B, run 2`; the one before
-    /// is done.
+    /// Begins the step `name`, e.g. `pingpong ringway tcp, 100 connections, 16,384 B, run 2`, after the
+    /// previous one.
     pub(crate) fn begin(&mut self, name: &str) {
         if self.current.take().is_some() {
             self.steps_done += 1;
@@ -65,12 +65,12 @@ impl Progress {
         }
     }
 
-    /// Leaves out `steps` that were planned.
+    /// Skips `steps` planned steps.
     pub(crate) fn skip(&mut self, steps: usize) {
         self.step_count = self.step_count.saturating_sub(steps);
     }
 
-    /// Waits for the result of the step under way, which another thread sends, and keeps the bar moving.
+    /// Waits for the result of the current step, which another thread sends, and keeps the bar moving.
     ///
     /// # Errors
     /// [`RecvTimeoutError::Timeout`] after `limit`; [`RecvTimeoutError::Disconnected`] if the thread ended
@@ -96,7 +96,7 @@ impl Progress {
         self.draw(Instant::now());
     }
 
-    /// Does something that writes to the same terminal, without the bar.
+    /// Hides the bar while `f` writes to the same terminal.
     pub(crate) fn suspend<T>(&self, write: impl FnOnce() -> T) -> T {
         match &self.shown {
             Shown::Bar(bar) => bar.suspend(write),
@@ -104,14 +104,14 @@ impl Progress {
         }
     }
 
-    /// Removes the bar; something has failed.
+    /// Removes the bar after a failure.
     pub(crate) fn give_up(self) {
         if let Shown::Bar(bar) = self.shown {
             bar.finish_and_clear();
         }
     }
 
-    /// Removes the bar; all steps are done.
+    /// Removes the bar after the last step.
     pub(crate) fn finish(self) {
         let done = format!("done in {:.1} s", self.started.elapsed().as_secs_f64());
         match self.shown {
@@ -134,21 +134,21 @@ impl Progress {
         bar.tick();
     }
 
-    /// The share that is done, and the time that is left.
+    /// Formats the share that is done and the remaining time.
     fn at(&self, now: Instant) -> (f64, String) {
         let begun = self.current.as_ref().map_or(now, |(_, begun)| *begun);
         let share = self.share(now.saturating_duration_since(begun));
         (share, self.left(share, now.saturating_duration_since(self.started)))
     }
 
-    /// From 0 to 1; a step that takes longer than planned stays just short of its end.
+    /// The share that is done, from 0 to 1; a step that takes longer than planned stays just below its end.
     fn share(&self, step_elapsed: Duration) -> f64 {
         let in_step = step_elapsed.as_secs_f64() / self.step_planned.as_secs_f64().max(1e-3);
         let steps = self.steps_done as f64 + in_step.min(STEP_SHARE_MAX);
         (steps / self.step_count.max(1) as f64).clamp(0.0, 1.0)
     }
 
-    /// The remaining time: as planned at first, extrapolated once a tenth is done.
+    /// The remaining time: as planned at first, extrapolated after a tenth.
     fn left(&self, share: f64, elapsed: Duration) -> String {
         let planned = self.step_planned.as_secs_f64() * self.step_count as f64;
         let total = if share < 0.1 { planned } else { elapsed.as_secs_f64() / share };
@@ -163,7 +163,7 @@ fn bar(target: ProgressDrawTarget) -> Shown {
     Shown::Bar(ProgressBar::with_draw_target(Some(BAR_STEPS), target).with_style(style))
 }
 
-/// Often enough to look alive, seldom enough to cost nothing beside a measurement.
+/// Often enough to look alive, and rarely enough to cost nothing beside a measurement.
 const REDRAW_EVERY: Duration = Duration::from_millis(200);
 /// Finer than any bar.
 const BAR_STEPS: u64 = 1000;
@@ -177,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    /// A writer whose text can still be read after it was given away.
+    /// A writer whose text can be read after it was given away.
     #[derive(Clone, Default)]
     struct Screen(Arc<Mutex<Vec<u8>>>);
 
@@ -247,7 +247,7 @@ mod tests {
         assert!(text.starts_with("done in ") && text.ends_with(" s"), "{text}");
     }
 
-    /// A line that is longer than the terminal would be drawn below itself again and again.
+    /// A line longer than the terminal would be drawn again and again below itself.
     #[test]
     fn a_bar_is_cut_to_the_terminal() {
         let (mut progress, terminal) = on_terminal(60);

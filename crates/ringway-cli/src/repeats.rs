@@ -1,17 +1,17 @@
 //! Median and spread of several runs of one row.
 
-/// Median, extremes and relative spread of the values of all runs; no run is dropped.
+/// Median, extremes and relative spread of the values of all runs; none is left out.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
     pub(crate) min: f64,
     pub(crate) max: f64,
-    /// Coefficient of variation: sample standard deviation by mean; `None` below two runs or at mean zero.
+    /// Coefficient of variation: sample standard deviation divided by mean; `None` below two runs or at mean zero.
     pub(crate) cv: Option<f64>,
 }
 
 impl Spread {
-    /// The spread of `values`; `None` if there are none.
+    /// Returns the spread of `values`; `None` if there are none.
     pub(crate) fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -20,13 +20,13 @@ impl Spread {
     }
 }
 
-/// The median of those values that are known; `None` if none is.
+/// Returns the median of the known values; `None` if none is known.
 pub(crate) fn median(values: impl IntoIterator<Item = Option<f64>>) -> Option<f64> {
     let known: Vec<f64> = values.into_iter().flatten().collect();
     Spread::of(&known).map(|spread| spread.median)
 }
 
-/// The median; the mean of the middle two if the number of values is even.
+/// Returns the median: the mean of the middle two if the number of values is even.
 fn middle(sorted: &[f64]) -> f64 {
     let half = sorted.len() / 2;
     if sorted.len() % 2 == 1 { sorted[half] } else { (sorted[half - 1] + sorted[half]) / 2.0 }
@@ -42,8 +42,8 @@ fn coefficient_of_variation(values: &[f64]) -> Option<f64> {
     Some((squares / (count - 1.0)).sqrt() / mean)
 }
 
-/// Compares the requests in flight with what rate and mean latency say they must be (Little's law), and
-/// returns a warning if they differ by more than 5 %: then one of the three was measured wrongly.
+/// Compares the requests in flight with rate times mean latency (Little's law), and
+/// returns a warning if they differ by more than 5 %: then one of the three is wrong.
 pub(crate) fn check_littles_law(
     rate_per_s: f64,
     latency_us_mean: f64,
@@ -51,7 +51,7 @@ pub(crate) fn check_littles_law(
 ) -> Option<String> {
     let implied = rate_per_s * latency_us_mean / 1e6;
     let difference = (implied - in_flight).abs() / in_flight;
-    // Written so that a value that is not a number warns too.
+    // NaN also warns.
     let agrees = difference <= LITTLE_DIFFERENCE_MAX;
     (!agrees).then(|| {
         format!(

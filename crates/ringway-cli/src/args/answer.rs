@@ -1,23 +1,23 @@
-//! Help, versions and errors: answers that need no work.
+//! Help, versions and errors: commands that run nothing.
 
 use std::io::{self, Write};
 
 use clap::builder::StyledStr;
 
-/// A text that is printed instead of running a command.
+/// A text to print instead of running a command.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// A fault of the arguments; or the version or the help that was asked for.
+    /// An error of the arguments, the version, or the help.
     Clap(clap::Error),
-    /// The help that was asked for, of one suite.
+    /// The help of one suite.
     Help(StyledStr),
 }
 
 impl Answer {
-    /// Prints it where it belongs, and returns the exit status.
+    /// Prints the text to the right output, and returns the exit status.
     ///
     /// # Errors
-    /// That of the output.
+    /// Writing the output fails.
     pub(crate) fn print(&self) -> io::Result<u8> {
         match self {
             Self::Clap(error) => {

@@ -13,10 +13,10 @@ use super::values::{Cores, ValueError};
 use crate::limits;
 use crate::payload::PACKET_BYTES_MIN;
 
-/// Suites to run, everything decided.
+/// The suites to run, with all settings resolved.
 #[derive(Debug, PartialEq)]
 pub(crate) struct BenchConfig {
-    /// In the order in which they run; at least one.
+    /// The suites in order; at least one.
     pub(crate) suites: Vec<Suite>,
     pub(crate) length: RunLength,
     pub(crate) target: Target,
@@ -24,18 +24,18 @@ pub(crate) struct BenchConfig {
     pub(crate) backend: Backend,
     /// The time that a core of the server polls before it sleeps; `None` leaves it to the runtime.
     pub(crate) spin: Option<Duration>,
-    /// The same on the client's side.
+    /// The same for the client.
     pub(crate) client_spin: Option<Duration>,
-    /// Whether the peer programs get rows of their own.
+    /// Whether the peer programs get rows.
     pub(crate) peers: bool,
     pub(crate) format: Format,
-    /// Where the page with charts is written to.
+    /// The file for the page with charts.
     pub(crate) report: Option<PathBuf>,
-    /// Tables are as wide as they come.
+    /// Whether tables ignore the width of the screen.
     pub(crate) is_wide: bool,
 }
 
-/// One suite with the values whose product is its rows.
+/// One suite with the lists whose product is its rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Suite {
     PingPong {
@@ -80,33 +80,33 @@ pub(crate) struct CallJob {
     pub(crate) access: Access,
     /// `package.Service/Method`.
     pub(crate) method: String,
-    /// The request as it was written; `-` stands for standard input.
+    /// The request as written; `-` stands for standard input.
     pub(crate) message: String,
-    /// The reply that each call is to have, as it was written.
+    /// The expected reply of each call, as written.
     pub(crate) expect: Option<String>,
-    /// Messages are given as they travel.
+    /// Whether messages are raw bytes.
     pub(crate) is_binary: bool,
 }
 
-/// When a call is begun.
+/// When a call begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pace {
-    /// When another has ended: so many are in flight on each connection.
+    /// When another has ended: this many are in flight on each connection.
     Closed { depth: u32 },
-    /// When it is due: so many a second on all connections. A share of them, in percent, is slow.
+    /// When it is due: this many per second on all connections. A share of them, in percent, is slow.
     Open { rate: u64, slow_percent: u32 },
 }
 
 /// The workload of each connection of the stream suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StreamLoad {
-    /// Streams of so many frames, each echoed, of which so many may be unanswered.
+    /// Streams of this many frames, each echoed, with a window of unanswered ones.
     Echo { frames: u32, window: u32 },
     /// One endless stream from the server.
     OneWay,
 }
 
-/// The way in which the receive suite's client hands packets to the kernel.
+/// How the receive suite's client hands packets to the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SendMode {
     /// This many packets in one write.
@@ -118,7 +118,7 @@ pub(crate) enum SendMode {
 /// Durations of each row's phases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RunLength {
-    /// Run and thrown away before each measured interval.
+    /// The warm-up before each measured interval.
     pub(crate) warmup: Duration,
     /// The measured interval.
     pub(crate) measured: Duration,
@@ -126,16 +126,16 @@ pub(crate) struct RunLength {
     pub(crate) repeat: u32,
 }
 
-/// The cores that each side's threads are pinned to.
+/// The cores of each side's pinned threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Placement {
     pub(crate) server: Cores,
-    /// Distinct from the server's wherever the machine has cores enough and no flag says otherwise.
+    /// Different from the server's if the machine has enough cores and no flag says otherwise.
     pub(crate) client: Cores,
 }
 
 impl Suite {
-    /// Those that its rows compare; none where there is nothing to choose.
+    /// The protocols that its rows compare; none if there is no choice.
     pub(crate) fn protocols(&self) -> &[Protocol] {
         match self {
             Self::Rpc { protocols, .. } | Self::Stream { protocols, .. } => protocols,
@@ -144,7 +144,7 @@ impl Suite {
     }
 }
 
-/// The name in the `mode` parameter of a report's row.
+/// Returns the `mode` parameter of a report's row.
 impl fmt::Display for SendMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -155,7 +155,7 @@ impl fmt::Display for SendMode {
 }
 
 /// # Errors
-/// Flags that contradict each other, or that ask for more than the machine has.
+/// Flags contradict each other, or ask for more than the machine has.
 pub(super) fn resolve(raw: Box<BenchCommand>, allowed: &Cores) -> Result<BenchConfig, ValueError> {
     let BenchCommand { mut common, suite } = *raw;
     let measured_default = match suite {
@@ -274,7 +274,7 @@ fn check_batches(sizes: &[u32], modes: &[SendMode]) -> Result<(), ValueError> {
     Ok(())
 }
 
-/// A taste of each suite; the calls and streams as the report that they come from has them.
+/// A short run of each suite, with calls and streams as in the report that they come from.
 fn everything(common: &BenchFlags) -> Result<Vec<Suite>, ValueError> {
     let calls = |connections, size, depth| -> Result<Suite, ValueError> {
         Ok(Suite::Rpc {
@@ -300,7 +300,7 @@ fn everything(common: &BenchFlags) -> Result<Vec<Suite>, ValueError> {
     ])
 }
 
-/// The native one, if none is named.
+/// The native protocol by default.
 fn protocols(named: Vec<Protocol>) -> Vec<Protocol> {
     if named.is_empty() { vec![Protocol::Native] } else { named }
 }
@@ -339,7 +339,7 @@ fn rpc(
     })
 }
 
-/// The server's address stands where `call` has it, so the target is known here.
+/// The address stands where `call` has it, so the target is known here.
 fn call(common: &mut BenchFlags, flags: BenchCallFlags) -> Result<Suite, ValueError> {
     let BenchCallFlags { uri, method, message, expect, depth, rate, binary, access } = flags;
     if common.addr.is_some() {
@@ -374,7 +374,7 @@ fn call(common: &mut BenchFlags, flags: BenchCallFlags) -> Result<Suite, ValueEr
     })
 }
 
-/// One open loop for each rate.
+/// Makes one open loop for each rate.
 fn ladder(rates: &[u64], slow_percent: u32) -> Result<Vec<Pace>, ValueError> {
     if rates.len() > limits::LIST_VALUES_MAX {
         let most = limits::LIST_VALUES_MAX;
@@ -427,8 +427,8 @@ fn list(flag: &str, given: &[u32], default: &[u32]) -> Result<Vec<u32>, ValueErr
     Ok(if given.is_empty() { default } else { given }.to_vec())
 }
 
-/// The server gets the first cores and the client the next, unless flags say otherwise; a process with a
-/// single core has to share it.
+/// By default the server gets the first cores and the client the next; a process with a
+/// single core shares it.
 fn placement(common: &BenchFlags, allowed: &Cores) -> Result<Placement, ValueError> {
     let count = allowed.as_slice().len();
     let threads = match common.threads.unwrap_or(0) {
@@ -460,7 +460,7 @@ fn placement(common: &BenchFlags, allowed: &Cores) -> Result<Placement, ValueErr
     Ok(Placement { server, client })
 }
 
-/// `count` allowed cores that are not `taken` by the other side.
+/// Returns `count` allowed cores that the other side has not `taken`.
 fn beside(taken: &Cores, allowed: &Cores, count: usize) -> Result<Cores, ValueError> {
     let free = allowed.as_slice().iter().copied().filter(|core| !taken.as_slice().contains(core));
     let free: Vec<usize> = free.collect();
@@ -474,13 +474,13 @@ fn beside(taken: &Cores, allowed: &Cores, count: usize) -> Result<Cores, ValueEr
     }
 }
 
-/// With a suite named there is time for steadier figures; all suites together stay under 90 seconds.
+/// One suite has time for steadier figures; all suites together take less than 90 seconds.
 const SUITE_SECONDS: Duration = Duration::from_secs(2);
 const EVERYTHING_SECONDS: Duration = Duration::from_millis(500);
-/// Half a million operations, and there are many rows.
+/// Half a million operations; there are many rows.
 const CODEC_SECONDS: Duration = Duration::from_millis(100);
 const WARMUP: Duration = Duration::from_millis(200);
-/// The least that shows a spread.
+/// The least number that shows a spread.
 const REPEAT: u32 = 5;
 /// 64 KiB of 32-byte packets: larger writes no longer save calls that can be noticed.
 const BATCH_PACKETS: u32 = 2048;

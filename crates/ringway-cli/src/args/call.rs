@@ -7,7 +7,7 @@ use super::flags::{AccessFlags, CallFlags};
 use super::serve::TlsFiles;
 use super::values::{Scheme, Uri, ValueError};
 
-/// A server to ask something, everything decided.
+/// The server to call, with all settings resolved.
 #[derive(Debug, PartialEq)]
 pub(crate) struct CallConfig {
     pub(crate) access: Access,
@@ -19,13 +19,13 @@ pub(crate) struct CallConfig {
 pub(crate) struct Access {
     /// Any but `udp://`.
     pub(crate) addr: Uri,
-    /// The time limit of a call, if one was given.
+    /// The time limit of a call, if given.
     pub(crate) timeout: Option<Duration>,
-    /// Goes with whatever is asked.
+    /// Metadata of every request.
     pub(crate) metadata: Vec<(String, String)>,
-    /// Certificate authority to trust, PEM; otherwise the machine's.
+    /// The certificate authority to trust, PEM; by default the machine's.
     pub(crate) ca: Option<PathBuf>,
-    /// To be shown to servers that ask for a certificate.
+    /// The identity for servers that ask for a certificate.
     pub(crate) identity: Option<TlsFiles>,
 }
 
@@ -37,15 +37,15 @@ pub(crate) enum Ask {
     Call {
         /// `package.Service/Method`.
         method: String,
-        /// The request as it was written; `-` stands for standard input.
+        /// The request as written; `-` stands for standard input.
         message: String,
-        /// Messages travel as they are read and are written as they travel.
+        /// Whether messages are read and printed as raw bytes.
         is_binary: bool,
     },
 }
 
 /// # Errors
-/// A method's name without a service; an address of datagrams.
+/// The method has no service, or the address is for datagrams.
 pub(super) fn resolve(raw: CallFlags) -> Result<CallConfig, ValueError> {
     let CallFlags { addr, method, message, list: _, binary, access } = raw;
     let access = resolve_access(addr, access)?;
@@ -64,7 +64,7 @@ pub(super) fn resolve(raw: CallFlags) -> Result<CallConfig, ValueError> {
 }
 
 /// # Errors
-/// An address of datagrams.
+/// The address is for datagrams.
 pub(super) fn resolve_access(addr: Uri, flags: AccessFlags) -> Result<Access, ValueError> {
     if addr.scheme() == Scheme::Udp {
         return Err(ValueError::new(format!("{addr}: calls need a stream, and udp:// has none")));
@@ -75,10 +75,10 @@ pub(super) fn resolve_access(addr: Uri, flags: AccessFlags) -> Result<Access, Va
 }
 
 /// # Errors
-/// A method's name without a service.
+/// The method has no service.
 pub(super) fn with_service(method: String, addr: &Uri) -> Result<String, ValueError> {
     match method.split_once('/') {
-        // JSON-RPC knows no services.
+        // JSON-RPC has no services.
         _ if addr.scheme().is_json_rpc() => Ok(method),
         Some((service, name)) if !service.is_empty() && !name.is_empty() => Ok(method),
         _ => Err(ValueError::new(format!(

@@ -1,10 +1,10 @@
-//! Flags whose value is one word of a few.
+//! Flags with a fixed set of values.
 
 use clap::ValueEnum;
 
 use super::values::{Scheme, Uri};
 
-/// The kernel's interface for I/O.
+/// The kernel interface for I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Backend {
     Auto,
@@ -30,7 +30,7 @@ pub(crate) enum RpcMode {
     Bidi,
 }
 
-/// What client and server speak in the suites of calls and streams.
+/// The protocol of the suites of calls and streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Protocol {
     Native,
@@ -46,7 +46,7 @@ pub(crate) enum Transport {
 }
 
 impl Backend {
-    /// The word the `--backend` flag takes.
+    /// Returns the value of the `--backend` flag.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -57,7 +57,7 @@ impl Backend {
 }
 
 impl RpcMode {
-    /// The word of the `-m` flag, which is also a row's parameter.
+    /// Returns the value of the `-m` flag, which is also a row's parameter.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Unary => "unary",
@@ -69,7 +69,7 @@ impl RpcMode {
 }
 
 impl Protocol {
-    /// The word of the `--protocol` flag, which is also a row's parameter.
+    /// Returns the value of the `--protocol` flag, which is also a row's parameter.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Native => "native",
@@ -80,7 +80,7 @@ impl Protocol {
 }
 
 impl Transport {
-    /// That of an address, which is `tcp://` unless it is `unix://`.
+    /// Returns the transport of an address: `tcp://` unless it is `unix://`.
     pub(crate) fn of(uri: &Uri) -> Self {
         match uri.scheme() {
             Scheme::Unix | Scheme::JsonUnix => Self::Unix,
@@ -88,7 +88,7 @@ impl Transport {
         }
     }
 
-    /// The word of the `--transport` flag, which is also an address's scheme and a row's parameter.
+    /// Returns the value of the `--transport` flag, which is also an address's scheme and a row's parameter.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",

@@ -1,11 +1,11 @@
-//! What `bench codec` takes of the flags that all suites share: it has neither connections nor a server.
+//! The flags of `bench codec`, which has neither connections nor a server.
 
 use super::choices::Backend;
 use super::flags::BenchFlags;
 use super::values::ValueError;
 
 /// # Errors
-/// A flag that means nothing to it.
+/// A flag has no meaning for this suite.
 pub(super) fn check(common: &BenchFlags) -> Result<(), ValueError> {
     let given = [
         ("-c", !common.connections.is_empty()),

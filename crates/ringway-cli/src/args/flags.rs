@@ -1,4 +1,4 @@
-//! The flags as they are written, before they are checked against each other and the machine.
+//! The flags as written, before they are checked against each other and the machine.
 
 use std::path::PathBuf;
 use std::time::Duration;

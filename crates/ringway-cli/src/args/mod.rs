@@ -1,5 +1,5 @@
-//! The command line: raw flags are parsed first ([`flags`]), then resolved into plain configurations
-//! ([`mod@serve`], [`mod@bench`]) that the rest of the tool works from.
+//! The command line: raw flags are parsed first ([`flags`]), then resolved into configurations
+//! ([`mod@serve`], [`mod@bench`]) for the rest of the tool.
 
 mod answer;
 mod bench;
@@ -39,12 +39,12 @@ pub(crate) enum Config {
     Tether(TetherConfig),
 }
 
-/// A program to become, tied to the life of the process that started it.
+/// A program to become, tied to the life of its parent.
 #[derive(Debug, PartialEq)]
 pub(crate) struct TetherConfig {
-    /// The parent as it was when it asked; if it has gone since, there is nothing to be tied to.
+    /// The parent that asked for it. If it has ended meanwhile, the program does not start.
     pub(crate) parent: i32,
-    /// The core to run on; otherwise those that this process has.
+    /// The core to run on; by default those of this process.
     pub(crate) core: Option<usize>,
     /// The program and its arguments; at least one.
     pub(crate) command: Vec<String>,
@@ -53,7 +53,7 @@ pub(crate) struct TetherConfig {
 /// Parses `args`, the program's name first, on a process that may use the cores `allowed`.
 ///
 /// # Errors
-/// A request for help or the version, to be printed; or a fault in the arguments, which names the
+/// The arguments ask for help or the version, which should be printed, or contain an error; its text names the
 /// argument and what it should be.
 pub(crate) fn parse(args: Vec<String>, allowed: &Cores) -> Result<Config, Answer> {
     parse_as(flags::Cli::command(), args, allowed)
@@ -89,11 +89,11 @@ fn parse_as(
 mod tests {
     use super::*;
 
-    /// Parses `words` as on a machine with four cores.
+    /// Parses `words` on a machine with four cores.
     pub(super) fn parse_words(words: &str) -> Result<Config, String> {
         let allowed: Cores = "0-3".parse().expect("a range");
         let args = std::iter::once("ringway").chain(words.split_whitespace());
-        // Whatever terminal the test runs in.
+        // Independent of the terminal in which the test runs.
         let command = flags::Cli::command().term_width(100);
         let parsed = parse_as(command, args.map(str::to_owned).collect(), &allowed);
         parsed.map_err(|error| error.to_string())

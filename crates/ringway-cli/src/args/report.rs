@@ -6,17 +6,17 @@ use super::choices::Format;
 use super::flags::ReportFlags;
 use super::values::ValueError;
 
-/// What to make of the results of earlier runs.
+/// What to do with the results of earlier runs.
 #[derive(Debug, PartialEq)]
 pub(crate) enum ReportConfig {
-    /// A table with the rows of both, and what differs by more than the noise.
+    /// Prints a table with the rows of both, and what differs by more than the noise.
     Compare { before: PathBuf, after: PathBuf, format: Format },
-    /// A page with charts of one.
+    /// Writes a page with charts of one.
     Draw { results: PathBuf, page: PathBuf },
 }
 
 /// # Errors
-/// One file and nothing to do with it, or two and a page to draw.
+/// There is one file without a page to draw, or two files with one.
 pub(super) fn resolve(raw: ReportFlags) -> Result<ReportConfig, ValueError> {
     let mut files = raw.files.into_iter();
     match (files.next(), files.next(), raw.html) {

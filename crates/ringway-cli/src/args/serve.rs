@@ -7,38 +7,38 @@ use super::choices::Backend;
 use super::flags::{Serve, ServeFlags, ServeKind};
 use super::values::{Cores, Scheme, Uri, ValueError};
 
-/// A server to run, everything decided.
+/// The server to run, with all settings resolved.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ServeConfig {
-    /// The treatment of arriving bytes.
+    /// How it treats received bytes.
     pub(crate) service: Service,
     /// The addresses to listen on; at least one.
     pub(crate) listen: Vec<Uri>,
-    /// The cores it runs on, one pinned thread each; all of them allowed to this process.
+    /// The cores of its pinned threads, one each; this process may use all of them.
     pub(crate) cores: Cores,
     pub(crate) backend: Backend,
     /// The time that a core polls before it sleeps; `None` leaves it to the runtime.
     pub(crate) spin: Option<Duration>,
     /// Present whenever one of `listen` is `tls://`.
     pub(crate) tls: Option<TlsFiles>,
-    /// PEM file of the authorities whose clients alone are accepted on `tls://`; without it all are.
+    /// PEM file of the authorities whose clients are accepted on `tls://`; without it all clients are.
     pub(crate) client_ca: Option<PathBuf>,
     /// Whether a parent asks for counters on standard input and ends the server by closing it.
     pub(crate) control: bool,
 }
 
-/// A server's treatment of arriving bytes.
+/// How a server treats received bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Service {
-    /// Sends it back.
+    /// It sends them back.
     Echo,
-    /// Counts its bytes.
+    /// It counts them.
     Discard,
-    /// Frames, checks and counts the packets that `bench receive` sends.
+    /// It frames, checks and counts the packets of `bench receive`.
     DiscardFramed,
-    /// Answers the calls of the echo service.
+    /// It serves the echo service.
     Rpc,
-    /// A registry with etcd's API.
+    /// It serves a registry with etcd's API.
     Registry,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct TlsFiles {
 }
 
 impl ServeConfig {
-    /// The arguments that resolve to this configuration, for starting it as a process of its own.
+    /// Returns the arguments that resolve to this configuration, for starting it as a process.
     pub(crate) fn to_args(&self) -> Vec<String> {
         let words: &[&str] = match self.service {
             Service::Echo => &["serve", "echo"],
@@ -86,7 +86,7 @@ impl ServeConfig {
 }
 
 /// # Errors
-/// A core that is not allowed; `tls://` without a certificate; an address for clients.
+/// A core is not allowed, `tls://` has no certificate, or an address is one for clients.
 pub(super) fn resolve(raw: Serve, allowed: &Cores) -> Result<ServeConfig, ValueError> {
     let (service, flags) = match raw.kind {
         ServeKind::Echo(flags) => (Service::Echo, flags),

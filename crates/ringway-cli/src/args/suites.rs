@@ -1,4 +1,4 @@
-//! Help of one suite: what it says of the flags that all suites share.
+//! The help of one suite: its words for the flags that all suites share.
 
 use clap::builder::StyledStr;
 use clap::{Arg, Command};
@@ -11,9 +11,9 @@ struct SuiteHelp {
     size: &'static str,
     /// Default of `-d`.
     seconds: &'static str,
-    /// Flags that it does not take.
+    /// Flags that it rejects.
     without: &'static [&'static str],
-    /// The kind of server that `--addr` has to name.
+    /// The kind of server that `--addr` must name.
     needs: &'static str,
 }
 
@@ -96,14 +96,14 @@ const SUITES: [SuiteHelp; 8] = [
     },
 ];
 
-/// The help that `args` have asked `command` for, if it is that of a suite: clap gives each suite the same words
-/// for what is global, and cannot be told others for the parsing.
+/// Returns the help that `args` request from `command`, if it is that of a suite. clap gives every suite the same
+/// words for global flags and cannot use others while it parses.
 pub(super) fn help(command: &Command, args: &[String]) -> Option<StyledStr> {
     let mut words = args.iter().skip(1).filter(|word| *word != "help");
     words.next().filter(|word| *word == "bench")?;
     let suite = words.find_map(|word| SUITES.iter().find(|suite| suite.name == word))?;
     let mut command = command.clone();
-    // From here on the suite has copies of its own of what is global.
+    // From here on the suite has its own copies of the global flags.
     command.build();
     let of_suite = command.find_subcommand("bench")?.find_subcommand(suite.name)?.clone();
     Some(suite.describe(of_suite).render_help())

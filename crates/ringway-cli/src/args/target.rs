@@ -1,4 +1,4 @@
-//! Which servers a bench measures: its own, or one that runs already.
+//! The servers that a bench measures: its own, or one that is already running.
 
 use super::bench::Suite;
 use super::choices::{Protocol, Transport};
@@ -8,15 +8,15 @@ use super::values::{Scheme, Uri, ValueError};
 /// The servers that are measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// Servers of our own, started for the purpose, over each of these; at least one.
+    /// Our own servers, started over each of these transports; at least one.
     Own(Vec<Transport>),
-    /// A server that runs already, `tcp://` or `unix://`, for gRPC also `grpc://`, for calls `tls://` and
-    /// `grpcs://` too; its costs are not known.
+    /// A running server at `tcp://` or `unix://`, for gRPC also `grpc://`, for calls also `tls://` and
+    /// `grpcs://`; its costs are unknown.
     Running(Uri),
 }
 
 /// # Errors
-/// Flags that contradict each other; a server that a suite cannot measure.
+/// Flags contradict each other, or a suite cannot measure the server.
 pub(super) fn target(common: &BenchFlags, suites: &[Suite]) -> Result<Target, ValueError> {
     let BenchFlags { addr, transport, unix, peers, .. } = common;
     let mut transports = transport.clone();
@@ -48,7 +48,7 @@ pub(super) fn target(common: &BenchFlags, suites: &[Suite]) -> Result<Target, Va
 }
 
 /// # Errors
-/// A server that `suite` cannot measure.
+/// `suite` cannot measure the server.
 fn check_address(uri: &Uri, suite: &Suite) -> Result<(), ValueError> {
     let is_alone = |spoken| {
         let protocols = suite.protocols();

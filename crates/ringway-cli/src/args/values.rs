@@ -1,4 +1,4 @@
-//! The small values that flags carry, each parsed from its text form.
+//! Parses the small values of flags.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use crate::limits;
 
-/// Text that is not the value a flag wants, with what would be.
+/// The error of a flag's value, with a valid example.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ValueError(String);
 
 impl ValueError {
-    /// An error that reads `message`, which says what is wrong and what to write instead.
+    /// Makes an error with `message`, which says what is wrong and what to write instead.
     pub(super) fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
@@ -25,7 +25,7 @@ impl fmt::Display for ValueError {
 
 impl std::error::Error for ValueError {}
 
-/// The transport that an address's scheme names, with the protocol where it is gRPC or JSON-RPC.
+/// The transport of an address's scheme, with its protocol if that is gRPC or JSON-RPC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
     Tcp,
@@ -61,9 +61,9 @@ impl Scheme {
     }
 }
 
-/// An address such as `tcp://127.0.0.1:7001` or `unix:///run/echo.sock`, its shape checked.
+/// An address such as `tcp://127.0.0.1:7001` or `unix:///run/echo.sock`, checked for its form.
 ///
-/// Names are not resolved here; whoever binds or connects does that.
+/// Names are resolved later, by binding or connecting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Uri {
     text: String,
@@ -71,17 +71,17 @@ pub(crate) struct Uri {
 }
 
 impl Uri {
-    /// The whole address, as it was written.
+    /// Returns the whole address as written.
     pub(crate) fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The transport the address names.
+    /// Returns the transport of the address.
     pub(crate) fn scheme(&self) -> Scheme {
         self.scheme
     }
 
-    /// The address for gRPC of the server at a `tcp://` address; others are what they are.
+    /// Returns the gRPC address of the server at a `tcp://` address, and others unchanged.
     pub(crate) fn over_grpc(&self) -> Self {
         match self.text.strip_prefix("tcp://") {
             Some(rest) => Self { text: format!("grpc://{rest}"), scheme: Scheme::Grpc },
@@ -89,7 +89,7 @@ impl Uri {
         }
     }
 
-    /// The address for JSON-RPC of the server at a `tcp://` or `unix://` address; others are what they are.
+    /// Returns the JSON-RPC address of the server at a `tcp://` or `unix://` address, and others unchanged.
     pub(crate) fn over_json_rpc(&self) -> Self {
         let scheme = match self.scheme {
             Scheme::Tcp => Scheme::JsonTcp,
@@ -126,7 +126,7 @@ impl FromStr for Uri {
                 Err(ValueError::new("no path; write e.g. unix:///tmp/echo.sock"))
             }
             Scheme::Unix | Scheme::JsonUnix => Ok(()),
-            // A URL, which the client reads.
+            // The client parses URLs.
             Scheme::Http | Scheme::Https => Ok(()),
             _ => check_host_and_port(rest),
         }?;
@@ -149,32 +149,32 @@ fn check_host_and_port(text: &str) -> Result<(), ValueError> {
         .map_err(|_| ValueError::new(format!("port {port:?} is not a number from 0 to 65535")))
 }
 
-/// A set of processor numbers, ascending, each once, never empty: `0`, `0-1`, `0,2-3`.
+/// A set of core numbers, in ascending order and never empty: `0`, `0-1`, `0,2-3`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cores(Vec<usize>);
 
 impl Cores {
-    /// The set of these cores; `None` if there are none.
+    /// Returns the set of these cores; `None` if there are none.
     pub(crate) fn new(mut cores: Vec<usize>) -> Option<Self> {
         cores.sort_unstable();
         cores.dedup();
         (!cores.is_empty()).then_some(Self(cores))
     }
 
-    /// The core numbers, ascending.
+    /// Returns the core numbers in ascending order.
     pub(crate) fn as_slice(&self) -> &[usize] {
         &self.0
     }
 
-    /// The first `count` cores, or all if there are fewer.
+    /// Returns the first `count` cores, or all if there are fewer.
     pub(crate) fn take(&self, count: usize) -> Self {
         Self(self.0[..count.clamp(1, self.0.len())].to_vec())
     }
 
-    /// These cores if the process may use them all, which are `allowed`.
+    /// Returns these cores if the process may use all of them; `allowed` are those that it may use.
     ///
     /// # Errors
-    /// Names `flag`, the first core that it may not use, and those that it may.
+    /// A core is not allowed. The error names `flag`, that core, and the allowed ones.
     pub(super) fn within(self, allowed: &Self, flag: &str) -> Result<Self, ValueError> {
         match self.0.iter().find(|core| !allowed.0.contains(core)) {
             None => Ok(self),
@@ -212,7 +212,7 @@ impl FromStr for Cores {
 }
 
 /// # Errors
-/// No number, or one that no core can have.
+/// It is not a number, or too high for a core.
 pub(super) fn core_number(text: &str) -> Result<usize, ValueError> {
     match text.trim().parse() {
         Ok(core) if core < limits::CORES_MAX => Ok(core),
@@ -226,10 +226,10 @@ pub(super) fn core_number(text: &str) -> Result<usize, ValueError> {
     }
 }
 
-/// A span of time with its unit, as in `50us`, `1.5ms`, `2s`; a bare `0` is zero.
+/// Parses a time with its unit, as in `50us`, `1.5ms`, `2s`; a bare `0` is zero.
 ///
 /// # Errors
-/// No number, a negative one, no unit, or more than [`limits::SPIN_MAX`].
+/// It is not a number, negative, without a unit, or more than [`limits::SPIN_MAX`].
 pub(crate) fn parse_spin(text: &str) -> Result<Duration, ValueError> {
     let spin = span(text).ok_or_else(|| {
         ValueError::new("write a number with ns, us, ms or s, e.g. 50us, or 0 to sleep at once")
@@ -243,10 +243,10 @@ pub(crate) fn parse_spin(text: &str) -> Result<Duration, ValueError> {
     Ok(spin)
 }
 
-/// A span of time with its unit, as in `500ms` or `2s`.
+/// Parses a time with its unit, as in `500ms` or `2s`.
 ///
 /// # Errors
-/// No number, no unit, nothing at all, or more than [`limits::MEASURED_MAX`].
+/// It is not a number, without a unit, zero, or more than [`limits::MEASURED_MAX`].
 pub(crate) fn parse_timeout(text: &str) -> Result<Duration, ValueError> {
     let within = |span: &Duration| !span.is_zero() && *span <= limits::MEASURED_MAX;
     span(text)
@@ -269,12 +269,12 @@ fn span(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(number * unit_seconds).ok()
 }
 
-/// `key=value`, or as curl and grpcurl take it `key: value`, the spaces around the value left out.
+/// Parses `key=value`, or `key: value` as in curl and grpcurl, without the spaces around the value.
 ///
 /// # Errors
-/// Neither `=` nor `:`, or nothing before it.
+/// There is neither `=` nor `:`, or nothing before it.
 pub(crate) fn parse_entry(text: &str) -> Result<(String, String), ValueError> {
-    // Neither occurs in a key, so the first one ends it.
+    // A key has neither, so the first one ends it.
     match text.find(['=', ':']).map(|end| text.split_at(end)) {
         Some((key, value)) if !key.is_empty() => {
             let value = value.strip_prefix(':').map(str::trim).unwrap_or(&value[1..]);
@@ -284,19 +284,19 @@ pub(crate) fn parse_entry(text: &str) -> Result<(String, String), ValueError> {
     }
 }
 
-/// A positive number of seconds, as in `5` or `0.5`.
+/// Parses a positive number of seconds, as in `5` or `0.5`.
 ///
 /// # Errors
-/// Not a number, not above zero, or more than [`limits::MEASURED_MAX`].
+/// It is not a number, not above zero, or more than [`limits::MEASURED_MAX`].
 pub(crate) fn parse_seconds(text: &str) -> Result<Duration, ValueError> {
     let seconds = parse_seconds_or_zero(text)?;
     if seconds.is_zero() { Err(ValueError::new("must be above zero")) } else { Ok(seconds) }
 }
 
-/// Parses a rate in operations a second, e.g. `5000`, `20k` or `1.5M`.
+/// Parses a rate in operations per second, e.g. `5000`, `20k` or `1.5M`.
 ///
 /// # Errors
-/// Not a number, below 1, or more than [`limits::RATE_MAX`].
+/// It is not a number, below 1, or more than [`limits::RATE_MAX`].
 pub(crate) fn parse_rate(text: &str) -> Result<u64, ValueError> {
     let (number, unit) = match text.as_bytes().last() {
         Some(b'k' | b'K') => (&text[..text.len() - 1], 1e3),
@@ -316,7 +316,7 @@ pub(crate) fn parse_rate(text: &str) -> Result<u64, ValueError> {
 /// Parses seconds like [`parse_seconds`], with zero allowed.
 ///
 /// # Errors
-/// Not a number, negative, or more than [`limits::MEASURED_MAX`].
+/// It is not a number, negative, or more than [`limits::MEASURED_MAX`].
 pub(crate) fn parse_seconds_or_zero(text: &str) -> Result<Duration, ValueError> {
     let number = text.strip_suffix('s').unwrap_or(text);
     let seconds: f64 =

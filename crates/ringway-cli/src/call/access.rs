@@ -1,4 +1,4 @@
-//! Connecting to the server.
+//! Connects to the server.
 
 use std::error::Error;
 use std::path::Path;
@@ -10,10 +10,10 @@ use crate::args::{Access, Scheme, TlsFiles};
 use crate::limits::{CALL_TIMEOUT, REPLY_BYTES_MAX};
 
 impl Access {
-    /// A client of one connection, which is made by its first call.
+    /// Makes a client of one connection, which its first call opens.
     ///
     /// # Errors
-    /// An address, a certificate or metadata that cannot be used.
+    /// The address, a certificate or metadata is invalid.
     pub(crate) fn client(&self) -> Result<Client, Box<dyn Error>> {
         let builder = Client::builder()
             .address(self.addr.as_str())
@@ -24,7 +24,7 @@ impl Access {
         Ok(builder.build()?)
     }
 
-    /// Whether the server may be anybody's who speaks gRPC.
+    /// Whether the server may be any gRPC server.
     pub(super) fn is_grpc(&self) -> bool {
         matches!(self.addr.scheme(), Scheme::Grpc | Scheme::Grpcs)
     }
@@ -48,7 +48,7 @@ impl Access {
         Ok(tls)
     }
 
-    /// Those of whatever is asked, the questions before a call too.
+    /// The metadata of all requests, also of the questions before a call.
     pub(super) fn options(&self) -> CallOptions {
         let options = CallOptions::new().timeout(self.timeout.unwrap_or(CALL_TIMEOUT));
         self.metadata.iter().fold(options, |options, (key, value)| options.metadata(key, value))

@@ -1,4 +1,4 @@
-//! The services of a server, asked for by reflection.
+//! Asks a server by reflection for its services.
 
 use std::error::Error;
 
@@ -19,17 +19,17 @@ static DESCRIBE: Method =
 /// The reflection service of a server.
 pub(super) struct Catalogue<'a> {
     client: &'a Client,
-    /// That of gRPC, where the server may be anybody's.
+    /// gRPC's reflection, which any server may have.
     grpc: Option<GrpcReflection>,
 }
 
 impl<'a> Catalogue<'a> {
-    /// That of the server of `client`, which speaks gRPC or the native protocol.
+    /// Returns the reflection of the server of `client`, which speaks gRPC or the native protocol.
     pub(super) fn new(client: &'a Client, is_grpc: bool) -> Self {
         Self { client, grpc: is_grpc.then(|| GrpcReflection::new(client)) }
     }
 
-    /// The names of all services.
+    /// Returns the names of all services.
     pub(super) async fn services(&mut self) -> Result<Vec<String>, Status> {
         match &mut self.grpc {
             None => self.own_services().await,
@@ -46,10 +46,10 @@ impl<'a> Catalogue<'a> {
         Ok(list.await?.services)
     }
 
-    /// The description of a service that is to be called.
+    /// Returns the description of a service.
     ///
     /// # Errors
-    /// The server's; where it does not know the service, with those of the same name in other packages.
+    /// The server's error. If it does not know the service, the message names services of that name in other packages.
     pub(super) async fn find(&mut self, service: &str) -> Result<DescribeResponse, Box<dyn Error>> {
         let status = match self.describe(service).await {
             Ok(described) => return Ok(described),
@@ -77,7 +77,7 @@ impl<'a> Catalogue<'a> {
             Err(status) if status.is_not_found() => status,
             told => return told,
         };
-        // A server of ours knows more than .proto files say; any other does not know what is asked here.
+        // Our servers know more than `.proto` files say; others do not know this method.
         match self.own_description(service).await {
             Err(own) if own.is_unimplemented() && status.is_not_found() => {
                 Err(Status::not_found(format!("no service {service}")))
@@ -100,7 +100,7 @@ fn without_reflection() -> Status {
     )
 }
 
-/// Takes out what is in the list more than once, and returns it.
+/// Removes names that occur more than once from the list, and returns them.
 pub(super) fn twice(services: &mut Vec<String>) -> Vec<String> {
     let mut repeated = Vec::new();
     services.sort();
@@ -115,7 +115,7 @@ pub(super) fn twice(services: &mut Vec<String>) -> Vec<String> {
     repeated
 }
 
-/// One line a method of `service`, in columns.
+/// Formats each method of `service` as a line with columns.
 pub(super) fn table(service: &str, methods: &[MethodDescription]) -> String {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING).force_no_tty();
@@ -138,7 +138,7 @@ pub(super) fn table(service: &str, methods: &[MethodDescription]) -> String {
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// A message's name, the package left out that is its service's too.
+/// Returns a message's name, without its package if the service is in the same.
 fn short<'a>(message: &'a str, service: &str) -> &'a str {
     let package = service.rsplit_once('.').map_or("", |(package, _)| package);
     let rest = message.strip_prefix(package).and_then(|rest| rest.strip_prefix('.'));

@@ -1,4 +1,4 @@
-//! Comparison of replies with the expected ones.
+//! Compares replies with the expected one.
 
 use bytes::Bytes;
 use prost_reflect::DynamicMessage;
@@ -6,21 +6,21 @@ use serde_json::Value;
 
 use super::transcode::{Form, Transcoder, message};
 
-/// A reply that somebody has written down, in the form in which `ringway call` prints it.
+/// An expected reply, written in the form that `ringway call` prints.
 #[derive(Debug)]
 pub(crate) enum Expected {
     Bytes(Bytes),
-    /// Neither spaces nor the order of keys matter.
+    /// It is compared as JSON: spaces and the order of keys do not matter.
     Json(Value),
-    /// Neither does how it is encoded.
+    /// It is compared as a message: its encoding does not matter.
     Protobuf(DynamicMessage),
 }
 
 impl Transcoder {
-    /// Reads what a reply is to be.
+    /// Parses the expected reply.
     ///
     /// # Errors
-    /// Text that is no JSON, or not of the reply's type.
+    /// The text is not JSON, or not of the reply's type.
     pub(crate) fn expected(&self, text: &str) -> Result<Expected, String> {
         match self.reply_form() {
             Form::Raw => Ok(Expected::Bytes(Bytes::copy_from_slice(text.as_bytes()))),
@@ -34,7 +34,7 @@ impl Transcoder {
 }
 
 impl Expected {
-    /// Whether `reply` is what was written down.
+    /// Whether `reply` equals the expected one.
     pub(crate) fn is(&self, reply: &[u8]) -> bool {
         match self {
             Self::Bytes(bytes) => bytes == reply,

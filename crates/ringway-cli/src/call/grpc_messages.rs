@@ -1,4 +1,4 @@
-//! The messages of `grpc.reflection.v1`, which are those of `v1alpha`, as far as anything is asked here.
+//! The messages of `grpc.reflection.v1` and `v1alpha`, with the fields used here.
 
 use bytes::Bytes;
 
@@ -18,7 +18,7 @@ pub(super) mod request {
         /// The file in which something is declared.
         #[prost(string, tag = "4")]
         FileOf(String),
-        /// All services; the text says nothing.
+        /// Asks for all services; the text is ignored.
         #[prost(string, tag = "7")]
         Services(String),
     }

@@ -1,4 +1,4 @@
-//! What a gRPC server tells of itself: `grpc.reflection.v1`, or `v1alpha` of older ones.
+//! Reflection of gRPC servers: `grpc.reflection.v1`, or `v1alpha` of older ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,14 +20,14 @@ static V1: Method =
 static V1_ALPHA: Method =
     Method::new("grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Kind::Bidi);
 
-/// The reflection service of a gRPC server, and the files that it has told so far.
+/// The reflection service of a gRPC server, and the files received so far.
 pub(super) struct GrpcReflection {
     client: Client,
-    /// Older servers have one of these.
+    /// Older servers have only one of these.
     version: &'static Method,
-    /// All questions go over one stream while it lasts; a server may leave out what it has told on it before.
+    /// All questions use one stream while it lasts; a server may leave out what it has sent on it before.
     stream: Option<Stream>,
-    /// By their names.
+    /// Files by name.
     files: BTreeMap<String, File>,
     /// Bytes of all files.
     len: usize,
@@ -49,10 +49,10 @@ impl GrpcReflection {
         Self { client, version: &V1, stream: None, files, len: 0 }
     }
 
-    /// The names of all services.
+    /// Returns the names of all services.
     ///
     /// # Errors
-    /// UNIMPLEMENTED if there is no reflection; the server's.
+    /// UNIMPLEMENTED if the server has no reflection; otherwise the server's status.
     pub(super) async fn services(&mut self) -> Result<Vec<String>, Status> {
         match self.ask(Wanted::Services("*".to_owned())).await? {
             Told::Services(told) => Ok(told.services.into_iter().map(|it| it.name).collect()),
@@ -60,27 +60,27 @@ impl GrpcReflection {
         }
     }
 
-    /// A service as its `.proto` file has it.
+    /// Returns a service as its `.proto` file declares it.
     ///
     /// # Errors
-    /// UNIMPLEMENTED if there is no reflection; the server's, NOT_FOUND among them; files that are none.
+    /// UNIMPLEMENTED if the server has no reflection; the server's status, such as NOT_FOUND; or invalid files.
     pub(super) async fn describe(&mut self, service: &str) -> Result<DescribeResponse, Status> {
         self.fetch(Wanted::FileOf(service.to_owned())).await?;
         let mut absent = BTreeSet::new();
         while let Some(name) = self.missing(&absent) {
             match self.fetch(Wanted::File(name.clone())).await {
-                // What is well known is known here too.
+                // The well-known files are known here too.
                 Err(status) if status.is_not_found() && name.starts_with("google/protobuf/") => {}
                 Err(status) => return Err(status),
                 Ok(()) => {}
             }
-            // Nor is a file asked for again that has come under another name.
+            // A file that came under another name is not requested again.
             absent.insert(name);
         }
         self.description(service)
     }
 
-    /// A file that others import and that has not come.
+    /// Returns a file that others import and that is missing.
     fn missing(&self, absent: &BTreeSet<String>) -> Option<String> {
         let mut imports = self.files.values().flat_map(|file| &file.imports);
         imports.find(|&name| !self.files.contains_key(name) && !absent.contains(name)).cloned()
@@ -143,17 +143,17 @@ impl Stream {
     }
 
     async fn ask(&mut self, wanted: Wanted) -> Result<ReflectionResponse, Status> {
-        // A call that is over takes no more; how it ended is told by its other half.
+        // A finished call accepts no more messages; its other half tells how it ended.
         _ = self.questions.send(ReflectionRequest { wanted: Some(wanted) }).await;
         let answer = self.answers.next().await?;
         answer.ok_or_else(|| Status::internal("the server ended its reflection stream early"))
     }
 }
 
-/// The types that `set` declares, and those that are well known.
+/// Returns the types that `set` declares, and the well-known ones.
 ///
 /// # Errors
-/// It is no `google.protobuf.FileDescriptorSet`, or one that lacks what it imports.
+/// It is not a `google.protobuf.FileDescriptorSet`, or lacks a file that it imports.
 pub(super) fn pool(set: &[u8]) -> Result<DescriptorPool, prost_reflect::DescriptorError> {
     let mut pool = DescriptorPool::global();
     pool.decode_file_descriptor_set(set)?;

@@ -1,4 +1,4 @@
-//! Requests, from the command line or standard input.
+//! Reads requests from the command line or standard input.
 
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::sync::{Arc, OnceLock};
@@ -31,7 +31,7 @@ impl Input {
         }
     }
 
-    /// All of it, to its end.
+    /// Reads all of it.
     ///
     /// # Errors
     /// It cannot be read, or is longer than any message.
@@ -47,13 +47,13 @@ impl Input {
         }
     }
 
-    /// Line by line.
+    /// Reads it line by line.
     fn lines(self) -> Lines {
         Lines { input: BufReader::new(self.reader()), number: 0 }
     }
 }
 
-/// All of the message that a command line names, `-` for standard input, without the end of its last line
+/// Returns the whole message that a command line names, `-` for standard input, without the end of its last line
 /// unless it `is_binary`.
 ///
 /// # Errors
@@ -65,12 +65,12 @@ pub(crate) fn whole_message(message: &str, is_binary: bool) -> Result<Vec<u8>, S
 
 struct Lines {
     input: BufReader<Box<dyn Read + Send>>,
-    /// Number of the line that was read last.
+    /// The number of the line read last.
     number: u64,
 }
 
 impl Lines {
-    /// The next line, without its end.
+    /// Returns the next line without its end.
     fn next(&mut self) -> Result<Option<Vec<u8>>, String> {
         let mut line = Vec::new();
         let mut bounded = (&mut self.input).take(CALL_MESSAGE_BYTES_MAX + 1);
@@ -87,7 +87,7 @@ impl Lines {
     }
 }
 
-/// A line without the end that the shell or an editor has given it.
+/// Removes the line end that the shell or an editor has added.
 pub(super) fn without_end(mut line: Vec<u8>) -> Vec<u8> {
     if line.last() == Some(&b'\n') {
         line.pop();
@@ -100,20 +100,20 @@ fn unreadable(error: &io::Error) -> String {
     format!("the request cannot be read: {error}")
 }
 
-/// The splitting of the input into a stream of requests.
+/// How the input is split into a stream of requests.
 pub(super) enum Shape {
-    /// Each line is a message, in the form in which people write it.
+    /// Each line is a message in the form for people.
     Lines(Arc<Transcoder>),
-    /// All of it is one message, as it is.
+    /// All of it is one raw message.
     Whole,
 }
 
-/// Sends messages as they are read, on a thread of its own, so that replies are printed meanwhile and a call
-/// that is over ends the program, however long the input would go on. What is wrong with the input is in
-/// the cell before the call is cancelled for it.
+/// Sends messages while reading them, on its own thread, so that replies are printed meanwhile and a call
+/// that has ended ends the program, however long the input is. An error of the input is stored in
+/// the cell before it cancels the call.
 ///
 /// # Errors
-/// The system's, if it grants no thread.
+/// The system grants no thread.
 pub(super) fn send(
     input: Input,
     shape: Shape,
@@ -131,13 +131,13 @@ pub(super) fn send(
         }
     };
     thread::Builder::new().name("input".to_owned()).spawn(|| {
-        // Without a core of its own it cannot send: the call ends with its sink.
+        // Without a core it cannot send: dropping its sink ends the call.
         _ = ringway_runtime::block_on(sending);
     })?;
     Ok(wrong)
 }
 
-/// A call that is over takes no more; how it ended is told by its other half.
+/// A finished call accepts no more messages; its other half tells how it ended.
 async fn send_all(input: Input, shape: Shape, sink: &mut Sink<Bytes>) -> Result<(), String> {
     let transcoder = match shape {
         Shape::Lines(transcoder) => transcoder,

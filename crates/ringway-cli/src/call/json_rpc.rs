@@ -1,4 +1,4 @@
-//! A call of JSON-RPC, whose parameters are written as they travel.
+//! JSON-RPC calls, with parameters written as JSON.
 
 use std::error::Error;
 use std::io::{self, IsTerminal, Write};
@@ -12,7 +12,7 @@ use crate::foreign;
 /// Calls `method` and prints its result.
 ///
 /// # Errors
-/// Parameters that are not JSON, and the status of a call that fails.
+/// The parameters are not JSON, or the call fails with a status.
 pub(super) async fn call(client: Client, method: &str, input: Input) -> Result<(), Box<dyn Error>> {
     let reading = ringway_runtime::spawn_blocking(move || input.whole())?;
     let bytes = reading.await.map_err(|_| "reading the parameters panicked")??;

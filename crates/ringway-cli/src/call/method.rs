@@ -11,21 +11,21 @@ use super::catalogue::Catalogue;
 use super::transcode::Transcoder;
 use crate::args::Access;
 
-/// A method with what is needed to call it.
+/// A method with all that a call needs.
 pub(crate) struct KnownMethod {
     pub(crate) method: &'static Method,
-    /// Messages are bytes here, whatever the method calls them.
+    /// Messages are bytes here, whatever their type is.
     pub(crate) codec_in: Codec<Bytes>,
     pub(crate) codec_out: Codec<Bytes>,
     pub(crate) transcoder: Arc<Transcoder>,
 }
 
 impl KnownMethod {
-    /// Asks the server of `client`, which has `access` to it, about the method `name`, a service and its method. With
-    /// `is_binary` its messages stay as they travel.
+    /// Asks the server of `client`, reached by `access`, about the method `name`, which names its service too. With
+    /// `is_binary` its messages stay raw bytes.
     ///
     /// # Errors
-    /// No such method; a server that cannot be asked; messages that nobody could write.
+    /// There is no such method, the server cannot be asked, or nobody could write its messages.
     pub(crate) async fn find(
         access: &Access,
         client: &Client,
@@ -53,7 +53,7 @@ impl KnownMethod {
     /// Asks for the services, for what it takes to ask.
     ///
     /// # Errors
-    /// The server's.
+    /// The server's status.
     pub(crate) async fn ask(access: &Access, client: &Client) -> Result<(), Status> {
         Catalogue::new(client, access.is_grpc()).services().await.map(drop)
     }
@@ -64,7 +64,7 @@ fn unknown_method(service: &str, method: &str, described: &DescribeResponse) -> 
     format!("{service} has no method {method}; it has {}", names.join(", "))
 }
 
-/// Methods are statics to the library; this process knows one, and ends after it.
+/// The library takes methods as statics; this process leaks one and ends after it.
 fn leaked(name: &str, described: &MethodDescription) -> &'static Method {
     let kind = match (described.streams_in, described.streams_out) {
         (false, false) => Kind::Unary,

@@ -30,10 +30,10 @@ pub(crate) use expected::Expected;
 pub(crate) use input::whole_message;
 pub(crate) use method::KnownMethod;
 
-/// Asks, prints the answer, and tells by the exit status whether there was one.
+/// Makes the call, prints its reply, and returns the exit status.
 ///
 /// # Errors
-/// An address or a certificate that cannot be used; no core.
+/// An address or a certificate is invalid, or there is no core.
 pub(crate) fn run(config: CallConfig) -> Result<ExitCode, Box<dyn Error>> {
     let client = config.access.client()?;
     ringway_runtime::block_on(async move {
@@ -51,7 +51,7 @@ pub(crate) fn run(config: CallConfig) -> Result<ExitCode, Box<dyn Error>> {
     })?
 }
 
-/// Says why there is no answer, in which a server may have had its say.
+/// Prints why there is no reply; the server may have written parts of the text.
 fn failed(error: &(dyn Error + 'static)) -> ExitCode {
     let is_unread = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
     if error.downcast_ref().is_some_and(is_unread) {
@@ -61,7 +61,7 @@ fn failed(error: &(dyn Error + 'static)) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// All services, those too of which the server says no more than the name.
+/// Lists all services, also those of which the server tells only the name.
 async fn list(mut catalogue: Catalogue<'_>) -> Result<(), Box<dyn Error>> {
     let mut out = io::stdout();
     let mut services = catalogue.services().await?;
@@ -105,7 +105,7 @@ async fn call(
 
 struct Asked<'a> {
     client: &'a Client,
-    /// The same for streams, which may take for ever unless somebody has said how long.
+    /// Does the same for streams, which have no time limit by default.
     streaming: Client,
     method: KnownMethod,
     output: Output,
@@ -149,7 +149,7 @@ impl Asked<'_> {
         }
     }
 
-    /// The one request of a method that takes no stream.
+    /// Returns the one request of a method without a request stream.
     async fn one_request(&self, input: Input) -> Result<Bytes, Box<dyn Error>> {
         let reading = ringway_runtime::spawn_blocking(move || input.whole())?;
         let bytes = reading.await.map_err(|_| "reading the request panicked")??;
@@ -159,7 +159,7 @@ impl Asked<'_> {
         }
     }
 
-    /// Fails with the error of the input, if there is one: it is why the call was cancelled.
+    /// Returns the error of the input, if there is one: it is why the call was cancelled.
     fn unless(&self, wrong: Option<&String>) -> Result<(), Box<dyn Error>> {
         wrong.map_or(Ok(()), |why| Err(why.as_str().into()))
     }

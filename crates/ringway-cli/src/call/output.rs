@@ -1,4 +1,4 @@
-//! Output of replies.
+//! Prints replies.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -9,9 +9,9 @@ use crate::foreign;
 
 /// Standard output.
 pub(super) struct Output {
-    /// Replies are written as they came, one after the other.
+    /// Replies are written one after the other as they came.
     pub(super) is_binary: bool,
-    /// Somebody's terminal would obey what a server says.
+    /// Replies are escaped, since a terminal would obey the server's control characters.
     is_terminal: bool,
 }
 
@@ -21,7 +21,7 @@ impl Output {
     }
 
     /// # Errors
-    /// A reply that is not of its type; output that cannot be written.
+    /// A reply is not of its type, or the output cannot be written.
     pub(super) fn print(
         &self,
         transcoder: &Transcoder,

@@ -1,4 +1,4 @@
-//! Between what people write and what a method takes.
+//! Converts between the text of people and the messages of a method.
 
 use bytes::Bytes;
 use prost::Message as _;
@@ -23,14 +23,14 @@ pub(super) enum Form {
 }
 
 impl Transcoder {
-    /// Messages as they travel.
+    /// Messages are raw bytes.
     pub(super) fn raw() -> Self {
         Self { request: Form::Raw, reply: Form::Raw }
     }
 
     /// # Errors
-    /// Fails for codecs that this program does not know, and for protobuf messages whose descriptors the
-    /// server does not have.
+    /// This program does not know the codec, or the server has no descriptors of its protobuf
+    /// messages.
     pub(super) fn new(
         service: &str,
         method: &MethodDescription,
@@ -61,10 +61,10 @@ impl Transcoder {
         &self.reply
     }
 
-    /// Encodes a request from `text`. No text stands for an empty message.
+    /// Encodes a request from `text`. Empty text stands for an empty message.
     ///
     /// # Errors
-    /// Text that is no JSON, or not of the request's type.
+    /// The text is not JSON, or not of the request's type.
     pub(crate) fn request(&self, text: &[u8]) -> Result<Bytes, String> {
         let as_text = || {
             std::str::from_utf8(text)
@@ -87,10 +87,10 @@ impl Transcoder {
         }
     }
 
-    /// The text that is printed for a reply.
+    /// Formats a reply.
     ///
     /// # Errors
-    /// A reply that is not of its type.
+    /// The reply is not of its type.
     pub(crate) fn reply(&self, bytes: &Bytes) -> Result<Vec<u8>, String> {
         match &self.reply {
             Form::Raw | Form::Json => Ok(bytes.to_vec()),
@@ -112,7 +112,7 @@ impl Transcoder {
     }
 }
 
-/// The method as the server's files have it.
+/// Returns the method as the server's files declare it.
 fn described(
     service: &str,
     method: &MethodDescription,
@@ -134,7 +134,7 @@ fn described(
     })
 }
 
-/// A message written as JSON; a string also without its quotes.
+/// Parses a message written as JSON; a string may stand without quotes.
 pub(super) fn message(
     descriptor: &MessageDescriptor,
     text: &str,
@@ -209,7 +209,7 @@ mod tests {
         assert!(error.contains("application"), "{error}");
     }
 
-    /// Text there, text back; numbers of 64 bits are strings in protobuf's JSON.
+    /// Text in both directions; protobuf's JSON writes 64-bit numbers as strings.
     #[test]
     fn what_people_write_becomes_protobuf_and_back() {
         let check = |name: &str, written: &str, printed: &str| {

@@ -1,5 +1,5 @@
-//! Messages in one piece, for those who hand over `Bytes`: no memory is allocated for a message, and a large
-//! one is not copied.
+//! Messages in one piece, for senders of `Bytes`: a message costs no allocation, and a large
+//! one costs no copy.
 
 use std::collections::VecDeque;
 
@@ -8,19 +8,19 @@ use bytes::{Bytes, BytesMut};
 use super::message::{Due, Message, Pattern};
 use super::name::MESSAGE_HEADER_BYTES;
 
-/// Makes messages one after another, in memory of those that nobody reads any more.
+/// Makes messages one after another in the memory of messages that nobody reads any more.
 pub(crate) struct Composer {
     pattern: Pattern,
     /// The unused rest of the chunk for small messages.
     chunk: BytesMut,
-    /// Copies of the pattern whose messages are gone; the one used last is the next.
+    /// Copies of the pattern without messages; the one used last is used next.
     spare: Vec<Sheet>,
-    /// Those whose messages may still be read, the oldest first.
+    /// Copies whose messages may still be read, the oldest first.
     lent: VecDeque<Sheet>,
 }
 
-/// A copy of the pattern with room for a header before it. A message is cut out of it after its header was
-/// written over what stood before its body.
+/// A copy of the pattern with room for a header before it. A header is written over the bytes before a
+/// body, and the message is cut out.
 struct Sheet {
     bytes: Bytes,
     /// Position of the last header.
@@ -28,19 +28,19 @@ struct Sheet {
 }
 
 impl Composer {
-    /// A composer of messages with bodies out of `pattern`.
+    /// Makes a composer of messages with bodies from `pattern`.
     pub(crate) fn new(pattern: Pattern) -> Self {
         Self { pattern, chunk: BytesMut::new(), spare: Vec::new(), lent: VecDeque::new() }
     }
 
-    /// `message` in one piece.
+    /// Returns `message` in one piece.
     #[inline]
     pub(crate) fn compose(&mut self, message: &Message) -> Bytes {
         if message.len() > COPIED_BYTES_MAX {
             return self.stamp(message);
         }
         if self.chunk.capacity() < message.len() {
-            // Used anew if all of its messages are gone.
+            // It is reused if all of its messages are gone.
             self.chunk.reserve(CHUNK_BYTES);
         }
         message.append_to(&mut self.chunk);
@@ -76,7 +76,7 @@ impl Sheet {
     fn blank(pattern: Pattern) -> BytesMut {
         let mut bytes = BytesMut::zeroed(MESSAGE_HEADER_BYTES);
         bytes.extend_from_slice(pattern.bytes());
-        // Splitting makes the memory shared, as it stays from now on: what follows allocates nothing.
+        // Splitting makes the memory shared for good, so later messages allocate nothing.
         drop(bytes.split_to(0));
         bytes
     }
@@ -84,7 +84,7 @@ impl Sheet {
     fn stamp(&mut self, pattern: Pattern, message: &Message) -> Bytes {
         let bytes = std::mem::take(&mut self.bytes).try_into_mut();
         let mut bytes = bytes.unwrap_or_else(|_still_read| Self::blank(pattern));
-        // What the last header covers: the first bytes are of no body.
+        // The bytes under the last header; the first ones belong to no body.
         let restored = self.stamped.max(MESSAGE_HEADER_BYTES)..self.stamped + MESSAGE_HEADER_BYTES;
         let original = restored.start - MESSAGE_HEADER_BYTES..restored.end - MESSAGE_HEADER_BYTES;
         bytes[restored].copy_from_slice(&pattern.bytes()[original]);
@@ -96,12 +96,12 @@ impl Sheet {
     }
 }
 
-/// Up to this size a copy costs less than memory of its own for each message under way.
+/// Up to this size a copy costs less than separate memory for each message under way.
 const COPIED_BYTES_MAX: usize = 512;
-/// Memory for small messages is taken in pieces of this size: a thousand of the usual ones, so that the few
-/// allocations which this costs are far below what an operation costs otherwise.
+/// Memory for small messages is allocated in chunks of this size: a thousand usual messages, so that the
+/// allocations are negligible beside an operation.
 const CHUNK_BYTES: usize = 64 << 10;
-/// So few that a message costs no search, and more than one so that a slow one holds up no others.
+/// Few enough to need no search, and more than one so that a slow message holds up no others.
 const SHEETS_LOOKED_AT: usize = 8;
 
 #[cfg(test)]
@@ -123,7 +123,7 @@ mod tests {
                     let message = series.message(1, sequence, size);
                     kept.push_back((message, composer.compose(&message)));
                     if kept.len() > kept_max {
-                        // Neither the oldest nor the newest first.
+                        // They are dropped in neither order.
                         let at = sequence as usize * 7 % kept.len();
                         let (message, made) = kept.remove(at).expect("below its length");
                         assert!(message.is(&made), "{size} bytes, message {:?}", message.name());

@@ -1,18 +1,18 @@
-//! Messages: a header that is their name, and a body out of one shared pattern, from an offset that differs
-//! with each part of the name.
+//! Messages: the header is the message's name, and the body is cut from one shared pattern at an offset that
+//! depends on the name.
 //!
-//! Nothing is generated per message: a sender writes 16 bytes and borrows the rest, a receiver compares two
-//! slices. Messages too short for the header consist of the first bytes of their name's digest.
+//! Nothing is generated per message: a sender writes 16 bytes and borrows the rest, and a receiver compares two
+//! slices. A message shorter than the header has the first bytes of its name's digest instead.
 
 use bytes::BytesMut;
 
 use super::mismatch::{Mismatch, first_difference};
 use super::name::{MESSAGE_HEADER_BYTES, Name, Run, mix};
 
-/// Pseudo-random bytes out of which every body is cut; as long as the largest body and all offsets need.
+/// Pseudo-random bytes from which every body is cut, long enough for the largest body at all offsets.
 ///
-/// A copy of the handle costs nothing. The bytes live as long as the process: one run of the tool makes one
-/// pattern, and all its threads read it.
+/// Copying the handle costs nothing. The bytes live as long as the process: a run of the tool makes one
+/// pattern for all its threads.
 #[derive(Clone, Copy)]
 pub(crate) struct Pattern {
     bytes: &'static [u8],
@@ -25,17 +25,17 @@ pub(crate) struct Series {
     run: Run,
 }
 
-/// The message that is expected next.
+/// The next expected message.
 pub(crate) trait Due {
     fn name(&self) -> Name;
 
     /// Length of the message in bytes.
     fn len(&self) -> usize;
 
-    /// Whether `found` is just that, every byte of it.
+    /// Whether `found` equals it in every byte.
     fn is(&self, found: &[u8]) -> bool;
 
-    /// The first byte of `found` that differs; the shorter one's length where one is the beginning of the other.
+    /// Returns the position of the first byte of `found` that differs, or the shorter length if one begins with the other.
     fn difference(&self, found: &[u8]) -> usize;
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Message {
     body: &'static [u8],
 }
 
-/// A piece of the pattern, without a header.
+/// A piece of the pattern without a header.
 #[derive(Clone, Copy)]
 pub(crate) struct Window {
     name: Name,
@@ -58,7 +58,7 @@ pub(crate) struct Window {
 }
 
 impl Pattern {
-    /// A pattern for messages of up to `message_bytes_max` bytes.
+    /// Makes a pattern for messages of up to `message_bytes_max` bytes.
     pub(crate) fn new(message_bytes_max: usize) -> Self {
         let words = (message_bytes_max + OFFSETS.max(WINDOWS)).div_ceil(8);
         let mut state = PATTERN_SEED;
@@ -76,7 +76,7 @@ impl Pattern {
         Series { pattern: self, run }
     }
 
-    /// All of it.
+    /// Returns all bytes.
     pub(super) fn bytes(self) -> &'static [u8] {
         self.bytes
     }
@@ -87,15 +87,15 @@ impl Series {
         self.pattern
     }
 
-    /// The run and connection that the messages belong to.
+    /// Returns the run and connection of the messages.
     pub(crate) fn run(self) -> Run {
         self.run
     }
 
-    /// The message `sequence` of `lane`, of `size` bytes.
+    /// Returns the message `sequence` of `lane` with `size` bytes.
     ///
     /// # Panics
-    /// If `size` is more than the pattern was made for.
+    /// Panics if `size` exceeds the pattern's largest message.
     #[inline]
     pub(crate) fn message(self, lane: u32, sequence: u64, size: usize) -> Message {
         let name = Name { run: self.run, lane, sequence };

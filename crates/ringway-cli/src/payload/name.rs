@@ -28,15 +28,15 @@ pub(crate) struct Name {
     pub(crate) run: Run,
     /// The connection, or the one of its lanes, that sends it.
     pub(crate) lane: u32,
-    /// Its place there, from 0.
+    /// Its position there, from 0.
     pub(crate) sequence: u64,
 }
 
 impl Name {
-    /// The first bytes of the message with this name, of `size` bytes in all; of a message shorter than the
+    /// Returns the first bytes of the message with this name and `size` bytes in all; of a message shorter than the
     /// result only the first `size` bytes count.
     ///
-    /// From 16 bytes on that is the whole name. Below it is as much of its digest as there is room for.
+    /// From 16 bytes on that is the whole name. Below, it is as much of its digest as fits.
     #[inline]
     pub(crate) fn header(self, size: usize) -> [u8; MESSAGE_HEADER_BYTES] {
         let mut header = [0; MESSAGE_HEADER_BYTES];
@@ -52,9 +52,9 @@ impl Name {
         header
     }
 
-    /// The name in 64 bits. All its factors are odd, so for any `n` the lowest `n` bits differ between two
-    /// names of which one part differs by less than 2^n: neighbours are told apart for certain even where there
-    /// is room for one byte only.
+    /// Returns the name in 64 bits. All its factors are odd, so for any `n` the lowest `n` bits differ between two
+    /// names with one part that differs by less than 2^n. So neighbours always differ, even in a message
+    /// of one byte.
     #[inline]
     pub(super) fn digest(self) -> u64 {
         let sequence = self.sequence.wrapping_mul(SEQUENCE_FACTOR);

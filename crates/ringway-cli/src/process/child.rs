@@ -1,4 +1,4 @@
-//! A child process whose output is read line by line and waited for within limits.
+//! A child process: its output is read line by line, and every wait has a limit.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;
@@ -14,19 +14,19 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use super::error::ProcessError;
 use crate::limits;
 
-/// A running child with piped standard input and output; killed and reaped when dropped.
+/// A running child with piped standard input and output. Dropping it kills and reaps it.
 #[derive(Debug)]
 pub(super) struct PipedChild {
     name: String,
     child: Child,
-    /// Names this child even after its number has been given to another process.
+    /// Identifies this child even after its process number was given to another process.
     pidfd: OwnedFd,
     stdin: ChildStdin,
     lines: Receiver<String>,
 }
 
 impl PipedChild {
-    /// Starts `command`, to be called `name` in errors.
+    /// Starts `command`, which errors call `name`.
     ///
     /// # Errors
     /// [`ProcessError::Start`]
@@ -46,17 +46,17 @@ impl PipedChild {
         }
     }
 
-    /// The process number.
+    /// Returns the process number.
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// The child's standard input, open as long as this value lives.
+    /// Returns the child's standard input, which stays open as long as this value lives.
     pub(super) fn stdin(&mut self) -> &mut ChildStdin {
         &mut self.stdin
     }
 
-    /// The next line the child prints, `awaited` for that reason.
+    /// Returns the next line of the child; errors say that `awaited` was expected.
     ///
     /// # Errors
     /// [`ProcessError::Late`] after `limit`; [`ProcessError::Ended`] if the child closed its output first.
@@ -76,10 +76,10 @@ impl PipedChild {
         }
     }
 
-    /// Asks the child to end, by SIGTERM.
+    /// Asks the child to end with SIGTERM.
     ///
     /// # Errors
-    /// [`ProcessError::System`]; that it has ended already is none.
+    /// [`ProcessError::System`]; a child that has ended already is no error.
     pub(super) fn terminate(&self) -> Result<(), ProcessError> {
         match pidfd_send_signal(&self.pidfd, Signal::TERM) {
             Ok(()) | Err(Errno::SRCH) => Ok(()),
@@ -110,7 +110,7 @@ impl Drop for PipedChild {
     }
 }
 
-/// Harmless for a child that has ended; the wait is short, since SIGKILL cannot be put off.
+/// Does nothing to a child that has ended; the wait is short, since SIGKILL cannot be delayed.
 fn kill_and_reap(child: &mut Child) {
     _ = child.kill();
     _ = child.wait();
@@ -121,7 +121,7 @@ fn pidfd_of(child: &Child) -> std::io::Result<OwnedFd> {
     Ok(pidfd_open(pid, PidfdFlags::empty())?)
 }
 
-/// A process descriptor is readable once the process has ended.
+/// A process descriptor becomes readable when the process ends.
 fn ends_within(pidfd: &OwnedFd, limit: Duration) -> Result<bool, Errno> {
     let deadline = Instant::now() + limit;
     loop {
@@ -142,7 +142,7 @@ fn spawn_reader(stdout: ChildStdout) -> std::io::Result<Receiver<String>> {
     Ok(lines)
 }
 
-/// Ends with the output, or once nobody reads the lines any more.
+/// Ends with the output, or when nobody reads the lines any more.
 fn forward_lines(stdout: ChildStdout, lines: &SyncSender<String>) {
     let mut stdout = BufReader::new(stdout);
     let mut line = Vec::new();

@@ -1,18 +1,18 @@
-//! CPU time of a process by the kernel's own accounting.
+//! CPU time of a process, from the kernel's accounting.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// User and system time that the present threads of process `pid` have used since they started. Threads that
-/// have ended are not in it, so take differences while the threads that matter are alive.
+/// Returns the user and system time that the present threads of process `pid` have used since they started. Threads
+/// that have ended are left out, so take differences while the relevant threads are alive.
 ///
-/// On kernels that keep nanoseconds, the value lags by at most one scheduler tick (1–10 ms) for a thread
-/// that is on a core right now; elsewhere it is rounded to a hundredth of a second.
+/// On kernels that count nanoseconds, the value lags by at most one scheduler tick (1–10 ms) for a thread
+/// that is running now; elsewhere it is rounded to a hundredth of a second.
 ///
 /// # Errors
-/// The system's, as when there is no such process.
+/// The system's error, for example if there is no such process.
 pub(crate) fn cpu_time(pid: u32) -> io::Result<Duration> {
     let root = Path::new("/proc").join(pid.to_string());
     match thread_times(&root.join("task"))? {
@@ -33,11 +33,11 @@ fn thread_times(tasks: &Path) -> io::Result<Option<Duration>> {
             *total.get_or_insert(Duration::ZERO) += time;
         }
     }
-    // Without its statistics the scheduler reports zeroes.
+    // The scheduler reports zeroes without its statistics.
     Ok(total.filter(|time| !time.is_zero()))
 }
 
-/// The first of three fields: nanoseconds on a core.
+/// Parses the first of three fields: nanoseconds on a core.
 fn run_time(schedstat: &str) -> Option<Duration> {
     schedstat.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }
@@ -49,7 +49,7 @@ fn process_time(stat: &Path) -> io::Result<Duration> {
     Ok(Duration::from_secs_f64(ticks as f64 / ticks_per_second as f64))
 }
 
-/// Fields 14 and 15, counted behind the name, which may hold spaces and parentheses.
+/// Parses fields 14 and 15, counted after the name, which may hold spaces and parentheses.
 fn ticks_used(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11);
@@ -66,7 +66,7 @@ mod tests {
         let pid = std::process::id();
         let before = cpu_time(pid).expect("this process runs");
         let target = before + Duration::from_millis(2);
-        // The loop itself is what is measured; it cannot end unless time is accounted for.
+        // This loop is what is measured; it ends only if time is accounted for.
         while cpu_time(pid).expect("this process runs") < target {}
     }
 

@@ -1,24 +1,24 @@
-//! Errors of processes that the tool has started.
+//! Errors of processes that the tool starts.
 
 use std::fmt;
 use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// A process that did not do its part. What it printed on standard error stands above this on ours.
+/// A process that failed. Its standard error is printed above this error on ours.
 #[derive(Debug)]
 pub(crate) enum ProcessError {
     /// The system did not start it.
     Start { program: String, source: io::Error },
-    /// It ended before it had done what was asked.
+    /// It ended too early.
     Ended { program: String, awaited: &'static str, status: ExitStatus },
-    /// It did not do what was asked in time.
+    /// It took too long.
     Late { program: String, awaited: &'static str, limit: Duration },
-    /// It answered something else than was asked.
+    /// Its answer was wrong.
     Answer { program: String, awaited: &'static str, line: String },
-    /// The system refused to signal it, wait for it or read its times.
+    /// The system refused to signal it, to wait for it, or to read its times.
     System { program: String, source: io::Error },
-    /// The peer programs are neither beside this one nor in a checkout to build them from.
+    /// The peer programs are not beside this one, and there is no checkout to build them from.
     NoPeers { looked_in: String },
     /// The peer programs could not be built.
     PeersBuild { status: ExitStatus },

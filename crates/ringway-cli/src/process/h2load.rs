@@ -1,4 +1,4 @@
-//! h2load of nghttp2: an HTTP/2 client that neither side of a comparison has written.
+//! nghttp2's h2load: an HTTP/2 client that belongs to neither side of a comparison.
 
 use std::fs;
 use std::io;
@@ -13,18 +13,18 @@ use super::tether::tethered_to_core;
 use crate::args::Uri;
 use crate::limits;
 
-/// The program, where it is installed.
+/// The installed program.
 #[derive(Debug, Clone)]
 pub(crate) struct H2load {
     program: PathBuf,
 }
 
-/// Unary calls of gRPC: the same request again and again.
+/// Repeats one unary gRPC call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct H2loadRun<'a> {
-    /// `tcp://`
+    /// A `tcp://` address.
     pub(crate) addr: &'a Uri,
-    /// `/package.Service/Method`
+    /// The path `/package.Service/Method`.
     pub(crate) path: &'a str,
     pub(crate) connections: u32,
     /// Calls in flight on each connection.
@@ -32,39 +32,39 @@ pub(crate) struct H2loadRun<'a> {
     pub(crate) size: u32,
     pub(crate) warmup: Duration,
     pub(crate) measured: Duration,
-    /// The core that it is pinned to.
+    /// The core of its thread.
     pub(crate) core: usize,
 }
 
-/// What it has counted.
+/// Its counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct H2loadResult {
-    /// Calls a second.
+    /// Calls per second.
     pub(crate) rate: f64,
     pub(crate) calls: u64,
     pub(crate) max_us: Option<f64>,
-    /// Calls that ended with an error of HTTP, or with none of its statuses.
+    /// Calls that ended with an HTTP error or without an HTTP status.
     pub(crate) failed: u64,
     pub(crate) timed_out: u64,
-    /// Bytes of all replies' content, those of the warm-up too.
+    /// Bytes of all replies' content, warm-up included.
     pub(crate) content_bytes: u64,
     /// Its CPU time in the measured interval.
     pub(crate) cpu: Option<Duration>,
 }
 
 impl H2load {
-    /// Looks for it where the shell would.
+    /// Looks for the program on the PATH.
     pub(crate) fn find() -> Option<Self> {
         let paths = std::env::var_os("PATH")?;
         let places = std::env::split_paths(&paths).map(|directory| directory.join(NAME));
         places.into_iter().find(|program| program.is_file()).map(|program| Self { program })
     }
 
-    /// Runs it to its end, and tells of the measured interval.
+    /// Runs it to its end, and reports the measured interval.
     ///
     /// # Errors
-    /// It does not start, takes [`limits::PEER_CLIENT_SLACK`] longer than it was told to, or prints no result; those
-    /// of `told`.
+    /// It does not start, takes [`limits::PEER_CLIENT_SLACK`] longer than it should, or prints no result; or `told`
+    /// fails.
     pub(crate) fn run(
         &self,
         run: &H2loadRun<'_>,
@@ -117,7 +117,7 @@ impl H2loadRun<'_> {
     }
 }
 
-/// A request as gRPC has it, in a file that is removed with this.
+/// A gRPC request in a file, which is removed on drop.
 struct Body {
     file: PathBuf,
 }
@@ -140,7 +140,7 @@ impl Drop for Body {
     }
 }
 
-/// Reads what it prints at its end.
+/// Parses its output.
 fn parse(output: &str) -> Option<H2loadResult> {
     let line = |start: &str| output.lines().find_map(|line| line.trim_start().strip_prefix(start));
     // `finished in 1.20s, 118010.00 req/s, 9.23MB/s`
@@ -151,7 +151,7 @@ fn parse(output: &str) -> Option<H2loadResult> {
         let part = requests.split(", ").find_map(|part| part.strip_suffix(name))?;
         part.trim_end().parse::<u64>().ok()
     };
-    // Those that failed have another status, or none, as those that timed out.
+    // Failed calls have another status, or none, as those that timed out.
     let timed_out = count("timeout")?;
     // `traffic: 9.23MB (9676820) total, 258KB (264060) headers (space savings 94.73%), 6.54MB (6859320) data`
     let content = line("traffic: ")?.strip_suffix(") data")?.rsplit_once('(')?.1;

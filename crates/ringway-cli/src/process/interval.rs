@@ -1,6 +1,6 @@
-//! The measured interval of another program's client.
+//! The measured interval of another project's client.
 
-/// The client has come to one of its ends; what a server uses is to be read at both.
+/// An end of the client's interval; the server's resources should be read at both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Edge {
     Begin,

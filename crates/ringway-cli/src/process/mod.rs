@@ -1,4 +1,4 @@
-//! Other processes: servers under test and peer clients, started, asked, timed and stopped.
+//! Other processes: servers under test and peers' clients, started, queried, timed and stopped.
 
 mod child;
 mod cpu;

@@ -1,4 +1,4 @@
-//! The peer programs: other runtimes' servers and plain loops, in a binary of their own that the product
+//! The peer programs: servers of other runtimes and plain loops, in a separate binary that the product
 //! never depends on.
 
 use std::io::{BufRead, BufReader};
@@ -17,7 +17,7 @@ use super::tether::tethered;
 use crate::args::{RpcMode, Uri};
 use crate::limits;
 
-/// The peers' binary, built or found.
+/// The peers' binary.
 #[derive(Debug, Clone)]
 pub(crate) struct Peers {
     binary: PathBuf,
@@ -26,7 +26,7 @@ pub(crate) struct Peers {
 /// The workload of a peer's client.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum PeerJob {
-    /// The plain epoll client's ping-pong.
+    /// The ping-pong of the plain epoll client.
     PingPong,
     Rpc {
         peer: &'static str,
@@ -57,13 +57,13 @@ pub(crate) struct PeerClientRun<'a> {
     pub(crate) core: usize,
 }
 
-/// The result that a peer's client prints as one JSON object.
+/// The result of a peer's client, printed as one JSON object.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(crate) struct PeerResult {
     /// Messages per second.
     pub(crate) rate: f64,
     pub(crate) messages: u64,
-    /// Elapsed, not requested.
+    /// Measured seconds, not the requested ones.
     pub(crate) seconds: f64,
     pub(crate) goodput_mib_s: f64,
     pub(crate) p50_us: Option<f64>,
@@ -77,8 +77,8 @@ pub(crate) struct PeerResult {
 }
 
 impl Peers {
-    /// Builds the peers in the checkout this program comes from, or finds them beside it if there is none.
-    /// `say` is told before a build, which may take minutes.
+    /// Builds the peers in the checkout of this program, or finds them beside it if there is none.
+    /// Calls `say` before a build, which may take minutes.
     ///
     /// # Errors
     /// [`ProcessError::NoPeers`], [`ProcessError::PeersBuild`], or cargo cannot be started.
@@ -98,10 +98,10 @@ impl Peers {
     }
 
     /// Starts the echo server `kind` (`epoll`, `uring`, `tokio`, `monoio`, …) listening on `listen`, pinned to
-    /// `core`. It ends with the thread that calls this.
+    /// `core`. It ends with the calling thread.
     ///
     /// # Errors
-    /// Those of [`ServerProcess::start`].
+    /// Fails as [`ServerProcess::start`] does.
     pub(crate) fn serve(
         &self,
         kind: &str,
@@ -113,11 +113,11 @@ impl Peers {
         ServerProcess::start(self.command(&args)?, &format!("{NAME} serve {kind}"))
     }
 
-    /// Runs a peer's client to its end, and tells of the measured interval.
+    /// Runs a peer's client to its end, and reports the measured interval.
     ///
     /// # Errors
-    /// It does not start, fails, takes [`limits::PEER_CLIENT_SLACK`] longer than it was told to, or prints
-    /// no result; those of `told`.
+    /// It does not start, fails, takes [`limits::PEER_CLIENT_SLACK`] longer than it should, or prints
+    /// no result; or `told` fails.
     pub(crate) fn run_client(
         &self,
         run: PeerClientRun<'_>,
@@ -191,7 +191,7 @@ impl PeerJob {
     }
 }
 
-/// Builds in release mode and returns where cargo says the binary is.
+/// Builds in release mode and returns the path of the binary that cargo prints.
 fn build(checkout: &Path) -> Result<PathBuf, ProcessError> {
     let failed = |source| ProcessError::Start { program: "cargo".to_owned(), source };
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -209,7 +209,7 @@ fn build(checkout: &Path) -> Result<PathBuf, ProcessError> {
     binary.filter(|_| status.success()).ok_or(ProcessError::PeersBuild { status })
 }
 
-/// The program that one of cargo's messages announces, if it announces one.
+/// Returns the path of the program in one of cargo's messages, if it has one.
 fn executable(message: &str) -> Option<PathBuf> {
     let message: Value = serde_json::from_str(message).ok()?;
     let is_ours = message.pointer("/target/name")?.as_str()? == NAME;

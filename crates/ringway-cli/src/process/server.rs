@@ -1,4 +1,4 @@
-//! A server under test in a process of its own.
+//! A server under test as a process.
 
 use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -15,7 +15,7 @@ use super::error::ProcessError;
 use crate::args::{ServeConfig, Transport, Uri};
 use crate::limits;
 
-/// A server that has said where it listens. Dropping it kills it; [`stop`](Self::stop) lets it drain.
+/// A server that has printed its address. Dropping it kills it; [`stop`](Self::stop) lets it drain.
 #[derive(Debug)]
 pub(crate) struct ServerProcess {
     name: String,
@@ -23,10 +23,10 @@ pub(crate) struct ServerProcess {
     uri: Uri,
 }
 
-/// This very program as a server of its own, `config` with `control` set: it ends with its standard input.
+/// Returns the command that runs this program as a server with `config` and `control`: it ends with its standard input.
 ///
 /// # Errors
-/// The system's, if it does not know where this program is.
+/// The system does not know the path of this program.
 pub(crate) fn own_server(config: &ServeConfig) -> io::Result<Command> {
     debug_assert!(config.control, "without it the server could outlive this process");
     let mut command = Command::new(std::env::current_exe()?);
@@ -34,8 +34,8 @@ pub(crate) fn own_server(config: &ServeConfig) -> io::Result<Command> {
     Ok(command)
 }
 
-/// An address that no other server has: a free port of the loopback interface, or a socket file named after
-/// this process and counted up.
+/// Returns an address that no other server has: a free port of the loopback interface, or a socket file named after
+/// this process and a counter.
 pub(crate) fn private_address(transport: Transport) -> Uri {
     static SOCKETS: AtomicU32 = AtomicU32::new(0);
     let text = match transport {
@@ -50,7 +50,7 @@ pub(crate) fn private_address(transport: Transport) -> Uri {
 }
 
 impl ServerProcess {
-    /// Starts `command`, to be called `name` in errors, and waits until it prints `listening on URI`.
+    /// Starts `command`, which errors call `name`, and waits until it prints `listening on URI`.
     ///
     /// # Errors
     /// It does not start, ends before it listens, or takes longer than [`limits::SERVER_READY_MAX`].
@@ -69,29 +69,29 @@ impl ServerProcess {
         Ok(Self { name: name.to_owned(), child, uri })
     }
 
-    /// The address that the server listens on; the first one if there are several.
+    /// Returns the server's address; the first one if there are several.
     pub(crate) fn uri(&self) -> &Uri {
         &self.uri
     }
 
-    /// The process number.
+    /// Returns the process number.
     pub(crate) fn pid(&self) -> u32 {
         self.child.pid()
     }
 
-    /// User and system time that all its present threads have used since they started.
+    /// Returns the user and system time that all its present threads have used since they started.
     ///
     /// # Errors
-    /// [`ProcessError::System`], as when it has ended.
+    /// [`ProcessError::System`], for example if it has ended.
     pub(crate) fn cpu_time(&self) -> Result<Duration, ProcessError> {
         cpu::cpu_time(self.pid())
             .map_err(|source| ProcessError::System { program: self.name.clone(), source })
     }
 
-    /// Its counters, of a server started with `--control`.
+    /// Returns the counters of a server started with `--control`.
     ///
     /// # Errors
-    /// It has ended, takes longer than [`limits::SNAPSHOT_MAX`], or answers no JSON object.
+    /// It has ended, takes longer than [`limits::SNAPSHOT_MAX`], or does not answer with a JSON object.
     pub(crate) fn snapshot(&mut self) -> Result<Value, ProcessError> {
         self.request_snapshot()?;
         let line = next_line_with(&mut self.child, "{", "a snapshot", limits::SNAPSHOT_MAX)?;
@@ -105,7 +105,7 @@ impl ServerProcess {
     fn request_snapshot(&mut self) -> Result<(), ProcessError> {
         let stdin = self.child.stdin();
         match stdin.write_all(b"snapshot\n").and_then(|()| stdin.flush()) {
-            // It has ended; reading its answer will tell how.
+            // It has ended; reading its answer will show how.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             Err(source) => Err(ProcessError::System { program: self.name.clone(), source }),
             Ok(()) => Ok(()),
@@ -116,7 +116,7 @@ impl ServerProcess {
     /// [`limits::SERVER_STOP_MAX`] is killed.
     ///
     /// # Errors
-    /// It had to be killed, or did not end well.
+    /// It had to be killed, or did not end in order.
     pub(crate) fn stop(self) -> Result<(), ProcessError> {
         self.stop_within(limits::SERVER_STOP_MAX)
     }
@@ -136,7 +136,7 @@ impl ServerProcess {
 }
 
 impl Drop for ServerProcess {
-    /// A server that was killed has left its socket file behind.
+    /// A killed server leaves its socket file behind.
     fn drop(&mut self) {
         if let Some(path) = self.uri.as_str().strip_prefix("unix://") {
             _ = std::fs::remove_file(path);
@@ -144,7 +144,7 @@ impl Drop for ServerProcess {
     }
 }
 
-/// The next line that begins with `prefix`, all others passed over; `limit` holds for them together.
+/// Returns the next line that begins with `prefix`, and skips all others; `limit` covers them together.
 fn next_line_with(
     child: &mut PipedChild,
     prefix: &str,
@@ -166,7 +166,7 @@ fn next_line_with(
     }
 }
 
-/// A server without a handler ends by the signal itself, which is as good.
+/// A server without a handler dies of the signal itself, which also ends it.
 fn ended_well(status: ExitStatus) -> bool {
     status.success() || status.signal() == Some(Signal::TERM.as_raw())
 }
@@ -177,7 +177,7 @@ const READY_PREFIX: &str = "listening on ";
 mod tests {
     use super::*;
 
-    /// A shell script in the place of a server. Scripts that go on end with their standard input.
+    /// A shell script in place of a server. Scripts that wait end with their standard input.
     fn shell(script: &str) -> Command {
         let mut command = Command::new("sh");
         command.args(["-c", script]);

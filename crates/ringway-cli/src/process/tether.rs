@@ -1,7 +1,7 @@
-//! Ties a peer program to this one: it cannot outlive us, even if we are killed.
+//! Ties a peer program to this one: it cannot outlive this program, even one that is killed.
 //!
-//! Our own servers end with their standard input. Peers read none, so they are started through the hidden
-//! subcommand `tether`, which asks the kernel for SIGKILL at the parent's death and then becomes the peer.
+//! Our own servers end with their standard input. Peers read none, so the hidden subcommand `tether` starts them:
+//! it asks the kernel for SIGKILL at the parent's death and then becomes the peer.
 
 use std::ffi::OsStr;
 use std::io;
@@ -14,11 +14,11 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::args::TetherConfig;
 
-/// A command that runs `program` tied to the **thread** that starts it: the kernel takes the end of that
-/// thread for the parent's death, so start it from one that lives as long as the program shall.
+/// Returns a command that runs `program` tied to the **thread** that starts it: the kernel takes the end of that
+/// thread for the parent's death, so start it from a thread that lives long enough.
 ///
 /// # Errors
-/// The system's, if it does not know where this program is.
+/// The system does not know the path of this program.
 pub(super) fn tethered<A: AsRef<OsStr>>(
     program: &Path,
     args: impl IntoIterator<Item = A>,
@@ -28,10 +28,10 @@ pub(super) fn tethered<A: AsRef<OsStr>>(
     Ok(command)
 }
 
-/// The same for a program that does not pin itself to a core.
+/// Does the same for a program that does not pin itself to a core.
 ///
 /// # Errors
-/// Those of [`tethered`].
+/// Fails as [`tethered`] does.
 pub(super) fn tethered_to_core<A: AsRef<OsStr>>(
     core: usize,
     program: &Path,
@@ -52,12 +52,12 @@ fn tether(core: Option<usize>) -> io::Result<Command> {
     Ok(command)
 }
 
-/// Ties this process to its parent and becomes the command; returns only if that fails.
+/// Ties this process to its parent and becomes the command; returns only an error.
 pub(crate) fn become_command(config: &TetherConfig) -> io::Error {
     if let Err(errno) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return errno.into();
     }
-    // The parent may have gone before the kernel was asked to watch it.
+    // The parent may have ended before the kernel was asked to watch it.
     if getppid().map(Pid::as_raw_pid) != Some(config.parent) {
         return io::Error::other("the process that asked for it has ended");
     }

@@ -1,4 +1,4 @@
-//! Two results side by side, and which of their rows differ by more than the noise.
+//! Compares two results row by row, and tells which rows differ by more than the noise.
 
 use std::io::{self, Write};
 
@@ -10,16 +10,16 @@ use super::read::{ReadReport, ReadRow};
 use super::screen::Screen;
 use crate::args::Format;
 
-/// What can be said of a row's two rates.
+/// What the two rates of a row show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Faster,
     Slower,
     /// Runs of the same program differ as much.
     Noise,
-    /// Whatever they show, so few runs may show by chance.
+    /// There are so few runs that any result may be chance.
     TooFewRuns,
-    /// One of them had failures, so it has not done the same work.
+    /// One of them had failures, so it did not do the same work.
     Errors,
 }
 
@@ -35,7 +35,7 @@ impl Verdict {
     }
 }
 
-/// A row that both have.
+/// A row that both results have.
 struct Pair<'d> {
     before: &'d ReadRow,
     after: &'d ReadRow,
@@ -44,7 +44,7 @@ struct Pair<'d> {
 /// Prints `after` beside `before`, row by row.
 ///
 /// # Errors
-/// They have no row in common; those of the output.
+/// They have no row in common, or the output cannot be written.
 pub(super) fn print(
     before: &ReadReport,
     after: &ReadReport,
@@ -108,7 +108,7 @@ fn table(pairs: &[Pair<'_>]) -> Table {
     table
 }
 
-/// The parameters that tell a row from the others.
+/// Returns the parameters that identify the row.
 fn shared_name(pairs: &[Pair<'_>], row: &ReadRow) -> String {
     let is_shared = |key: &str| {
         pairs.iter().all(|pair| pair.before.parameters.get(key) == row.parameters.get(key))
@@ -182,7 +182,7 @@ impl Pair<'_> {
     }
 }
 
-/// The chance that ranks differ at least as much between two samples of the same distribution, both sides;
+/// Returns the probability that ranks differ at least as much between two samples of one distribution, two-sided;
 /// `None` without samples.
 fn chance(before: &[f64], after: &[f64]) -> Option<f64> {
     if before.is_empty() || after.is_empty() {
@@ -197,15 +197,15 @@ fn chance(before: &[f64], after: &[f64]) -> Option<f64> {
     Some((2.0 * as_far / ways.iter().sum::<f64>()).min(1.0))
 }
 
-/// The chance of the clearest result that so many runs can have.
+/// Returns the probability of the clearest result that this many runs can have.
 fn least_chance(before: usize, after: usize) -> f64 {
     2.0 / ways(before, after).iter().sum::<f64>()
 }
 
-/// For each number of wins of one sample over the other, the number of orders that have it.
+/// Returns, for each number of wins of one sample over the other, the number of orders with it.
 fn ways(m: usize, n: usize) -> Vec<f64> {
     let (m, n) = (m.min(RUNS_MAX), n.min(RUNS_MAX));
-    // Either the highest value is of the first sample, and wins over all of the second, or it is of
+    // The highest value is either of the first sample, and wins over all of the second, or it is of
     // the second and wins over nothing that is counted.
     let mut row: Vec<Vec<f64>> = vec![vec![1.0]; n + 1];
     for i in 1..=m {
@@ -227,9 +227,9 @@ fn ways(m: usize, n: usize) -> Vec<f64> {
 
 /// One in twenty.
 const CHANCE_MAX: f64 = 0.05;
-/// More than `bench` repeats a row.
+/// More than the runs per row of `bench`.
 const RUNS_MAX: usize = 100;
-/// As wide as all output that people compare.
+/// The width of all output that people compare.
 const COLUMNS: u16 = 100;
 
 #[cfg(test)]
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(ways(5, 5).iter().sum::<f64>(), 252.0);
     }
 
-    /// Values of the published table of Mann and Whitney's test.
+    /// Values of the published table of the Mann-Whitney test.
     #[test]
     fn chances_are_those_of_the_table() {
         let low: Vec<f64> = (1..=5).map(f64::from).collect();

@@ -1,14 +1,14 @@
-//! Numbers as people read them.
+//! Numbers in a readable form.
 
 use serde_json::Value;
 
-/// Three significant digits with `k`, `M` or `G` behind: `133k`, `1.87M`, `42.0`; `–` for what is unknown.
+/// Formats three significant digits with `k`, `M` or `G`: `133k`, `1.87M`, `42.0`; `–` for unknown.
 pub(super) fn count(value: Option<f64>) -> String {
     let Some(value) = known(value) else {
         return UNKNOWN.to_owned();
     };
     let (scale, suffix) = match value.abs() {
-        // The bounds are where three digits would round up to a fourth.
+        // The bounds lie where three digits would round up to a fourth.
         v if v < 999.5 => (1.0, ""),
         v if v < 999.5e3 => (1e3, "k"),
         v if v < 999.5e6 => (1e6, "M"),
@@ -17,7 +17,7 @@ pub(super) fn count(value: Option<f64>) -> String {
     format!("{}{suffix}", three_digits(value / scale))
 }
 
-/// Three significant digits, thousands grouped: `0.125`, `42.1`, `1,836`; `–` for what is unknown.
+/// Formats three significant digits with grouped thousands: `0.125`, `42.1`, `1,836`; `–` for unknown.
 pub(super) fn plain(value: Option<f64>) -> String {
     let Some(value) = known(value) else {
         return UNKNOWN.to_owned();
@@ -25,7 +25,7 @@ pub(super) fn plain(value: Option<f64>) -> String {
     if value.abs() < 999.5 { three_digits(value) } else { grouped(value.round() as i64) }
 }
 
-/// A whole number, thousands grouped: `16,384`.
+/// Formats a whole number with grouped thousands: `16,384`.
 pub(super) fn grouped(number: i64) -> String {
     let digits = number.unsigned_abs().to_string();
     let mut text = String::new();
@@ -41,12 +41,12 @@ pub(super) fn grouped(number: i64) -> String {
     text
 }
 
-/// A share as percentage: `2.1 %`; `–` for what is unknown.
+/// Formats a share as a percentage: `2.1 %`; `–` for unknown.
 pub(super) fn percent(share: Option<f64>) -> String {
     known(share).map_or_else(|| UNKNOWN.to_owned(), |share| format!("{:.1} %", share * 100.0))
 }
 
-/// A row's parameter: numbers grouped, text without quotes; `–` for one the row lacks.
+/// Formats a row's parameter: grouped numbers, text without quotes; `–` for one that the row lacks.
 pub(super) fn parameter(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => UNKNOWN.to_owned(),
@@ -58,7 +58,7 @@ pub(super) fn parameter(value: Option<&Value>) -> String {
     }
 }
 
-/// A share from 0 to 1 as a length, with a character for each tenth: `██████▍`.
+/// Draws a share from 0 to 1 as a bar, with a character for each tenth: `██████▍`.
 pub(super) fn bar(share: f64) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (share.clamp(0.0, 1.0) * BAR_WIDTH as f64 * 8.0).round() as usize;
@@ -82,7 +82,7 @@ fn three_digits(value: f64) -> String {
     }
 }
 
-/// Placeholder of an unknown value.
+/// The placeholder of an unknown value.
 pub(super) const UNKNOWN: &str = "–";
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ pub(super) fn render(report: &Report) -> String {
     let Report { environment, rows, failure } = report;
     let document = Document { environment, rows, failure };
     let text = serde_json::to_string_pretty(&document);
-    // Maps have string keys here and numbers that are none become null, so nothing is left to refuse.
+    // Maps have string keys here and other numbers become null, so serialising cannot fail.
     format!("{}\n", text.expect("a report has only values that JSON knows"))
 }
 

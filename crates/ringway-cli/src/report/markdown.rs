@@ -6,7 +6,7 @@ use super::Report;
 use super::row::Row;
 use super::table::{self, Column, Grid};
 
-/// One table, of rows that count the same.
+/// Prints one table of rows with the same unit.
 pub(super) fn render(rows: &[Row]) -> String {
     let mut out = String::new();
     let grid = table::grid(rows);
@@ -37,7 +37,7 @@ fn write_line(out: &mut String, grid: &Grid, cell: impl Fn(&Column) -> String) {
     out.push_str("|\n");
 }
 
-/// Text may name a command line, which may hold what a table cell must not.
+/// Escapes text, such as a command line, that a table cell must not hold as it is.
 fn escaped(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }

@@ -25,20 +25,20 @@ pub(crate) use printer::Printer;
 pub(crate) use row::{Cost, Detail, Errors, OpenLoop, Row, Versus};
 pub(crate) use screen::Screen;
 
-/// Everything one invocation of the bench measured.
+/// All results of one invocation of the bench.
 #[derive(Debug, Clone)]
 pub(crate) struct Report {
     pub(crate) environment: Environment,
     /// In the order in which they were measured; rows of a suite stand together.
     pub(crate) rows: Vec<Row>,
-    /// Why there are no more rows, if the bench ended early.
+    /// Why the bench ended early, if it did.
     pub(crate) failure: Option<String>,
 }
 
 /// Compares the results of two benches on `out`, or draws those of one.
 ///
 /// # Errors
-/// A file that has no results; those of the output.
+/// A file has no results, or the output cannot be written.
 pub(crate) fn run(config: &ReportConfig, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     match config {
         ReportConfig::Compare { before, after, format } => {
@@ -71,7 +71,7 @@ impl Report {
         self.failure.is_none() && !self.rows.is_empty() && self.rows.iter().all(all_right)
     }
 
-    /// The report's text, its last newline included.
+    /// Returns the report's text with its last newline.
     #[cfg(test)]
     pub(crate) fn render(&self, format: crate::args::Format, screen: Screen) -> String {
         let mut out = Vec::new();

@@ -14,69 +14,69 @@ use crate::repeats::Spread;
 pub(crate) struct Row {
     /// The suite's name as on the command line, e.g. `pingpong`.
     pub(crate) suite: &'static str,
-    /// Parameters that tell the rows of a suite apart, in the order of the columns: `server`, `connections`, …
+    /// Parameters that distinguish the rows of a suite, in the order of the columns: `server`, `connections`, …
     pub(crate) parameters: Map<String, Value>,
     /// Operations per second; the median is the row's rate.
     pub(crate) rate: Spread,
-    /// Runs behind `rate`.
+    /// The number of runs in `rate`.
     pub(crate) repeat: u32,
-    /// What charts are drawn from.
+    /// The data of charts.
     pub(crate) detail: Detail,
     /// The unit of the rate, e.g. `messages/s`.
     pub(crate) unit: &'static str,
-    /// Only where operations begin when they are due.
+    /// Present only in open loops.
     pub(crate) open_loop: Option<OpenLoop>,
-    /// Payload one way, headers of the transport excluded, in 2^20 bytes a second.
+    /// Payload in one direction without the transport's headers, in 2^20 bytes per second.
     pub(crate) goodput_mib_s: Option<f64>,
     /// Latencies of all runs together, successes only.
     pub(crate) latency: Percentiles,
     pub(crate) errors: Errors,
-    /// Payloads compared byte by byte, in all runs.
+    /// Payloads compared byte by byte in all runs.
     pub(crate) verified: u64,
     pub(crate) server: Cost,
     pub(crate) client: Cost,
-    /// This row beside the plain epoll server's; only with peers.
+    /// This row compared with the plain epoll server's; only with peers.
     pub(crate) versus_epoll: Versus,
     /// Warnings to read before the row is quoted.
     pub(crate) warnings: Vec<String>,
 }
 
-/// More of a row than a table shows.
+/// Details of a row that a table does not show.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Detail {
-    /// The rate of each run, in the order in which they ran.
+    /// The rate of each run, in order.
     pub(crate) rates: Vec<f64>,
     /// Quantiles from 0 to almost 1, each with its latency in microseconds, of all runs together; empty where
     /// there are no samples.
     pub(crate) curve: Vec<(f64, f64)>,
-    /// The rate in equal steps of the measured interval, one run after the other; empty where that is not told.
+    /// The rate in equal steps of the measured interval, run by run; empty if unknown.
     pub(crate) timeline: Vec<f64>,
 }
 
 /// How well an open loop has kept its schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct OpenLoop {
-    /// Operations per second that were asked for.
+    /// Requested operations per second.
     pub(crate) due: f64,
-    /// Those that were begun, answered or not; the median of the runs.
+    /// Operations per second that were begun, answered or not; the median of the runs.
     pub(crate) begun: f64,
     /// The row's rate as a share of `due`.
     pub(crate) achieved: f64,
 }
 
 /// Medians of the ratios of paired runs: the runs of a setting alternate, so each has a partner of the same
-/// phase of the machine. Each `None` without such a partner.
+/// phase of the machine. A ratio is `None` without such a partner.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(crate) struct Versus {
-    /// Rate by that of the epoll server under the same client.
+    /// The rate divided by that of the epoll server with the same client.
     pub(crate) rate: Option<f64>,
-    /// Server CPU per operation by that of the epoll server under the same client.
+    /// Server CPU per operation divided by that of the epoll server with the same client.
     pub(crate) server_cpu: Option<f64>,
-    /// Rate by that of epoll server and epoll client.
+    /// The rate divided by that of the epoll server and client.
     pub(crate) rate_both_sides: Option<f64>,
 }
 
-/// Costs of one operation at one side; each is `None` where it is not known.
+/// Costs of one operation on one side; each is `None` if unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(crate) struct Cost {
     /// User and system time, in microseconds.
@@ -85,7 +85,7 @@ pub(crate) struct Cost {
     pub(crate) allocations_per_op: Option<f64>,
 }
 
-/// Failed operations by kind, in all runs. None of them is among the latencies.
+/// Failed operations by kind in all runs. They are not among the latencies.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Errors {
     /// Connections that were not accepted.
@@ -95,7 +95,7 @@ pub(crate) struct Errors {
     pub(crate) timed_out: u64,
     /// Payloads with a wrong byte.
     pub(crate) mismatched: u64,
-    /// Operations still in flight when the drain's time was up.
+    /// Operations still in flight when the time of the drain was over.
     pub(crate) unanswered: u64,
     /// Errors of no other kind.
     pub(crate) other: u64,
@@ -110,12 +110,12 @@ impl Row {
         (self.suite, self.unit)
     }
 
-    /// How long an operation takes, where one follows the other in one thread and nothing is waited for.
+    /// How long an operation takes when one thread repeats it without waiting.
     pub(super) fn nanoseconds(&self) -> Option<f64> {
         self.is_in_memory().then(|| 1e9 / self.rate.median)
     }
 
-    /// Allocations of the side that is looked at: the server, or the only one.
+    /// Allocations of the measured side: the server, or the only one.
     pub(super) fn allocations(&self) -> Option<f64> {
         let side = if self.is_in_memory() { &self.client } else { &self.server };
         side.allocations_per_op
@@ -133,7 +133,7 @@ impl Errors {
         refused + reset + timed_out + mismatched + unanswered + other
     }
 
-    /// Adds those of another thread or run.
+    /// Adds the failures of another thread or run.
     pub(crate) fn add(&mut self, other: &Self) {
         self.refused += other.refused;
         self.reset += other.reset;
@@ -146,7 +146,7 @@ impl Errors {
         }
     }
 
-    /// The kinds that occurred, with their numbers. Calls that ended with a status are of the kind that it names.
+    /// Returns the kinds that occurred, with their numbers. A call that ended with a status has the kind of its name.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let is_told = !self.by_status.is_empty();
         let untold = |count: u64| if is_told { 0 } else { count };
@@ -164,7 +164,7 @@ impl Errors {
 }
 
 impl Cost {
-    /// The cost of each of `operations`, of which the three totals are known or not.
+    /// Divides the three totals, if known, by `operations`.
     pub(crate) fn per_operation(
         operations: u64,
         cpu: Option<std::time::Duration>,
@@ -180,7 +180,7 @@ impl Cost {
     }
 }
 
-/// The names that every suite's rows share; readers of the JSON rely on them.
+/// The names that rows of every suite share; programs that read the JSON rely on them.
 impl Serialize for Row {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut out = serializer.serialize_struct("Row", 27)?;
@@ -210,7 +210,7 @@ impl Serialize for Row {
         }
         match self.suite {
             "call" => out.serialize_field("errors_by_status", &self.errors.by_status)?,
-            // The others call a service whose statuses say nothing of it.
+            // The statuses of the other suites' service mean nothing.
             _ => out.skip_field("errors_by_status")?,
         }
         out.serialize_field("verified", &self.verified)?;

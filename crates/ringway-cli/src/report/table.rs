@@ -1,4 +1,4 @@
-//! The report for people: one aligned table a suite and unit, and notes below.
+//! The report for people: an aligned table for each suite and unit, with notes below.
 
 use std::fmt::Write;
 
@@ -9,12 +9,12 @@ use super::row::Row;
 use super::screen::Screen;
 use super::{Report, humane, reference};
 
-/// The cells of one table, its columns decided: those that no row fills are left out.
+/// The cells of one table without the columns that no row fills.
 pub(super) struct Grid {
-    /// The suite, and the parameters that all its rows share.
+    /// The suite with the parameters that all its rows share.
     pub(super) title: String,
     pub(super) columns: Vec<Column>,
-    /// The number of key columns, which come first and identify the row.
+    /// The number of key columns, which come first and identify a row.
     keys: usize,
 }
 
@@ -24,13 +24,13 @@ pub(super) struct Column {
     pub(super) unit: &'static str,
     /// One for each row.
     pub(super) cells: Vec<String>,
-    /// Text is set to the left, numbers to the right.
+    /// Text is aligned to the left, numbers to the right.
     pub(super) is_text: bool,
     /// Indices of the rows whose cells are highlighted.
     alarms: Vec<usize>,
 }
 
-/// One table, of rows that count the same.
+/// Prints one table of rows with the same unit.
 pub(super) fn render(rows: &[Row], screen: &Screen) -> String {
     let mut out = String::new();
     let Grid { title, mut columns, keys } = grid(rows);
@@ -46,7 +46,7 @@ pub(super) fn render(rows: &[Row], screen: &Screen) -> String {
     out
 }
 
-/// The rates as lengths, the greatest of the table the longest.
+/// Draws the rates as bars; the greatest of the table is the longest.
 fn bars(rows: &[Row]) -> Column {
     let most = rows.iter().map(|row| row.rate.median).fold(0.0, f64::max);
     let bar = |row: &Row| humane::bar(row.rate.median / most);
@@ -58,7 +58,7 @@ pub(super) fn render_notes(report: &Report, screen: &Screen) -> String {
     notes(report).iter().map(|note| screen.note(note)).collect()
 }
 
-/// Lays out rows that count the same; there is at least one.
+/// Lays out rows with the same unit; there is at least one.
 pub(super) fn grid(rows: &[Row]) -> Grid {
     let (shared, distinct) = parameter_names(rows);
     let mut columns: Vec<Column> =
@@ -119,7 +119,7 @@ fn alarming(is_bad: fn(&Row) -> bool, rows: &[Row], column: Column) -> Column {
     Column { alarms, ..column }
 }
 
-/// The names of the parameters in the order in which they first occur: those with one value in all rows, and
+/// Returns the parameters in the order of their first occurrence: those with one value in all rows, and
 /// the others.
 fn parameter_names(rows: &[Row]) -> (Vec<&str>, Vec<&str>) {
     let mut names: Vec<&str> = Vec::new();
@@ -171,7 +171,7 @@ fn column(name: &str, unit: &'static str, rows: &[Row], cell: &dyn Fn(&Row) -> S
     }
 }
 
-/// Blocks of columns that fit the screen, each with those that say which row it is.
+/// Splits the columns into blocks that fit the screen, each with the columns that identify a row.
 fn write_grid(out: &mut String, keys: &[Column], mut rest: &[Column], screen: &Screen) {
     let width =
         |columns: &[Column]| columns.iter().map(|column| column.width() + GAP).sum::<usize>();
@@ -191,7 +191,7 @@ fn write_grid(out: &mut String, keys: &[Column], mut rest: &[Column], screen: &S
     }
 }
 
-/// Two lines of header, names and units, then one for each row.
+/// Prints two header lines, names and units, then a line for each row.
 fn write_block(out: &mut String, columns: &[&Column], screen: &Screen) {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
@@ -224,17 +224,17 @@ fn write_block(out: &mut String, columns: &[&Column], screen: &Screen) {
 }
 
 impl Column {
-    /// Characters of the widest cell or header line.
+    /// Returns the width of the widest cell or header line.
     fn width(&self) -> usize {
         let texts = self.cells.iter().map(String::as_str).chain([self.name.as_str(), self.unit]);
         texts.map(|text| text.chars().count()).max().unwrap_or(0)
     }
 }
 
-/// Between two columns.
+/// The gap between two columns.
 const GAP: usize = 2;
 
-/// Runs that differ by more than this, as a coefficient of variation, say little by their median.
+/// The coefficient of variation above which a median says little.
 const SPREAD_MAX: f64 = 0.1;
 
 /// The notes below the tables: errors and warnings of rows, sources of the figures, the environment.
@@ -288,7 +288,7 @@ fn verdict(report: &Report) -> String {
     }
 }
 
-/// The row as a note speaks of it: `pingpong ringway tcp 100 16,384`.
+/// Names the row in a note: `pingpong ringway tcp 100 16,384`.
 fn name_of(row: &Row) -> String {
     let mut name = row.suite.to_owned();
     for value in row.parameters.values() {

@@ -1,21 +1,21 @@
-//! Takes packets out of a stream by their length field, in place, and checks each.
+//! Splits a stream into packets by their length field, in place, and checks each.
 
 use super::tally::Tally;
 use crate::limits;
 use crate::payload::{Mismatch, PACKET_BYTES_MIN, PacketVerifier};
 
-/// The framing of one connection. Packets are looked at where they were received; only one that straddles
+/// The framing of one connection. Packets are checked where they were received; only one that straddles
 /// two pieces is copied.
 #[derive(Debug, Default)]
 pub(crate) struct Framing {
     verifier: PacketVerifier,
-    /// The beginning of a packet whose rest has not arrived; shorter than the packet.
+    /// The beginning of an incomplete packet.
     carried: Vec<u8>,
     bytes: u64,
     /// Bytes that the next run of packets may have: mixed lengths make it short, or every change of length
     /// would cost a look at all that follows.
     run_bytes: usize,
-    /// Framing ends at the first wrong byte: where the next packet begins is not known any more.
+    /// Framing ends at the first wrong byte, since the start of the next packet is unknown.
     mismatch: Option<Mismatch>,
 }
 
@@ -30,7 +30,7 @@ impl Framing {
         }
     }
 
-    /// Counts so far.
+    /// Returns the counts so far.
     pub(crate) fn tally(&self) -> Tally {
         Tally {
             packets: self.verifier.verified(),
@@ -39,7 +39,7 @@ impl Framing {
         }
     }
 
-    /// The first wrong byte, if there was one.
+    /// Returns the first wrong byte, if there was one.
     pub(crate) fn mismatch(&self) -> Option<&Mismatch> {
         self.mismatch.as_ref()
     }
@@ -56,7 +56,7 @@ impl Framing {
                 break;
             }
             let before = self.verifier.verified();
-            // A run of packets of one length, judged as a whole; another length ends it.
+            // A run of packets of one length is checked as a whole; another length ends it.
             let run = &piece[..piece.len().min(self.run_bytes.max(size))];
             match self.verifier.packets(run, size) {
                 Ok(taken) => {
@@ -77,7 +77,7 @@ impl Framing {
         Ok(())
     }
 
-    /// Completes the carried packet from `piece` and returns what is behind it.
+    /// Completes the carried packet from `piece` and returns the rest.
     fn complete<'a>(&mut self, mut piece: &'a [u8]) -> Result<&'a [u8], Mismatch> {
         let mut wanted = LENGTH_BYTES;
         loop {
@@ -100,7 +100,7 @@ impl Framing {
     }
 }
 
-/// The length of the whole packet, from the length field at the start of `bytes`; `None` while that is incomplete.
+/// Returns the length of the whole packet from the length field at the start of `bytes`; `None` while that is incomplete.
 fn length_of(bytes: &[u8]) -> Option<usize> {
     let field = bytes.first_chunk::<LENGTH_BYTES>()?;
     Some(u32::from_le_bytes(*field) as usize + LENGTH_BYTES)
@@ -163,7 +163,7 @@ mod tests {
             let mut bytes = good.clone();
             bytes[at] ^= 0x20;
             let found = tally(&[&bytes, &packets(32, 4, 100)]);
-            // A length of kilobytes or megabytes may be right until so many have come.
+            // A length of kilobytes or megabytes may be right until that many bytes have arrived.
             let waits = [1, 2].contains(&(at % 32));
             assert_eq!(found.mismatches, u64::from(!waits), "byte {at}");
             assert_eq!(found.packets, at as u64 / 32, "byte {at}");

@@ -1,4 +1,4 @@
-//! Handlers of bytes that are not sent back.
+//! Handlers that send nothing back.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use super::framing::Framing;
 use super::tally::Totals;
 use crate::stderr;
 
-/// Reads and forgets; the runtime counts the bytes.
+/// Reads and discards; the runtime counts the bytes.
 pub(super) struct Discard;
 
-/// Frames and checks packets; a client that has finished sending is told what arrived.
+/// Frames and checks packets, and tells a client that has finished sending what arrived.
 pub(super) struct Framed {
     framing: Framing,
     totals: Arc<Totals>,
@@ -22,7 +22,7 @@ impl Framed {
         Self { framing: Framing::default(), totals }
     }
 
-    /// Tells of the first wrong packet; a client must not be able to fill a disk with the others.
+    /// Logs the first wrong packet only; otherwise a client could fill a disk.
     #[cold]
     fn complain(&self) {
         let first = self.totals.add_mismatch();

@@ -25,10 +25,10 @@ use tally::Totals;
 
 pub(crate) use tally::{TALLY_BYTES, Tally};
 
-/// Runs the server to the end of its drain.
+/// Runs the server until it has drained.
 ///
 /// # Errors
-/// An address that cannot be had, a core or a driver that the system refuses, a bad certificate.
+/// An address is not available, the system refuses a core or a driver, or a certificate is invalid.
 pub(crate) fn run(config: &ServeConfig) -> Result<(), Box<dyn Error>> {
     bench::raise_limit()?;
     let stop = Stop::on_signals()?;
@@ -94,7 +94,7 @@ fn start_rpc(config: &ServeConfig) -> Result<ServerHandle, Box<dyn Error>> {
     Ok(server.start()?.net().clone())
 }
 
-/// Applies the flags that every kind of server has, but for those of TLS.
+/// Applies the flags that every kind of server has, except those of TLS.
 fn set_up(config: &ServeConfig) -> Result<impl FnOnce(Server) -> Server, Box<dyn Error>> {
     let cores = cores::set(&config.cores)?;
     let (backend, spin) = (config.backend.into(), config.spin);
@@ -121,7 +121,7 @@ fn read_tls(config: &ServeConfig) -> Result<Option<ServerTls>, Box<dyn Error>> {
     }))
 }
 
-/// Callbacks are no cheaper than this task: 4.2 µs of server CPU for 64 bytes at 100 connections, both.
+/// A task costs as much as callbacks: both 4.2 µs of server CPU for 64 bytes at 100 connections.
 async fn echo(mut conn: Connection) -> ringway_net::Result {
     while let Some(view) = conn.recv().await? {
         conn.send(view);
@@ -132,7 +132,7 @@ async fn echo(mut conn: Connection) -> ringway_net::Result {
 fn spawn_control(handle: ServerHandle, totals: Arc<Totals>, stop: &Stop) -> std::io::Result<()> {
     let ended = stop.trigger()?;
     let input = BufReader::new(std::io::stdin());
-    // What answering allocates is no cost of serving.
+    // Allocations of this answer are no cost of serving.
     let answering = Cell::new(0);
     let snapshot = move || {
         let before = allocations::count();
@@ -156,5 +156,5 @@ fn snapshot(handle: &ServerHandle, totals: &Totals, allocations: u64) -> Value {
     Value::Object(object)
 }
 
-/// The time that connections have to end after the first signal; a second signal cuts them off at once.
+/// The time that connections have to end after the first signal; a second signal cuts them off.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);

@@ -8,17 +8,17 @@ use ringway_net::ServerHandle;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 
-/// The waiting end of a pair of sockets, into which each reason to stop writes a byte.
+/// The reading end of a socket pair, into which each reason to stop writes a byte.
 pub(super) struct Stop {
     reader: UnixStream,
     writer: UnixStream,
 }
 
-/// A further reason to stop, for another thread.
+/// Returns a handle by which another thread may stop the server.
 pub(super) struct Trigger(UnixStream);
 
 impl Stop {
-    /// From now on SIGINT and SIGTERM no longer end the process by themselves.
+    /// Catches SIGINT and SIGTERM from now on.
     pub(super) fn on_signals() -> io::Result<Self> {
         let (reader, writer) = UnixStream::pair()?;
         for signal in [SIGINT, SIGTERM] {
@@ -36,7 +36,7 @@ impl Stop {
         (&self.reader).read_exact(&mut [0])
     }
 
-    /// The next reason cuts connections off instead of waiting for them.
+    /// From now on the next reason cuts connections off instead of waiting for them.
     pub(super) fn abort_on_next(self, server: ServerHandle) -> io::Result<()> {
         let wait = move || {
             if self.wait().is_ok() {
@@ -49,7 +49,7 @@ impl Stop {
 
 impl Trigger {
     pub(super) fn pull(mut self) {
-        // Full or closed: the server is stopping already.
+        // Full or closed means that the server is already stopping.
         _ = self.0.write(&[0]);
     }
 }

@@ -1,23 +1,23 @@
-//! Counts of the framing discard server: one for each connection, sent at its end, and a total.
+//! Counts of the framing discard server: one per connection, sent at its end, and a total.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes of a [`Tally`] on the wire: four little-endian `u64`.
 pub(crate) const TALLY_BYTES: usize = 32;
 
-/// Packets and bytes that one connection has brought.
+/// Packets and bytes of one connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// Packets framed and found right.
+    /// Packets framed and correct.
     pub(crate) packets: u64,
     /// Packets with a wrong byte; framing ends at the first one.
     pub(crate) mismatches: u64,
-    /// Bytes received, whatever they were.
+    /// All bytes received.
     pub(crate) bytes: u64,
 }
 
 impl Tally {
-    /// The answer to a client that has finished sending.
+    /// Encodes the answer to a client that has finished sending.
     pub(crate) fn to_bytes(self) -> [u8; TALLY_BYTES] {
         let mut bytes = [0; TALLY_BYTES];
         let words = [MAGIC, self.packets, self.mismatches, self.bytes];
@@ -27,7 +27,7 @@ impl Tally {
         bytes
     }
 
-    /// Reads an answer; `None` if it is none.
+    /// Decodes an answer; `None` if it is invalid.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; TALLY_BYTES] = bytes.try_into().ok()?;
         let word = |at: usize| {
@@ -37,7 +37,7 @@ impl Tally {
     }
 }
 
-/// Counts over all connections of all cores.
+/// Counts of all connections of all cores.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
     packets: AtomicU64,
@@ -45,12 +45,12 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// Adds packets found right.
+    /// Adds correct packets.
     pub(super) fn add_packets(&self, count: u64) {
         self.packets.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Adds a packet found wrong; whether it is the first of all.
+    /// Adds a wrong packet. Returns whether it is the first.
     pub(super) fn add_mismatch(&self) -> bool {
         self.mismatches.fetch_add(1, Ordering::Relaxed) == 0
     }
