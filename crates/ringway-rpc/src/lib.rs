@@ -26,9 +26,10 @@ pub use call::method::{Kind, Method};
 pub use call::status::{Code, Origin, Pushback, Status};
 pub use call::trace::TraceContext;
 pub use client::{
-    Call, CallOptions, Client, ClientBuilder, ClientCompression, FullCall, Host, IncomingReply,
-    JsonReply, JsonRpcBatch, JsonRpcClient, NextCall, OutgoingCall, Response, ServerAddress,
-    ToServerAddresses,
+    Call, CallOptions, Client, ClientBuilder, ClientCompression, FullCall, Host, HostStatus,
+    HostUpdates, IncomingReply, JsonReply, JsonRpcBatch, JsonRpcClient, NextCall, OutgoingCall,
+    Resolver, ResolverState, ResolverStats, Resolving, Response, ServerAddress, ToServerAddresses,
+    Verdict, register_scheme,
 };
 pub use metrics::{Latencies, MethodSnapshot, Metrics, Side, Snapshot};
 pub use policy::balance::Policy;

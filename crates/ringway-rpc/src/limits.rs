@@ -460,3 +460,19 @@ pub(crate) const JSONRPC_HTTP_FIELDS: usize = 64;
 /// Messages from this length on stay in the receive buffer when they are kept: copying this many bytes
 /// costs as much as reference counting.
 pub(crate) const ZERO_COPY_BYTES_MIN: usize = 4 << 10;
+
+/// Hosts that a client calls of a long list from a resolver, unless it is set. Each core connects to all of them, and
+/// each call looks at all: a hundred spread the load well, and the loss of one is not felt.
+pub(crate) const SUBSET_HOSTS: usize = 100;
+/// Hosts in the list of a resolver. All but a subset are only remembered, with some hundred bytes each.
+pub(crate) const LISTED_HOSTS_MAX: usize = 65_536;
+/// How long a list that has lost more than half of its hosts is held back before its source may confirm it: longer than
+/// a registry takes to restart, and shorter than the drain delay of servers that have really left.
+pub(crate) const SHORT_LIST_HOLD: Duration = Duration::from_secs(2);
+/// How long a source may take for its first list before the last known one is read from disk: a calm registry answers
+/// within milliseconds, and calls wait meanwhile.
+pub(crate) const LAST_KNOWN_WAIT: Duration = Duration::from_secs(1);
+/// The pause between two writes of the last known list, each of which waits for the disk.
+pub(crate) const LAST_KNOWN_INTERVAL: Duration = Duration::from_secs(1);
+/// Bytes of the last known list on disk: as many hosts as a list has, each with some metadata.
+pub(crate) const LAST_KNOWN_BYTES_MAX: usize = 32 << 20;

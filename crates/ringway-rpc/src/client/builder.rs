@@ -1,6 +1,7 @@
 //! The builder of clients.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,10 +10,13 @@ use ringway_wire::{http2, native};
 
 use super::compression::ClientCompression;
 use super::config::ClientConfig;
+use super::connector::Connector;
 use super::handle::Client;
-use super::hosts::{Connector, Host};
+use super::host_rules::HostRules;
+use super::hosts::Host;
 use super::interceptor::{self, IncomingReply, MakeClientInterceptor, NextCall, OutgoingCall};
 use super::options::CallOptions;
+use super::resolve::{Resolver, SharedState, resolver_of};
 use super::server_address::{ServerAddress, ToServerAddresses};
 use crate::call::status::Status;
 use crate::limits;
@@ -36,6 +40,10 @@ use crate::policy::balance::Policy;
 #[must_use = "a client is made by `build`"]
 pub struct ClientBuilder {
     hosts: Vec<Host>,
+    resolver: Option<Box<dyn Resolver>>,
+    rules: HostRules,
+    subset: Option<usize>,
+    last_known: Option<PathBuf>,
     /// The first failure to parse an address.
     failure: Option<Status>,
     policy: Policy,
@@ -54,8 +62,12 @@ impl Client {
     /// balanced. It connects when the first call is made.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT when an address is malformed, or when there are none or more than 1,024.
+    /// INVALID_ARGUMENT when an address is malformed, when there are none or more than 1,024, or when the scheme of a
+    /// source is [unknown](crate::register_scheme).
     pub fn connect(addresses: impl ToServerAddresses) -> Result<Self, Status> {
+        if let Some(source) = addresses.source() {
+            return Self::builder().source(&source).build();
+        }
         let addresses = addresses.to_server_addresses()?;
         addresses.into_iter().fold(Self::builder(), ClientBuilder::address).build()
     }
@@ -72,6 +84,10 @@ impl ClientBuilder {
         native.settings.initial_credit = limits::REPLY_CREDIT;
         Self {
             hosts: Vec::new(),
+            resolver: None,
+            rules: HostRules::new(),
+            subset: None,
+            last_known: None,
             failure: None,
             policy: Policy::default(),
             connector: Connector::new(),
@@ -121,6 +137,67 @@ impl ClientBuilder {
             Ok(host) => self.hosts.push(host.weight(weight)),
             Err(status) => drop(self.failure.get_or_insert(status)),
         }
+        self
+    }
+
+    /// Takes the servers from a source with an address, such as `etcd://10.0.0.1:2379/market` or `dns://market:9000`,
+    /// and follows their changes. Its scheme has to be [known](crate::register_scheme): `ringway_discovery::install()`
+    /// registers `local`, `etcd`, `etcds`, `dns` and `file`.
+    pub fn source(mut self, address: &str) -> Self {
+        match resolver_of(address) {
+            Ok(resolver) => self.resolver = Some(resolver),
+            Err(status) => drop(self.failure.get_or_insert(status)),
+        }
+        self
+    }
+
+    /// Takes the servers from a [resolver](Resolver), and follows their changes. Calls that are made before the first
+    /// list wait for it until their deadline.
+    pub fn resolver(mut self, resolver: impl Resolver) -> Self {
+        self.resolver = Some(Box::new(resolver));
+        self
+    }
+
+    /// Sets the zone of the client: servers of other zones get calls only while those of its own zone cannot take
+    /// them, or if it has none.
+    pub fn zone(mut self, zone: impl Into<String>) -> Self {
+        self.rules.zone = zone.into();
+        self
+    }
+
+    /// Calls only hosts for which `filter` is true, for example those of one [version](Host::version_of). It runs once
+    /// for each host of a new list.
+    ///
+    /// ```
+    /// use ringway_rpc::{Client, Host};
+    ///
+    /// let client = Client::builder().address("tcp://10.0.0.1:9000").only(|host| host.version_of() != "1.0");
+    /// # client.build()?;
+    /// # Ok::<(), ringway_rpc::Status>(())
+    /// ```
+    pub fn only(mut self, filter: impl Fn(&Host) -> bool + Send + Sync + 'static) -> Self {
+        self.rules.filter = Some(Arc::new(filter));
+        self
+    }
+
+    /// Sets how many servers of a long list are called at most, 1 to 1,024. The default is 100 for the list of a
+    /// resolver, and all for addresses. Each client takes others, evenly spread, and keeps them while the list changes. Up to a quarter are of other zones than its own.
+    pub fn subset(mut self, hosts: usize) -> Self {
+        self.subset = Some(hosts);
+        self
+    }
+
+    /// Decides which servers belong to the [subset](Self::subset): equal numbers make equal choices. It is random
+    /// if not set.
+    pub fn subset_seed(mut self, seed: u64) -> Self {
+        self.rules.seed = seed;
+        self
+    }
+
+    /// Keeps the last list of the resolver in a file. A client that starts while the source is down uses that list,
+    /// marked [stale](crate::ResolverState::Stale), until the source answers. Each client needs a file of its own.
+    pub fn last_known(mut self, path: impl Into<PathBuf>) -> Self {
+        self.last_known = Some(path.into());
         self
     }
 
@@ -229,12 +306,26 @@ impl ClientBuilder {
     /// # Errors
     /// INVALID_ARGUMENT when there is no address or more than 1,024, when an address is malformed, when a
     /// weight is not from 1 to 100, or when another number is out of range.
-    pub fn build(self) -> Result<Client, Status> {
+    pub fn build(mut self) -> Result<Client, Status> {
         self.check()?;
+        let all = if self.resolver.is_some() { limits::SUBSET_HOSTS } else { limits::HOSTS_MAX };
+        self.rules.subset = self.subset.unwrap_or(all);
         if let Some(failure) = self.failure {
             return Err(failure);
         }
-        let list = self.connector.list(self.hosts)?;
+        let list = match &self.resolver {
+            None => self.connector.list(self.hosts, &self.rules)?,
+            Some(_) if self.hosts.is_empty() => Vec::new().into(),
+            Some(resolver) => {
+                let why = format!(
+                    "a client has either addresses of servers, such as {}, or a source of them, such as {}",
+                    self.hosts[0].address(),
+                    resolver.name()
+                );
+                return Err(Status::invalid_argument(why));
+            }
+        };
+        let source = self.resolver.as_ref().map(|resolver| resolver.name());
         let config = ClientConfig {
             connector: self.connector,
             policy: self.policy,
@@ -245,8 +336,14 @@ impl ClientBuilder {
             compression: self.compression.map(ClientCompression::of_connection),
             interceptors: self.interceptors,
             metrics: Metrics::new(),
+            rules: self.rules,
+            resolver: source.map(|source| Arc::new(SharedState::new(source))),
         };
-        Ok(Client::new(Arc::new(config), list, self.options))
+        let client = Client::new(Arc::new(config), list, self.options);
+        if let Some(resolver) = self.resolver {
+            client.resolve(resolver, self.last_known)?;
+        }
+        Ok(client)
     }
 
     /// Checks that servers would accept the settings and that a core can keep so many connections.
@@ -256,6 +353,11 @@ impl ClientBuilder {
         }
         let (connections, message) =
             (limits::CONNECTIONS_SETTABLE, limits::MESSAGE_BYTES_MAX as usize);
+        let most = limits::HOSTS_MAX;
+        if let Some(subset) = self.subset.filter(|subset| !(1..=most).contains(subset)) {
+            let why = format!("subset is {subset}, not 1 to {most}");
+            return Err(Status::invalid_argument(why));
+        }
         for (name, value, most) in [
             ("message_bytes_max", self.native.settings.max_message as usize, message),
             ("connections", self.connections_min, connections),

@@ -1,13 +1,16 @@
 //! Configuration that all pools of a client share, on every core.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ringway_wire::{grpc, http2, native};
 
-use super::hosts::Connector;
+use super::connector::Connector;
+use super::host_rules::HostRules;
 use super::interceptor::MakeClientInterceptor;
 use super::jsonrpc::{JsonClient, JsonClientConfig};
 use super::machine::AnyMachine;
+use super::resolve::SharedState;
 use super::server_address::{Protocol, ServerAddress};
 use crate::limits;
 use crate::metrics::Metrics;
@@ -26,6 +29,10 @@ pub(super) struct ClientConfig {
     pub(super) interceptors: Vec<MakeClientInterceptor>,
     /// The metrics of all cores.
     pub(super) metrics: Metrics,
+    /// Which hosts of a list are called.
+    pub(super) rules: HostRules,
+    /// What is known of the client's resolver, if it has one.
+    pub(super) resolver: Option<Arc<SharedState>>,
 }
 
 impl ClientConfig {
@@ -42,6 +49,8 @@ impl ClientConfig {
             compression: None,
             interceptors: Vec::new(),
             metrics: Metrics::new(),
+            rules: HostRules::new(),
+            resolver: None,
         }
     }
 

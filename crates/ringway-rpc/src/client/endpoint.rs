@@ -181,6 +181,9 @@ impl PoolEndpoint {
         self.failures.set(failures.saturating_add(1));
         self.retry_at.set(Some(now + reconnect_delay(failures, fastrand::f64())));
         self.context.balancer.unreachable(self.id, self.context.clock.at(now));
+        if let Some(resolver) = &self.context.config.resolver {
+            resolver.unreachable(&self.address);
+        }
     }
 
     /// Notes the end of a connection.

@@ -17,7 +17,7 @@ use crate::policy::balance::hash_of;
 
 pub(super) struct Endpoints {
     context: Rc<PoolContext>,
-    /// The endpoints, never empty, in the same order as the balancer's.
+    /// The endpoints in the same order as the balancer's. Before its resolver has found any, a client has none.
     list: RefCell<Vec<Rc<PoolEndpoint>>>,
     next: Cell<u32>,
 }
@@ -79,6 +79,7 @@ impl Endpoints {
                 id: endpoint.id(),
                 key: hash_of(&listed.address.to_string()),
                 weight: listed.weight,
+                is_near: listed.is_near,
                 joined: endpoint.joined(),
             })
             .collect();
@@ -107,9 +108,12 @@ impl Endpoints {
         let endpoints = self.list.borrow();
         let balancer = &self.context.balancer;
         if !balancer.is_active() {
-            let picked = endpoints[0].pick(avoided);
+            let Some(only) = endpoints.first() else {
+                return Picked::None(Awaited::Room);
+            };
+            let picked = only.pick(avoided);
             if picked.is_none() {
-                fill(&endpoints[0]);
+                fill(only);
             }
             return picked.map_or(Picked::None(Awaited::Room), Picked::Connection);
         }
@@ -135,9 +139,15 @@ impl Endpoints {
         self.list.borrow().iter().map(|endpoint| endpoint.capacity()).sum()
     }
 
-    /// Whether there is a connection, or an attempt to make one.
+    /// Whether there is a connection, or an attempt to make one, or a resolver that may find a server.
     pub(super) fn is_hopeful(&self) -> bool {
-        self.list.borrow().iter().any(|endpoint| endpoint.is_hopeful())
+        let list = self.list.borrow();
+        list.is_empty() || list.iter().any(|endpoint| endpoint.is_hopeful())
+    }
+
+    /// Whether no server is known.
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.borrow().is_empty()
     }
 
     /// Whether a connection other than this one has room, or may have it soon.

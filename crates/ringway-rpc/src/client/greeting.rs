@@ -3,7 +3,7 @@
 use ringway_net::{Address, TlsStream};
 use ringway_wire::native::PREFACE;
 
-use super::hosts::ALPN_HTTP2;
+use super::connector::ALPN_HTTP2;
 use super::server_address::{Protocol, ServerAddress};
 use crate::limits;
 

@@ -1,6 +1,7 @@
 //! The client handle that users hold.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -15,6 +16,7 @@ use super::one_reply::OneReply;
 use super::options::CallOptions;
 use super::placed_call::PlacedCall;
 use super::registration::Registration;
+use super::resolve::{Resolver, ResolverStats};
 use super::stream_call::{StreamCall, open_both, open_reader};
 use super::unary::Unary;
 use crate::call::codec::{self, Codec};
@@ -80,9 +82,24 @@ impl Client {
     ///
     /// # Errors
     /// INVALID_ARGUMENT when the list is empty or longer than 1,024, when an address cannot be connected
-    /// to, or when a weight is not from 1 to 100. The client keeps its former list.
+    /// to, when a weight is not from 1 to 100, when no server of the list takes calls, or when the servers
+    /// come from a [resolver](crate::Resolver). The client keeps its former list.
     pub fn set_hosts(&self, hosts: impl IntoIterator<Item = Host>) -> Result<(), Status> {
         self.registration.set_hosts(hosts)
+    }
+
+    /// What is known of the source of the client's servers: its state, its counters and its last failure. `None` if
+    /// the servers were given as addresses.
+    ///
+    /// ```
+    /// use ringway_rpc::Client;
+    ///
+    /// let client = Client::connect("tcp://10.0.0.1:9000")?;
+    /// assert!(client.resolver_stats().is_none());
+    /// # Ok::<(), ringway_rpc::Status>(())
+    /// ```
+    pub fn resolver_stats(&self) -> Option<ResolverStats> {
+        self.registration.resolver_stats()
     }
 
     /// Counts and latencies of the called methods, over all threads. Calls that outlive the client's last
@@ -93,6 +110,18 @@ impl Client {
 
     pub(super) fn new(config: Arc<ClientConfig>, hosts: HostList, options: CallOptions) -> Self {
         Self { registration: Arc::new(Registration::new(config, hosts)), options }
+    }
+
+    /// Starts the client's resolver.
+    ///
+    /// # Errors
+    /// Fails when the background core cannot be started.
+    pub(super) fn resolve(
+        &self,
+        resolver: Box<dyn Resolver>,
+        last_known: Option<PathBuf>,
+    ) -> Result<(), Status> {
+        self.registration.resolve(resolver, last_known)
     }
 
     #[cfg(test)]

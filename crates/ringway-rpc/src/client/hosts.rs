@@ -13,36 +13,56 @@
 //!   policy its share ramps up.
 //! - A host that leaves gets no new calls, retries included. Its running calls and streams finish, then
 //!   its connections are closed.
-//! - An empty list is refused and changes nothing, so that a source which has lost its data does not
-//!   disarm its clients. Whether to believe a list that has shrunk is up to the source.
+//! - An empty list is refused and changes nothing. A [resolver](super::resolve) may find no hosts: its client has
+//!   an empty list then, and calls wait for the first host.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use ringway_net::{ClientTls, StreamLimits};
-
-use super::server_address::{Protocol, ServerAddress};
+use super::server_address::ServerAddress;
 use crate::call::status::Status;
-use crate::limits;
 
-/// A server that a client calls, with its weight in balancing.
+/// A server that a client calls: its address, its weight in balancing, and what else is known of it.
 ///
 /// ```
-/// use ringway_rpc::Host;
+/// use ringway_rpc::{Host, HostStatus};
 ///
-/// let host = Host::new("tcp://10.0.0.1:9000")?.weight(3);
+/// let host = Host::new("tcp://10.0.0.1:9000")?.weight(3).zone("eu-1").version("2.1").with("rack", "7");
 /// assert_eq!(host.address().to_string(), "tcp://10.0.0.1:9000");
+/// assert_eq!(host.status_of(), HostStatus::Serving);
+/// assert_eq!(host.metadata("rack"), Some("7"));
 /// # Ok::<(), ringway_rpc::Status>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Host {
-    address: ServerAddress,
-    weight: u32,
+    pub(super) address: ServerAddress,
+    pub(super) weight: u32,
+    pub(super) status: HostStatus,
+    pub(super) about: Arc<About>,
+}
+
+/// What is known of a host beside its address, weight and status.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub(super) struct About {
+    pub(super) zone: String,
+    pub(super) version: String,
+    pub(super) metadata: BTreeMap<String, String>,
+}
+
+/// Whether a host takes calls.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
+pub enum HostStatus {
+    /// It takes calls.
+    #[default]
+    Serving,
+    /// It finishes its calls and gets no new ones.
+    Draining,
+    /// It gets no calls for now, unless no host of the list is serving.
+    Unavailable,
 }
 
 impl Host {
-    /// A server of weight 1, at one of the addresses that [`ServerAddress`] lists.
+    /// A serving host of weight 1, at one of the addresses that [`ServerAddress`] lists.
     ///
     /// # Errors
     /// INVALID_ARGUMENT when the address is malformed.
@@ -51,7 +71,8 @@ impl Host {
         A: TryInto<ServerAddress>,
         Status: From<A::Error>,
     {
-        Ok(Self { address: address.try_into()?, weight: 1 })
+        let address = address.try_into()?;
+        Ok(Self { address, weight: 1, status: HostStatus::Serving, about: Arc::default() })
     }
 
     /// Sets the weight, from 1 to 100: the host gets `weight` times as many calls as one of weight 1. The
@@ -62,13 +83,66 @@ impl Host {
         self
     }
 
+    /// Sets the zone. Clients [of the same zone](crate::ClientBuilder::zone) prefer it.
+    #[must_use]
+    pub fn zone(mut self, zone: impl Into<String>) -> Self {
+        Arc::make_mut(&mut self.about).zone = zone.into();
+        self
+    }
+
+    /// Sets the version of the service.
+    #[must_use]
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        Arc::make_mut(&mut self.about).version = version.into();
+        self
+    }
+
+    /// Adds an entry of metadata, which [`ClientBuilder::only`](crate::ClientBuilder::only) may look at.
+    #[must_use]
+    pub fn with(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        Arc::make_mut(&mut self.about).metadata.insert(key.into(), value.into());
+        self
+    }
+
+    /// Sets whether the host takes calls.
+    #[must_use]
+    pub fn status(mut self, status: HostStatus) -> Self {
+        self.status = status;
+        self
+    }
+
     /// The address of the host.
     pub fn address(&self) -> &ServerAddress {
         &self.address
     }
+
+    /// The weight in balancing.
+    pub fn weight_of(&self) -> u32 {
+        self.weight
+    }
+
+    /// The zone; empty if it is not known.
+    pub fn zone_of(&self) -> &str {
+        &self.about.zone
+    }
+
+    /// The version of the service; empty if it is not known.
+    pub fn version_of(&self) -> &str {
+        &self.about.version
+    }
+
+    /// An entry of metadata.
+    pub fn metadata(&self, key: &str) -> Option<&str> {
+        self.about.metadata.get(key).map(String::as_str)
+    }
+
+    /// Whether the host takes calls.
+    pub fn status_of(&self) -> HostStatus {
+        self.status
+    }
 }
 
-/// The hosts of a client, each once, in the order in which they were given.
+/// The hosts that a client calls, each once, in the order in which they were given.
 pub(super) type HostList = Arc<[ListedHost]>;
 
 /// A host as pools use it.
@@ -76,91 +150,8 @@ pub(super) type HostList = Arc<[ListedHost]>;
 pub(super) struct ListedHost {
     pub(super) address: ServerAddress,
     pub(super) weight: u32,
+    /// Whether other hosts are called only where the near ones cannot take a call.
+    pub(super) is_near: bool,
     /// Connects to the host.
     pub(super) dial: ringway_net::Client,
-}
-
-/// The settings for connecting to the hosts of a client.
-#[derive(Clone)]
-pub(super) struct Connector {
-    tls: ClientTls,
-    /// The TLS settings for gRPC, which offer its ALPN protocol.
-    grpc_tls: ClientTls,
-    /// The timeout of connecting, and then of the server's first bytes.
-    pub(super) connect_timeout: Duration,
-}
-
-impl Connector {
-    /// A connector that verifies servers against the machine's root certificates.
-    pub(super) fn new() -> Self {
-        let (tls, grpc_tls) = (ClientTls::new(), ClientTls::new().alpn([ALPN_HTTP2]));
-        Self { tls, grpc_tls, connect_timeout: limits::CONNECT_TIMEOUT }
-    }
-
-    pub(super) fn set_tls(&mut self, tls: ClientTls) {
-        self.grpc_tls = tls.clone().alpn([ALPN_HTTP2]);
-        self.tls = tls;
-    }
-
-    /// Makes the list of these hosts.
-    ///
-    /// # Errors
-    /// INVALID_ARGUMENT when there are no hosts or too many, when a weight is out of range, when an
-    /// address cannot be connected to, or when only some of the hosts speak JSON-RPC.
-    pub(super) fn list(&self, hosts: impl IntoIterator<Item = Host>) -> Result<HostList, Status> {
-        let mut list = Vec::new();
-        let mut indices = HashMap::new();
-        for Host { address, weight } in hosts {
-            let most = limits::HOST_WEIGHT_MAX;
-            if !(1..=most).contains(&weight) {
-                let why = format!("the weight of {address} is {weight}, not 1 to {most}");
-                return Err(Status::invalid_argument(why));
-            }
-            let index = *indices.entry(address.clone()).or_insert(list.len());
-            let listed = ListedHost { dial: self.dial(&address)?, address, weight };
-            match list.get_mut(index) {
-                Some(known) => *known = listed,
-                None => list.push(listed),
-            }
-            if list.len() > limits::HOSTS_MAX {
-                let why = format!("a client has {} servers at most", limits::HOSTS_MAX);
-                return Err(Status::invalid_argument(why));
-            }
-        }
-        let Some(first) = list.first() else {
-            return Err(Status::invalid_argument("a client needs the address of a server"));
-        };
-        let is_json = first.address.protocol.is_json();
-        if let Some(other) = list.iter().find(|it| it.address.protocol.is_json() != is_json) {
-            let why = format!(
-                "{} and {} are no servers of one client: only one of them speaks JSON-RPC, and a request is \
-                 encoded before its server is picked",
-                first.address, other.address
-            );
-            return Err(Status::invalid_argument(why));
-        }
-        Ok(list.into())
-    }
-
-    fn dial(&self, address: &ServerAddress) -> Result<ringway_net::Client, Status> {
-        let limits = StreamLimits {
-            // The driver hands over no more than may be queued, and continues at half of that.
-            send_low_water: limits::OUTPUT_QUEUED_MAX / 2,
-            ..StreamLimits::default()
-        };
-        let dial = ringway_net::Client::new(address.at.clone()).map_err(invalid)?;
-        let tls = match address.protocol {
-            Protocol::Native | Protocol::JsonLines | Protocol::JsonPost => &self.tls,
-            Protocol::Grpc => &self.grpc_tls,
-        };
-        let dial = dial.tls(tls.clone()).connect_timeout(self.connect_timeout);
-        Ok(dial.attempts_max(1).stream_limits(limits))
-    }
-}
-
-/// The ALPN protocol of HTTP/2.
-pub(super) const ALPN_HTTP2: &str = "h2";
-
-fn invalid(error: ringway_net::Error) -> Status {
-    Status::invalid_argument(error.to_string()).with_source(error)
 }

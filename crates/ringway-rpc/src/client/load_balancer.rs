@@ -18,6 +18,8 @@ pub(super) struct BalancedEndpoint {
     /// The hash of the endpoint's address.
     pub(super) key: u64,
     pub(super) weight: u32,
+    /// Whether other endpoints are called only where the near ones cannot take a call.
+    pub(super) is_near: bool,
     /// The time at which the endpoint was added to the pool.
     pub(super) joined: Duration,
 }
@@ -50,6 +52,8 @@ struct Learned {
     loads: Vec<Load>,
     health: Vec<HostHealth>,
     ids: Vec<EndpointId>,
+    /// Which endpoints are near; empty if all are.
+    near: Vec<bool>,
 }
 
 impl LoadBalancer {
@@ -134,13 +138,14 @@ impl LoadBalancer {
 impl Learned {
     fn new(policy: Policy, seed: u64) -> Self {
         let balancer = Balancer::new(policy, seed);
-        Self { balancer, loads: Vec::new(), health: Vec::new(), ids: Vec::new() }
+        let (loads, health, ids, near) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { balancer, loads, health, ids, near }
     }
 
     fn set_endpoints(&mut self, endpoints: &[BalancedEndpoint], now: Duration) {
         let mean = PeakEwma::mean(self.loads.iter().map(|load| &load.latency), now);
         let (mut loads, mut health) = (Vec::new(), Vec::new());
-        for &BalancedEndpoint { id, key, weight, joined } in endpoints {
+        for &BalancedEndpoint { id, key, weight, joined, .. } in endpoints {
             if let Some(at) = self.at(id) {
                 let mut load = self.loads[at].clone();
                 load.weight = weight;
@@ -153,6 +158,10 @@ impl Learned {
         }
         let ids = endpoints.iter().map(|endpoint| endpoint.id).collect();
         (self.loads, self.health, self.ids) = (loads, health, ids);
+        self.near = endpoints.iter().map(|endpoint| endpoint.is_near).collect();
+        if self.near.iter().all(|is_near| *is_near) {
+            self.near = Vec::new();
+        }
         self.balancer.hosts_changed(&self.loads);
     }
 
@@ -168,10 +177,13 @@ impl Learned {
         usable: &impl Fn(usize) -> bool,
     ) -> Option<usize> {
         let tried = tried.and_then(|endpoint| self.at(endpoint));
-        for ignores_ejection in [false, true] {
+        let rounds = [(true, false), (false, false), (false, true)];
+        let first = usize::from(self.near.is_empty());
+        for (is_near_only, ignores_ejection) in rounds.into_iter().skip(first) {
             for (at, load) in self.loads.iter_mut().enumerate() {
-                load.available =
-                    usable(at) && (ignores_ejection || self.health[at].is_available(now));
+                load.available = usable(at)
+                    && (!is_near_only || self.near[at])
+                    && (ignores_ejection || self.health[at].is_available(now));
             }
             let pick = Pick { now, key, tried: tried.as_slice() };
             if let Some(at) = self.balancer.pick(&mut self.loads, pick) {

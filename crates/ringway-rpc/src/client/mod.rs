@@ -10,6 +10,7 @@
 //!
 //! - `jsonrpc_client`: calls of JSON-RPC to methods that no trait describes.
 //! - `builder`, `handle`: making and holding a client.
+//! - `resolve/`: the sources that tell a client its hosts. Its `state` and `scheme_names` are leaves.
 //! - `call`, `one_reply`, `stream_call`: calls in a user's hands.
 //! - `placed_call`, `remote_call`, `background`: running a call on this thread or on another.
 //! - `intercepted`, `hedge`, `unary`, `attempt`: a unary call on its core, from the outermost layer to
@@ -19,8 +20,8 @@
 //!   a client, and the calls that wait for them.
 //! - `stream_carrier`, `connection`, `connection_state`, `stream_timers`, `pending_calls`: one connection.
 //! - `pool_context`, `load_balancer`, `call_metrics`: state that the parts of a pool share.
-//! - `greeting`, `registry`, `config`, `hosts`, `machine`, `server_address`: servers, their addresses and
-//!   protocols.
+//! - `greeting`, `registry`, `config`, `connector`, `host_rules`, `hosts`, `machine`, `server_address`: servers, their
+//!   addresses and protocols.
 //! - `jsonrpc`: the machine of connections to servers of JSON-RPC.
 //! - `interception`, `interceptor`, `options`, `wait_queue`, `timers`, `task_waker`, `outcome`, `scratch`: leaves.
 
@@ -35,11 +36,13 @@ mod connect;
 mod connection;
 mod connection_driver;
 mod connection_state;
+mod connector;
 mod endpoint;
 mod endpoints;
 mod greeting;
 mod handle;
 mod hedge;
+mod host_rules;
 mod hosts;
 mod intercepted;
 mod interception;
@@ -59,6 +62,7 @@ mod pool_context;
 mod registration;
 mod registry;
 mod remote_call;
+mod resolve;
 mod scratch;
 mod server_address;
 #[cfg(test)]
@@ -76,8 +80,11 @@ pub use builder::ClientBuilder;
 pub use call::{Call, FullCall, Response};
 pub use compression::ClientCompression;
 pub use handle::Client;
-pub use hosts::Host;
+pub use hosts::{Host, HostStatus};
 pub use interceptor::{IncomingReply, NextCall, OutgoingCall};
 pub use jsonrpc_client::{JsonReply, JsonRpcBatch, JsonRpcClient};
 pub use options::CallOptions;
+pub use resolve::{
+    HostUpdates, Resolver, ResolverState, ResolverStats, Resolving, Verdict, register_scheme,
+};
 pub use server_address::{ServerAddress, ToServerAddresses};

@@ -256,6 +256,10 @@ impl Pool {
             let why = "the client was dropped before its call was sent";
             return Some(Status::cancelled(why).not_executed());
         }
+        if args.is_late() && self.endpoints.is_empty() {
+            let why = self.context.config.resolver.as_ref().map(|resolver| resolver.why_empty());
+            return Some(Status::deadline_exceeded(why.unwrap_or_default()).not_executed());
+        }
         if args.is_late() {
             let why = match self.endpoints.last_failure(self.instant(args)) {
                 Some(failure) => format!("no connection before the deadline: {failure}"),

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use ringway_net::{Address, Authority};
 
+use super::resolve::source_of;
 use crate::call::status::Status;
 
 /// The address of a server and the protocol to speak to it.
@@ -62,6 +63,20 @@ impl ServerAddress {
         self.at.authority().map_or_else(|| String::from("localhost"), Authority::to_string)
     }
 
+    /// Checks an address that a resolver has found.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT when it cannot be connected to, or when its server speaks JSON-RPC.
+    pub(super) fn check_resolved(&self) -> Result<(), Status> {
+        if self.protocol.is_json() {
+            let why =
+                format!("{self} speaks JSON-RPC, whose servers are given to a client as addresses");
+            return Err(Status::invalid_argument(why));
+        }
+        let dial = ringway_net::Client::new(self.at.clone());
+        dial.map(drop).map_err(|error| Status::invalid_argument(error.to_string()))
+    }
+
     /// Whether connections are encrypted.
     pub(super) fn is_secure(&self) -> bool {
         matches!(self.at, Address::Tls(_))
@@ -106,6 +121,10 @@ impl FromStr for ServerAddress {
             "jsonrpc+unix" => (Protocol::JsonLines, "unix"),
             "http" => (Protocol::JsonPost, "tcp"),
             "https" => (Protocol::JsonPost, "tls"),
+            _ if source_of(text).is_some() => {
+                let why = "it names a service: give it alone to `Client::connect`, or to `ClientBuilder::source`";
+                return Err(Status::invalid_argument(format!("`{text}` is not a server: {why}")));
+            }
             _ => {
                 let why = "the scheme is none of tcp, tls, unix, grpc, grpcs, http, https and jsonrpc+tcp, +tls or +unix";
                 return Err(Status::invalid_argument(format!("`{text}` is not an address: {why}")));
@@ -181,7 +200,7 @@ impl From<&Self> for ServerAddress {
     }
 }
 
-/// One server address or several: a string, a [`ServerAddress`], an [`Address`] or a [`SocketAddr`] (both
+/// One server address or several, or the address of a [source](crate::register_scheme) of servers: a string, a [`ServerAddress`], an [`Address`] or a [`SocketAddr`] (both
 /// of which mean the native protocol), or an array, a `Vec` or a slice of these.
 ///
 /// ```
@@ -197,6 +216,11 @@ pub trait ToServerAddresses {
     /// # Errors
     /// INVALID_ARGUMENT when an address is malformed.
     fn to_server_addresses(self) -> Result<Vec<ServerAddress>, Status>;
+
+    /// The address of a source of servers, such as `dns://market:9000`, if it is one instead.
+    fn source(&self) -> Option<String> {
+        None
+    }
 }
 
 macro_rules! one_address {
@@ -211,13 +235,25 @@ macro_rules! one_address {
     };
 }
 
-one_address!(&str, String, ServerAddress, &ServerAddress, Address, &Address, SocketAddr);
+one_address!(ServerAddress, &ServerAddress, Address, &Address, SocketAddr);
 
-impl ToServerAddresses for &String {
-    fn to_server_addresses(self) -> Result<Vec<ServerAddress>, Status> {
-        self.as_str().to_server_addresses()
-    }
+macro_rules! text {
+    ($($kind:ty),*) => {
+        $(
+            impl ToServerAddresses for $kind {
+                fn to_server_addresses(self) -> Result<Vec<ServerAddress>, Status> {
+                    Ok(vec![self.parse()?])
+                }
+
+                fn source(&self) -> Option<String> {
+                    source_of(self).map(str::to_owned)
+                }
+            }
+        )*
+    };
 }
+
+text!(&str, String, &String);
 
 impl<A: ToServerAddresses, const N: usize> ToServerAddresses for [A; N] {
     fn to_server_addresses(self) -> Result<Vec<ServerAddress>, Status> {

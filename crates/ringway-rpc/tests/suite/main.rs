@@ -7,6 +7,7 @@ mod client_hedging;
 mod client_hosts;
 mod client_interceptors;
 mod client_metrics;
+mod client_resolver;
 mod client_streams;
 mod client_threads;
 mod client_unary;
