@@ -16,6 +16,7 @@ mod connect_streams;
 mod console;
 mod context;
 mod cors;
+mod detection;
 mod distant_stream;
 mod drain_under_load;
 mod executed_once;
