@@ -8,8 +8,11 @@ use ringway_net::{ClientTls, ServerTls};
 use ringway_rpc::{Client, Status};
 use ringway_runtime::block_on;
 
-use crate::support::end;
 use crate::support::math::{MathClient, Plain, serve_math};
+use crate::support::{end, eventually};
+
+/// Client bytes for which the relay waits until the server has read each: more than detection ever needs.
+const READ_ALONE: usize = 64;
 
 /// Listens for one connection and relays it to `server`, the client's bytes one at a time. Returns the port.
 fn trickle(server: SocketAddr) -> u16 {
@@ -25,17 +28,37 @@ fn trickle(server: SocketAddr) -> u16 {
             let _ended = copy(&mut replies, &mut back);
             let _closed = back.shutdown(Shutdown::Write);
         });
-        let mut received = [0; 4096];
+        let (mut received, mut sent) = ([0; 4096], 0);
         while let Ok(count @ 1..) = client.read(&mut received) {
             for byte in received[..count].chunks(1) {
                 if server.write_all(byte).is_err() {
                     return;
+                }
+                sent += 1;
+                if sent <= READ_ALONE {
+                    wait_until_read(&server);
                 }
             }
         }
         let _closed = server.shutdown(Shutdown::Write);
     });
     port
+}
+
+/// Waits until the other end of a socket has read everything that was sent, as the kernel's list of sockets tells.
+fn wait_until_read(socket: &TcpStream) {
+    let port = |address: SocketAddr| format!(":{:04X}", address.port());
+    let ours = port(socket.local_addr().expect("it is connected"));
+    let theirs = port(socket.peer_addr().expect("it is connected"));
+    eventually("the server reads a byte", || {
+        let sockets = std::fs::read_to_string("/proc/net/tcp").expect("Linux has it");
+        !sockets.lines().any(|line| {
+            let fields: Vec<_> = line.split_whitespace().take(5).collect();
+            let [_, local, remote, _, queues] = fields[..] else { return false };
+            let is_unread = !queues.ends_with(":00000000");
+            local.ends_with(&theirs) && remote.ends_with(&ours) && is_unread
+        })
+    });
 }
 
 fn duplicate(socket: &TcpStream) -> TcpStream {
