@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use ringway_rpc::{Host, Status};
+use ringway_rpc::{Host, HostStatus, Status};
 use serde::{Deserialize, Serialize};
 
 use crate::limits;
@@ -175,7 +175,15 @@ impl Endpoint {
     /// # Errors
     /// INVALID_ARGUMENT if the address is malformed.
     pub fn to_host(&self) -> Result<Host, Status> {
-        Ok(Host::new(self.address.as_str())?.weight(self.about.weight.clamp(1, limits::WEIGHT_MAX)))
+        let About { weight, zone, version, health, metadata } = &self.about;
+        let status = match health {
+            Health::Serving => HostStatus::Serving,
+            Health::Draining => HostStatus::Draining,
+            Health::Unavailable => HostStatus::Unavailable,
+        };
+        let host = Host::new(self.address.as_str())?.weight((*weight).clamp(1, limits::WEIGHT_MAX));
+        let host = host.zone(zone).version(version).status(status);
+        Ok(metadata.iter().fold(host, |host, (key, value)| host.with(key, value)))
     }
 }
 
@@ -223,6 +231,21 @@ mod tests {
         }
         let long = Endpoint::new("x".repeat(limits::ENDPOINT_BYTES_MAX)).to_json();
         assert!(Endpoint::from_json(long.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn a_host_has_what_is_known_of_its_endpoint() {
+        for (health, status) in [
+            (Health::Serving, HostStatus::Serving),
+            (Health::Draining, HostStatus::Draining),
+            (Health::Unavailable, HostStatus::Unavailable),
+        ] {
+            let endpoint = Endpoint::new("tcp://10.0.0.1:9000").zone("a").version("2");
+            let host =
+                endpoint.with("rack", "7").with_health(health).to_host().expect("an address");
+            assert_eq!((host.zone_of(), host.version_of()), ("a", "2"));
+            assert_eq!((host.metadata("rack"), host.status_of()), (Some("7"), status));
+        }
     }
 
     #[test]

@@ -68,3 +68,49 @@ pub(crate) const ENDPOINT_BYTES_MAX: usize = 64 << 10;
 
 /// The largest weight of a host in a client.
 pub(crate) const WEIGHT_MAX: u32 = 100;
+
+/// How long a server that died stays registered, unless it is set: its clients know it by their connections.
+pub(crate) const ANNOUNCED_TTL: Duration = Duration::from_secs(10);
+
+/// How long a server that was deregistered goes on serving, unless it is set: clients that have to confirm a short list
+/// first use it for 2 seconds.
+pub(crate) const DRAIN_DELAY: Duration = Duration::from_secs(5);
+
+/// How long a server that stops waits for its registry. It is what shutdown hooks have.
+pub(crate) const WITHDRAW_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long a registry may take for a list that is to be confirmed.
+pub(crate) const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Bytes of a file with a list of hosts: as many hosts as a client takes, with some metadata.
+pub(crate) const LIST_BYTES_MAX: usize = 16 << 20;
+
+/// The first wait after a source has failed; each further one is twice as long.
+pub(crate) const RETRY_FIRST: Duration = Duration::from_millis(500);
+
+/// The longest wait after a source has failed: how late its recovery is seen at most.
+pub(crate) const RETRY_MAX: Duration = Duration::from_secs(30);
+
+/// The first wait after a name could not be looked up; each further one is twice as long.
+#[cfg(feature = "dns")]
+pub(crate) const DNS_RETRY_FIRST: Duration = Duration::from_secs(1);
+
+/// How long a look-up may take with all its attempts: the library gives each server 5 seconds, twice.
+#[cfg(feature = "dns")]
+pub(crate) const DNS_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// The shortest time between two look-ups of a name, whatever its TTL: some servers say 0.
+#[cfg(feature = "dns")]
+pub(crate) const DNS_TTL_MIN: Duration = Duration::from_secs(1);
+
+/// The longest time between two look-ups of a name, so that a change is seen in spite of a TTL of days.
+#[cfg(feature = "dns")]
+pub(crate) const DNS_TTL_MAX: Duration = Duration::from_secs(300);
+
+/// Names that are looked up at once, one for each client.
+#[cfg(feature = "dns")]
+pub(crate) const DNS_QUERIES_MAX: usize = 1_024;
+
+/// Targets of SRV records whose addresses are looked up, one after another.
+#[cfg(feature = "dns")]
+pub(crate) const DNS_TARGETS_MAX: usize = 128;

@@ -4,7 +4,7 @@
 //! first two after a change, which make the new list and publish it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use crate::endpoint::Endpoint;
 
@@ -46,6 +46,12 @@ impl Local {
     /// An empty registry.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The registry of this process, which `local://` means.
+    pub fn of_process() -> Self {
+        static OF_PROCESS: LazyLock<Local> = LazyLock::new(Local::new);
+        OF_PROCESS.clone()
     }
 
     /// The service with this name. It need not have endpoints yet.

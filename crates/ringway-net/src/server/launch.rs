@@ -33,13 +33,13 @@ use crate::udp::{self, UdpSocket};
 /// A server that listens but has not been announced yet.
 pub(crate) struct Launched {
     pub(crate) handle: ServerHandle,
-    ready: Option<Ready>,
+    ready_hooks: Vec<Ready>,
 }
 
 impl Launched {
-    /// Calls the program's `on_ready` callback.
+    /// Calls the program's `on_ready` callbacks, in their order.
     pub(crate) fn announce(self) -> ServerHandle {
-        if let Some(ready) = self.ready {
+        for ready in self.ready_hooks {
             ready(self.handle.addresses());
         }
         self.handle
@@ -51,7 +51,7 @@ pub(crate) fn launch<M>(server: Server, make_serve: M) -> Result<Launched>
 where
     M: Fn() -> Serve + Clone + Send + 'static,
 {
-    let Server { bindings, runtime, settings, datagrams, ready, shutdown_hooks } = server;
+    let Server { bindings, runtime, settings, datagrams, ready_hooks, shutdown_hooks } = server;
     let count = runtime.core_count();
     let addresses = bindings.addresses();
     check(&addresses, &settings, datagrams.is_some())?;
@@ -72,7 +72,7 @@ where
         spawn_thread("ringway-on-shutdown", move || run_hooks_when_asked(shutdown_hooks, &shared))?;
     }
     spawn_thread("ringway-server", move || supervise(runtime, &shared, &paths))?;
-    Ok(Launched { handle, ready })
+    Ok(Launched { handle, ready_hooks })
 }
 
 fn spawn_thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result {

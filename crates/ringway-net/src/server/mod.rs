@@ -76,7 +76,7 @@ pub struct Server {
     runtime: Builder,
     settings: Settings,
     datagrams: Option<MakeServeDatagrams>,
-    ready: Option<Ready>,
+    ready_hooks: Vec<Ready>,
     shutdown_hooks: Vec<ShutdownHook>,
 }
 
@@ -115,7 +115,7 @@ impl Server {
             runtime: Runtime::builder(),
             settings: Settings::default(),
             datagrams: None,
-            ready: None,
+            ready_hooks: Vec::new(),
             shutdown_hooks: Vec::new(),
         })
     }
@@ -280,7 +280,7 @@ impl Server {
     /// Calls `ready` with the addresses once all cores listen, on the thread that starts the
     /// server: the moment to announce the server.
     pub fn on_ready(mut self, ready: impl FnOnce(&[Address]) + 'static) -> Self {
-        self.ready = Some(Box::new(ready));
+        self.ready_hooks.push(Box::new(ready));
         self
     }
 

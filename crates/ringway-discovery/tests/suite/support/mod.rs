@@ -2,6 +2,9 @@
 
 pub(crate) mod etcd;
 pub(crate) mod etcdctl;
+pub(crate) mod load;
+pub(crate) mod name_server;
+pub(crate) mod who;
 
 use std::time::Duration;
 
@@ -29,4 +32,14 @@ pub(crate) fn end(handle: ServerHandle) {
     let (done, is_done) = std::sync::mpsc::channel();
     std::thread::spawn(move || done.send(handle.wait()));
     is_done.recv_timeout(LIMIT).expect("the server ends in time").expect("it ends in order");
+}
+
+/// Polls until `is_so`, or fails.
+#[track_caller]
+pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = std::time::Instant::now() + LIMIT;
+    while !is_so() {
+        assert!(std::time::Instant::now() < deadline, "not in time: {what}");
+        std::thread::yield_now();
+    }
 }

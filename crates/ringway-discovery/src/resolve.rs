@@ -1,0 +1,133 @@
+//! Clients that take their hosts from a registry: the resolver of `local://` and `etcd://`, and the table of schemes.
+
+use std::sync::Arc;
+
+use ringway_rpc::{HostUpdates, Resolver, Resolving, Status, Verdict, register_scheme};
+use ringway_runtime::{sleep, timeout};
+
+use crate::contract::{Discovery, Freshness, ServiceWatch};
+use crate::limits;
+use crate::local::Local;
+use crate::sources::{dns, file};
+
+/// Makes the addresses of discovery known to all clients of the process: `Client::connect("local://market")` and
+/// those of the other schemes work from then on. Further calls do nothing new.
+///
+/// | address | source |
+/// |---|---|
+/// | `local://service` | [`Local::of_process`], the registry of this process |
+/// | `dns://host:port` | the addresses of a name; `dns://_service._tcp.name` for SRV records |
+/// | `file:///path` | a file with a list, JSON or an address on each line |
+///
+/// ```
+/// use ringway_discovery::{Endpoint, Local};
+/// use ringway_rpc::Client;
+///
+/// ringway_discovery::install();
+/// let market = Local::of_process().service("market");
+/// let registration = market.register(Endpoint::new("tcp://10.0.0.1:9000"));
+/// let client = Client::connect("local://market")?;
+/// # Ok::<(), ringway_rpc::Status>(())
+/// ```
+pub fn install() {
+    register_scheme("local", |address| {
+        let service = service_of(address, "local://")?;
+        Ok(Box::new(RegistryResolver::named(Arc::new(Local::of_process()), service, address)))
+    });
+    register_scheme("dns", dns::resolver);
+    register_scheme("file", |address| Ok(Box::new(file::FileResolver::parse(address)?)));
+}
+
+fn service_of<'a>(address: &'a str, scheme: &str) -> Result<&'a str, Status> {
+    match address.strip_prefix(scheme) {
+        Some(service) if !service.is_empty() && !service.contains('/') => Ok(service),
+        _ => {
+            let why = format!("`{address}` names no service: write {scheme}service");
+            Err(Status::invalid_argument(why))
+        }
+    }
+}
+
+/// Tells a client the endpoints of a service in a registry.
+///
+/// ```
+/// use ringway_discovery::{Local, RegistryResolver};
+/// use ringway_rpc::Client;
+///
+/// let registry = Local::new();
+/// let client = Client::builder().resolver(RegistryResolver::new(registry, "market")).build()?;
+/// # Ok::<(), ringway_rpc::Status>(())
+/// ```
+pub struct RegistryResolver {
+    registry: Arc<dyn Discovery>,
+    service: String,
+    name: String,
+}
+
+impl RegistryResolver {
+    /// A resolver of this service.
+    pub fn new(registry: impl Discovery + 'static, service: &str) -> Self {
+        Self::named(Arc::new(registry), service, service)
+    }
+
+    /// A resolver with a name for messages.
+    pub(crate) fn named(registry: Arc<dyn Discovery>, service: &str, name: &str) -> Self {
+        Self { registry, service: service.to_owned(), name: name.to_owned() }
+    }
+
+    async fn follow(self: Box<Self>, updates: HostUpdates) {
+        let mut watch = match self.registry.watch(&self.service, None) {
+            Ok(watch) => watch,
+            Err(error) => return updates.failed(error),
+        };
+        loop {
+            let mut is_held = tell(&*watch, &updates) == Some(Verdict::Held);
+            while is_held {
+                match timeout(HostUpdates::CONFIRM_AFTER, watch.changed()).await {
+                    Ok(_changed) => is_held = tell(&*watch, &updates) == Some(Verdict::Held),
+                    Err(_unchanged) => is_held = self.confirm(&updates).await == Verdict::Held,
+                }
+            }
+            watch.changed().await;
+        }
+    }
+
+    /// Reads the list anew, as often as that fails.
+    async fn confirm(&self, updates: &HostUpdates) -> Verdict {
+        loop {
+            let read = timeout(limits::SNAPSHOT_TIMEOUT, self.registry.snapshot(&self.service));
+            match read.await {
+                Ok(Ok(snapshot)) => {
+                    return updates.set(snapshot.endpoints.iter().map(|it| it.to_host()));
+                }
+                Ok(Err(error)) => updates.failed(error),
+                Err(_late) => updates.failed("it does not answer"),
+            }
+            sleep(HostUpdates::CONFIRM_AFTER).await;
+        }
+    }
+}
+
+impl Resolver for RegistryResolver {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn run(self: Box<Self>, updates: HostUpdates) -> Resolving {
+        Box::pin(self.follow(updates))
+    }
+}
+
+/// Tells what the watch knows.
+fn tell(watch: &dyn ServiceWatch, updates: &HostUpdates) -> Option<Verdict> {
+    match watch.freshness() {
+        Freshness::Unknown(None) => None,
+        Freshness::Unknown(Some(error)) | Freshness::Stale(error) => {
+            updates.failed(error);
+            None
+        }
+        Freshness::Current => {
+            Some(updates.set(watch.endpoints().iter().map(|endpoint| endpoint.to_host())))
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Sources of hosts that are no registries.
+
+#[cfg(feature = "dns")]
+pub(crate) mod dns;
+#[cfg(not(feature = "dns"))]
+#[path = "dns_none.rs"]
+pub(crate) mod dns;
+#[cfg(feature = "dns")]
+mod dns_thread;
+pub(crate) mod file;
+mod list;

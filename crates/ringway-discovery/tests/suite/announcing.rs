@@ -1,0 +1,91 @@
+//! Servers that register while they serve, and roll-outs that fail no call.
+
+use std::time::Duration;
+
+use ringway_discovery::{Announcement, Discovery, Endpoint, Local, RegistryResolver};
+use ringway_rpc::{CallOptions, Client, Server, ServerHandle};
+
+use crate::support::load::Load;
+use crate::support::who::{Named, WhoClient};
+use crate::support::{LIMIT, end, eventually};
+
+/// Long enough for clients of the same machine to hear of a change.
+const DRAIN_DELAY: Duration = Duration::from_millis(200);
+
+fn announced(registry: impl Discovery + 'static, named: &Named) -> ServerHandle {
+    let announcement = Announcement::new(registry, "who").drain_delay(DRAIN_DELAY);
+    let server = announcement.on(named.server()).expect("an address of this machine");
+    server.start().expect("the server starts")
+}
+
+fn client(registry: impl Discovery + 'static) -> WhoClient {
+    let options = CallOptions::new().timeout(LIMIT);
+    let builder = Client::builder().resolver(RegistryResolver::new(registry, "who"));
+    WhoClient::new(builder.options(options).build().expect("a client"))
+}
+
+#[test]
+fn a_server_is_registered_while_it_serves() {
+    let registry = Local::new();
+    let who = registry.service("who");
+    let server = Named::new("first").server();
+    let announcement = Announcement::new(registry.clone(), "who").weight(3).zone("a").version("2");
+    let server = announcement.with("rack", "7").on(server).expect("an address of this machine");
+    assert!(who.endpoints().is_empty(), "it does not serve yet");
+    let handle = server.start().expect("the server starts");
+    let expected = Endpoint::new(handle.addresses()[0].to_string());
+    let expected = expected.weight(3).zone("a").version("2").with("rack", "7");
+    assert_eq!(*who.endpoints()[0], expected);
+    handle.shutdown();
+    eventually("it is deregistered", || who.endpoints().is_empty());
+    assert!(handle.is_draining());
+    end(handle);
+    // One that is cut off is deregistered as well.
+    let handle = announced(registry, &Named::new("second"));
+    assert_eq!(who.endpoints().len(), 1);
+    handle.abort();
+    handle.wait().expect("it ends");
+    eventually("it is deregistered", || who.endpoints().is_empty());
+}
+
+#[test]
+fn an_address_that_clients_cannot_call_has_to_be_replaced() {
+    let registry = Local::new();
+    let bind = || Server::bind("tcp://0.0.0.0:0").expect("a free port");
+    let error = Announcement::new(registry.clone(), "who").on(bind()).expect_err("everywhere");
+    assert!(error.to_string().contains("`Announcement::address`"), "{error}");
+    let given = Announcement::new(registry.clone(), "who").address("grpc://10.0.0.1:9000");
+    let handle = given.on(bind()).expect("an address").start().expect("the server starts");
+    assert_eq!(registry.service("who").endpoints()[0].address(), "grpc://10.0.0.1:9000");
+    handle.abort();
+    handle.wait().expect("it ends");
+}
+
+/// Replaces three servers one after another, five times, while clients call.
+fn roll<D: Discovery + Clone + 'static>(registry: &D) {
+    let named = ["first", "second", "third"].map(Named::new);
+    let mut handles = named.each_ref().map(|named| Some(announced(registry.clone(), named)));
+    let clients = (0..3).map(|_| client(registry.clone())).collect();
+    let load = Load::begin(clients);
+    eventually("calls are answered", || load.answered() > 100);
+    for round in 0..5 {
+        for (at, named) in named.iter().enumerate() {
+            end(handles[at].take().expect("it runs"));
+            let before = named.calls.load(std::sync::atomic::Ordering::SeqCst);
+            handles[at] = Some(announced(registry.clone(), named));
+            eventually("the new one is called", || {
+                assert_eq!(load.failed(), 0, "round {round}, server {at}");
+                named.calls.load(std::sync::atomic::Ordering::SeqCst) > before
+            });
+        }
+    }
+    let answered = load.answered();
+    let failures = load.end();
+    assert!(failures.is_empty(), "{} of {answered} calls: {:?}", failures.len(), failures[0]);
+    handles.into_iter().flatten().for_each(end);
+}
+
+#[test]
+fn rolling_restarts_fail_no_call_with_a_registry_of_the_process() {
+    roll(&Local::new());
+}

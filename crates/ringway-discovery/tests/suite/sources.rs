@@ -1,0 +1,181 @@
+//! Clients whose servers come from each of the sources.
+
+use std::net::Ipv4Addr;
+use std::sync::atomic::Ordering;
+
+use ringway_discovery::{Endpoint, Health, Local, RegistryResolver, install};
+use ringway_rpc::{CallOptions, Client, ResolverState, ResolverStats};
+
+use crate::support::name_server::{NameServer, Record, Reply};
+use crate::support::who::{Named, WhoClient, address};
+use crate::support::{LIMIT, end, eventually};
+
+fn connect(source: &str) -> (WhoClient, Client) {
+    install();
+    let client = Client::connect(source).expect(source);
+    let client = client.with(CallOptions::new().timeout(LIMIT));
+    (WhoClient::new(client.clone()), client)
+}
+
+fn stats(client: &Client) -> ResolverStats {
+    client.resolver_stats().expect("it has a resolver")
+}
+
+/// The port of an address.
+fn port(address: &str) -> u16 {
+    address.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port")
+}
+
+/// Waits until calls are answered by this server, and by no other for a while.
+fn answered_by(client: &WhoClient, name: &str) {
+    eventually("it answers alone", || {
+        (0..20).all(|_| client.who().wait().expect("an answer") == name)
+    });
+}
+
+#[test]
+fn local_service() {
+    let (first, second) = (Named::new("first"), Named::new("second"));
+    let servers = [first.start(), second.start()];
+    let (who, client) = connect("local://sources-local");
+    let waiting = who.who();
+    let service = Local::of_process().service("sources-local");
+    let mut registration = service.register(Endpoint::new(address(&servers[0])));
+    assert_eq!(waiting.wait().expect("it waits for the server"), "first");
+    let other = service.register(Endpoint::new(address(&servers[1])));
+    registration.update(|endpoint| endpoint.with_health(Health::Draining));
+    answered_by(&who, "second");
+    registration.update(|endpoint| endpoint.with_health(Health::Serving));
+    drop(other);
+    answered_by(&who, "first");
+    assert_eq!((stats(&client).state, stats(&client).hosts), (ResolverState::Current, 1));
+    drop(registration);
+    eventually("the last one is held", || stats(&client).state == ResolverState::Held);
+    answered_by(&who, "first");
+    eventually("and believed to be gone", || stats(&client).hosts == 0);
+    servers.into_iter().for_each(end);
+}
+
+#[test]
+fn registry_of_the_program() {
+    let (named, registry) = (Named::new("first"), Local::new());
+    let server = named.start();
+    let registration = registry.service("market").register(Endpoint::new(address(&server)));
+    let resolver = RegistryResolver::new(registry, "market");
+    let client = Client::builder().resolver(resolver).build().expect("a client");
+    assert_eq!(WhoClient::new(client).who().wait().expect("an answer"), "first");
+    drop(registration);
+    end(server);
+}
+
+#[test]
+fn file_that_changes() {
+    let (first, second) = (Named::new("first"), Named::new("second"));
+    let servers = [first.start(), second.start()];
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("hosts");
+    let (who, client) = connect(&format!("file://{}", path.display()));
+    eventually("it is not there", || stats(&client).failures > 0);
+    let why = stats(&client).last_error;
+    assert!(why.contains("No such file"), "{why}");
+    std::fs::write(&path, format!("{} weight=2 # the only one\n", address(&servers[0])))
+        .expect("a place for it");
+    answered_by(&who, "first");
+    // Replaced as a whole, by JSON.
+    let other = directory.path().join("other");
+    std::fs::write(&other, format!("[\"{}\"]", address(&servers[1]))).expect("a place for it");
+    std::fs::rename(&other, &path).expect("the same directory");
+    answered_by(&who, "second");
+    // Nonsense, an empty list and a list without a server keep what there was.
+    for (text, state) in [
+        ("{", ResolverState::Failing),
+        ("", ResolverState::Held),
+        ("ftp://10.0.0.1:1", ResolverState::Failing),
+        ("\u{1}", ResolverState::Failing),
+    ] {
+        std::fs::write(&other, text).expect("a place for it");
+        std::fs::rename(&other, &path).expect("the same directory");
+        eventually("it is read", || stats(&client).state == state);
+        answered_by(&who, "second");
+    }
+    std::fs::remove_file(&path).expect("it is there");
+    eventually("it is missed", || stats(&client).last_error.contains("No such file"));
+    answered_by(&who, "second");
+    servers.into_iter().for_each(end);
+}
+
+#[test]
+fn addresses_of_a_name() {
+    let named = Named::new("first");
+    let server = named.start();
+    let port = port(&address(&server));
+    let (here, nowhere) = (Ipv4Addr::LOCALHOST, Ipv4Addr::new(127, 0, 0, 77));
+    let records = |list: &[Ipv4Addr]| {
+        let record = |ip: &Ipv4Addr| ("market.test", Record::Address(*ip));
+        Reply::Records(1, list.iter().map(record).collect())
+    };
+    let names = NameServer::start(Reply::NoSuchName);
+    let (who, client) = connect(&format!("dns://market.test:{port}?server={}", names.at));
+    eventually("there is no such name", || stats(&client).failures > 0);
+    names.reply(records(&[here]));
+    assert_eq!(who.who().wait().expect("an answer"), "first");
+    // The TTL of a second ends, and the name has another address.
+    names.reply(records(&[here, nowhere]));
+    eventually("it is looked up again", || stats(&client).hosts == 2);
+    // What fails keeps the list.
+    for reply in [Reply::Failure, Reply::NoSuchName, Reply::Nonsense, records(&[])] {
+        let before = stats(&client).failures;
+        names.reply(reply);
+        eventually("it fails", || stats(&client).failures > before);
+        assert_eq!((stats(&client).state, stats(&client).hosts), (ResolverState::Failing, 2));
+        names.reply(records(&[here, nowhere]));
+        eventually("it is looked up again", || stats(&client).state == ResolverState::Current);
+    }
+    end(server);
+}
+
+#[test]
+fn services_of_a_name() {
+    let (first, second) = (Named::new("first"), Named::new("second"));
+    let servers = [first.start(), second.start()];
+    let ports = servers.each_ref().map(|server| port(&address(server)));
+    let target = ("a.test", Record::Address(Ipv4Addr::LOCALHOST));
+    let service = |priority, weight, at: usize| {
+        ("_who._tcp.test", Record::Service(priority, weight, ports[at], "a.test"))
+    };
+    let both = vec![target.clone(), service(1, 300, 0), service(1, 100, 1)];
+    let names = NameServer::start(Reply::Records(1, both));
+    let (who, client) = connect(&format!("dns://_who._tcp.test?server={}", names.at));
+    who.who().wait().expect("an answer");
+    assert_eq!(stats(&client).hosts, 2);
+    // The second has a later turn.
+    let one = vec![target, service(1, 300, 0), service(2, 100, 1)];
+    names.reply(Reply::Records(1, one));
+    answered_by(&who, "first");
+    assert!(first.calls.load(Ordering::SeqCst) > 0);
+    servers.into_iter().for_each(end);
+}
+
+#[test]
+fn names_of_the_system() {
+    let named = Named::new("first");
+    let server = named.start();
+    // The file of hosts has this one on every machine.
+    let (who, _) = connect(&format!("dns://localhost:{}", port(&address(&server))));
+    assert_eq!(who.who().wait().expect("an answer"), "first");
+    end(server);
+}
+
+#[test]
+fn malformed_addresses_are_refused_at_once() {
+    install();
+    for (source, said) in [
+        ("local://", "write local://service"),
+        ("local://a/b", "write local://service"),
+        ("file://hosts", "three slashes"),
+        ("dns://market", "write dns://host:port"),
+    ] {
+        let status = Client::connect(source).expect_err(source);
+        assert!(status.is_invalid_argument() && status.message().contains(said), "{status}");
+    }
+}
