@@ -1,4 +1,4 @@
-//! The `ringway` tool: `serve` runs servers, `call` calls their methods, `bench` measures them,
+//! The `ringway` tool: `serve` runs servers, `call` calls their methods, `registry` lists and changes who is registered, `bench` measures them,
 //! and `report` compares results.
 //!
 //! Exit status: 0 for success, 1 if something failed or a measurement had errors, 2 if the arguments
@@ -18,6 +18,7 @@ mod limits;
 mod payload;
 mod process;
 mod progress;
+mod registry;
 mod repeats;
 mod report;
 mod serve;
@@ -47,6 +48,7 @@ fn run() -> Result<ExitCode, Box<dyn Error>> {
         Err(answer) => Ok(ExitCode::from(answer.print()?)),
         Ok(Config::Serve(config)) => serve::run(&config).map(|()| ExitCode::SUCCESS),
         Ok(Config::Call(config)) => call::run(config),
+        Ok(Config::Registry(config)) => registry::run(config),
         Ok(Config::Report(config)) => {
             report::run(&config, &mut std::io::stdout()).map(|()| ExitCode::SUCCESS)
         }

@@ -2,6 +2,7 @@
 //!
 //! This crate is under construction. So far it has the store: the keys of a registry, their history and their leases.
 
+mod admin;
 mod announcement;
 mod contract;
 mod endpoint;
@@ -13,6 +14,7 @@ mod server;
 mod sources;
 mod store;
 
+pub use admin::{ListedEndpoint, RegistryAdmin};
 pub use announcement::Announcement;
 pub use contract::{
     Answer, Discovery, EndpointChange, Freshness, Registration, RegistrationState, ServiceSnapshot,

@@ -114,3 +114,15 @@ pub(crate) const DNS_QUERIES_MAX: usize = 1_024;
 /// Targets of SRV records whose addresses are looked up, one after another.
 #[cfg(feature = "dns")]
 pub(crate) const DNS_TARGETS_MAX: usize = 128;
+
+/// How long a person waits for an answer of a registry.
+pub(crate) const ADMIN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Keys that are listed in one request, some hundred KiB.
+pub(crate) const ADMIN_PAGE_KEYS: i64 = 1_000;
+
+/// Endpoints that are listed for a person, who could not read more.
+pub(crate) const ADMIN_KEYS_MAX: usize = 100_000;
+
+/// Attempts to change an endpoint that others change at the same moment.
+pub(crate) const ADMIN_ATTEMPTS: usize = 10;

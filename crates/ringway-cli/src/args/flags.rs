@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use super::choices::{Backend, Format, Protocol, RpcMode, Transport};
 use super::examples;
+use super::registry::RegistryFlags;
 use super::values::{self, Cores, Uri};
 use crate::limits;
 
@@ -29,6 +30,9 @@ pub(super) enum Command {
     /// Call a method of a running server, or list its methods.
     #[command(after_help = examples::CALL)]
     Call(CallFlags),
+    /// List, add, remove and drain endpoints in a registry server or in etcd.
+    #[command(after_help = examples::REGISTRY)]
+    Registry(RegistryFlags),
     /// Run benchmarks: all suites, or one of them.
     #[command(after_help = examples::BENCH)]
     Bench(Box<BenchCommand>),
@@ -215,7 +219,7 @@ pub(super) struct ProtocolFlags {
 pub(super) struct CallFlags {
     /// Address of the server: tcp://, unix:// or tls://; grpc:// or grpcs:// for any gRPC server with
     /// reflection; jsonrpc+tcp://, jsonrpc+tls:// or jsonrpc+unix:// for any JSON-RPC server on
-    /// lines, http:// or https:// for one by POST
+    /// lines, http:// or https:// for one by POST; dns://host:port or file:///path for one of several
     #[arg(value_name = "URI")]
     pub(super) addr: Uri,
     /// Method to call, such as ringway.bench.Echo/Say

@@ -8,6 +8,7 @@ mod choices;
 mod codec;
 mod examples;
 mod flags;
+mod registry;
 mod report;
 mod serve;
 mod suites;
@@ -24,6 +25,7 @@ pub(crate) use bench::{
 };
 pub(crate) use call::{Access, Ask, CallConfig};
 pub(crate) use choices::{Backend, Format, Protocol, RpcMode, Transport};
+pub(crate) use registry::{NewEndpoint, RegistryAction, RegistryConfig};
 pub(crate) use report::ReportConfig;
 pub(crate) use serve::{ServeConfig, Service, TlsFiles};
 pub(crate) use target::Target;
@@ -35,6 +37,7 @@ pub(crate) enum Config {
     Serve(ServeConfig),
     Bench(BenchConfig),
     Call(CallConfig),
+    Registry(RegistryConfig),
     Report(ReportConfig),
     Tether(TetherConfig),
 }
@@ -76,6 +79,7 @@ fn parse_as(
         flags::Command::Serve(raw) => serve::resolve(raw, allowed).map(Config::Serve),
         flags::Command::Bench(raw) => bench::resolve(raw, allowed).map(Config::Bench),
         flags::Command::Call(raw) => call::resolve(raw).map(Config::Call),
+        flags::Command::Registry(raw) => Ok(Config::Registry(registry::resolve(raw))),
         flags::Command::Report(raw) => report::resolve(raw).map(Config::Report),
         flags::Command::Tether { parent, core, command } => {
             Ok(Config::Tether(TetherConfig { parent, core, command }))
@@ -120,6 +124,7 @@ mod tests {
         insta::assert_snapshot!("help_bench_stream", help("bench stream --help"));
         insta::assert_snapshot!("help_bench_call", help("bench call --help"));
         insta::assert_snapshot!("help_bench_codec", help("bench codec --help"));
+        insta::assert_snapshot!("help_registry", help("registry --help"));
         insta::assert_snapshot!("help_report", help("report --help"));
     }
 

@@ -100,7 +100,8 @@ pub(super) fn resolve(raw: Serve, allowed: &Cores) -> Result<ServeConfig, ValueE
         listen.push(default_address(service).parse()?);
     }
     if let Some(uri) = listen.iter().find(|uri| {
-        matches!(uri.scheme(), Scheme::Grpc | Scheme::Grpcs) || uri.scheme().is_json_rpc()
+        matches!(uri.scheme(), Scheme::Grpc | Scheme::Grpcs | Scheme::Source)
+            || uri.scheme().is_json_rpc()
     }) {
         return Err(ValueError::new(format!(
             "{uri}: servers listen on tcp:// or tls://, where `serve rpc` answers gRPC and JSON-RPC as well"

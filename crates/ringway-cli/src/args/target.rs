@@ -67,6 +67,9 @@ fn check_address(uri: &Uri, suite: &Suite) -> Result<(), ValueError> {
                 "{uri} is not measured by this bench; `bench jsonrpc` speaks jsonrpc+tcp:// and jsonrpc+unix://"
             )))
         }
+        Scheme::Source => Err(ValueError::new(format!(
+            "{uri}: this bench counts the connections to one server; `bench call` takes sources of servers"
+        ))),
         Scheme::Udp | Scheme::Tls | Scheme::Grpcs | Scheme::JsonTls => {
             Err(ValueError::new(format!(
                 "{uri}: this bench speaks tcp://, unix:// and grpc://; `bench call` measures over TLS"

@@ -39,10 +39,12 @@ pub(crate) enum Scheme {
     JsonUnix,
     Http,
     Https,
+    /// A source of servers: a registry, DNS or a file.
+    Source,
 }
 
 impl Scheme {
-    const ALL: [(&'static str, Self); 11] = [
+    const ALL: [(&'static str, Self); 13] = [
         ("tcp", Self::Tcp),
         ("unix", Self::Unix),
         ("udp", Self::Udp),
@@ -54,6 +56,8 @@ impl Scheme {
         ("jsonrpc+unix", Self::JsonUnix),
         ("http", Self::Http),
         ("https", Self::Https),
+        ("dns", Self::Source),
+        ("file", Self::Source),
     ];
 
     pub(crate) fn is_json_rpc(self) -> bool {
@@ -118,7 +122,7 @@ impl FromStr for Uri {
             .find_map(|(known, scheme)| (known == name).then_some(scheme))
             .ok_or_else(|| {
                 ValueError::new(format!(
-                    "no scheme {name}; use tcp, unix, udp, tls, grpc, grpcs, http, https or jsonrpc+tcp, +tls or +unix"
+                    "no scheme {name}; use tcp, unix, udp, tls, grpc, grpcs, http, https, dns, file or jsonrpc+tcp, +tls or +unix"
                 ))
             })?;
         match scheme {
@@ -126,8 +130,8 @@ impl FromStr for Uri {
                 Err(ValueError::new("no path; write e.g. unix:///tmp/echo.sock"))
             }
             Scheme::Unix | Scheme::JsonUnix => Ok(()),
-            // The client parses URLs.
-            Scheme::Http | Scheme::Https => Ok(()),
+            // The client parses URLs and addresses of sources.
+            Scheme::Http | Scheme::Https | Scheme::Source => Ok(()),
             _ => check_host_and_port(rest),
         }?;
         Ok(Self { text: text.to_owned(), scheme })

@@ -15,8 +15,14 @@ impl Access {
     /// # Errors
     /// The address, a certificate or metadata is invalid.
     pub(crate) fn client(&self) -> Result<Client, Box<dyn Error>> {
-        let builder = Client::builder()
-            .address(self.addr.as_str())
+        let builder = match self.addr.scheme() {
+            Scheme::Source => {
+                ringway_discovery::install();
+                Client::builder().source(self.addr.as_str())
+            }
+            _ => Client::builder().address(self.addr.as_str()),
+        };
+        let builder = builder
             .connections_max(1)
             .message_bytes_max(REPLY_BYTES_MAX)
             .tls(self.tls()?)

@@ -5,6 +5,7 @@ mod bench_call;
 mod call;
 mod call_grpc;
 mod command_line;
+mod registry;
 mod report;
 mod serve;
 mod support;

@@ -1,0 +1,70 @@
+//! `ringway registry` and the addresses of services, as a user meets them.
+
+use crate::support::{Ringway, run};
+
+/// A registry server, and the flag that names it.
+fn registry() -> (Ringway, String) {
+    let server = Ringway::start("serve registry --listen tcp://127.0.0.1:0 --cores 0");
+    let at = server.line().replace("listening on tcp://", "");
+    (server, at)
+}
+
+fn ok(words: &str) -> String {
+    let ended = run(words);
+    assert_eq!(ended.status.code(), Some(0), "{words}: {}", ended.err);
+    ended.out
+}
+
+#[test]
+fn endpoints_are_put_listed_drained_and_removed() {
+    let (_server, at) = registry();
+    let on = format!("registry --at {at}");
+    let header = "SERVICE  ADDRESS  HEALTH  WEIGHT  ZONE  VERSION  LEASE\n";
+    assert_eq!(ok(&format!("{on} ls")), header);
+    ok(&format!("{on} put market tcp://10.0.0.1:9000 --weight 3 --zone eu --version 2 --with a=b"));
+    ok(&format!("{on} put shop tcp://10.0.0.2:9000"));
+    let all = ok(&format!("{on} ls"));
+    let words: Vec<Vec<&str>> = all.lines().map(|line| line.split_whitespace().collect()).collect();
+    let market = ["market", "tcp://10.0.0.1:9000", "serving", "3", "eu", "2", "-"];
+    assert_eq!(words[1], market);
+    assert_eq!(words[2], ["shop", "tcp://10.0.0.2:9000", "serving", "1", "-", "-", "-"]);
+    ok(&format!("{on} drain market tcp://10.0.0.1:9000"));
+    let listed = ok(&format!("{on} ls market"));
+    assert!(listed.contains("draining") && !listed.contains("shop"), "{listed}");
+    ok(&format!("{on} drain --undo market tcp://10.0.0.1:9000"));
+    assert!(ok(&format!("{on} ls market")).contains("serving"));
+    ok(&format!("{on} rm market tcp://10.0.0.1:9000"));
+    assert_eq!(ok(&format!("{on} ls market")), header);
+    for words in ["rm market tcp://10.0.0.1:9000", "drain market tcp://10.0.0.1:9000"] {
+        let ended = run(&format!("{on} {words}"));
+        assert_eq!(ended.status.code(), Some(1));
+        assert!(ended.err.contains("market has no endpoint tcp://10.0.0.1:9000"), "{}", ended.err);
+    }
+}
+
+#[test]
+fn failures_are_told() {
+    for (words, said) in [
+        ("registry --at 127.0.0.1:1 ls", "127.0.0.1:1"),
+        ("registry --at ftp://a:1 ls", "is not a member of a registry"),
+        ("registry --at 127.0.0.1:1 put market ftp://a:1", "`ftp://a:1` is not an address"),
+    ] {
+        let ended = run(words);
+        assert_eq!(ended.status.code(), Some(1), "{words}");
+        assert!(ended.err.contains(said), "{words}: {}", ended.err);
+    }
+}
+
+#[test]
+fn calls_find_their_server() {
+    let server = Ringway::start("serve rpc --listen tcp://127.0.0.1:0 --cores 0");
+    let address = server.line().replace("listening on ", "");
+    let port = address.rsplit(':').next().expect("a port");
+    let file = std::env::temp_dir().join(format!("ringway-hosts-{}", std::process::id()));
+    std::fs::write(&file, format!("{address}\n")).expect("a place for it");
+    for source in [format!("dns://localhost:{port}"), format!("file://{}", file.display())] {
+        assert_eq!(ok(&format!("call {source} ringway.bench.Echo/Say hello")), "hello\n");
+        assert!(ok(&format!("call {source} --list")).contains("ringway.bench.Echo"));
+    }
+    std::fs::remove_file(&file).expect("it is there");
+}
