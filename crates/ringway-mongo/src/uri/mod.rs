@@ -1,0 +1,107 @@
+//! Connection strings, by MongoDB's specifications "Connection String" and "URI Options".
+
+mod concern;
+mod credential;
+mod draft;
+mod host;
+mod invalid_uri;
+mod options;
+mod percent;
+mod read_preference;
+mod table;
+mod tls;
+mod user_info;
+mod values;
+
+pub use concern::{Acknowledgment, ReadConcern, WriteConcern};
+pub use credential::{AuthMechanism, Credential};
+pub use host::HostAddress;
+pub use invalid_uri::InvalidUri;
+pub use options::{Compressor, MonitoringMode, UriOptions};
+pub use read_preference::{ReadMode, ReadPreference, TagSet};
+pub use tls::TlsOptions;
+
+use draft::Draft;
+use user_info::UserInfo;
+
+/// A parsed connection string: where the servers are, who asks, and how.
+///
+/// ```
+/// use ringway_mongo::{ConnectionString, HostAddress};
+///
+/// let uri = "mongodb://ada:secret@db1.example.com,db2.example.com:27018/shop?replicaSet=rs0&w=majority";
+/// let parsed = ConnectionString::parse(uri)?;
+/// assert_eq!(parsed.hosts[1].to_string(), "db2.example.com:27018");
+/// assert_eq!(parsed.database.as_deref(), Some("shop"));
+/// assert_eq!(parsed.options.replica_set.as_deref(), Some("rs0"));
+/// assert!(parsed.warnings.is_empty());
+/// # Ok::<(), ringway_mongo::InvalidUri>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ConnectionString {
+    /// The servers to begin with; empty for `mongodb+srv://`.
+    pub hosts: Vec<HostAddress>,
+    /// The name whose SRV and TXT records list the servers, for `mongodb+srv://`.
+    pub srv_host: Option<String>,
+    /// The default database.
+    pub database: Option<String>,
+    /// Who asks; `None` for a client that does not authenticate.
+    pub credential: Option<Credential>,
+    /// The options after the question mark.
+    pub options: UriOptions,
+    /// What was ignored, and why: each is a sentence for the log. None of them contains a secret.
+    pub warnings: Vec<String>,
+}
+
+impl ConnectionString {
+    /// Parses a connection string.
+    ///
+    /// Option names do not depend on case. Unknown options, and values that an option cannot have, are ignored and
+    /// become [`warnings`](Self::warnings). The last one of a repeated option wins.
+    ///
+    /// # Errors
+    /// The scheme, a host, a percent sign or the user name is malformed, options contradict each other, or the
+    /// credential is not one of its mechanism. The error never contains the password.
+    pub fn parse(uri: &str) -> Result<Self, InvalidUri> {
+        let (is_srv, rest) = strip_scheme(uri)?;
+        let authority_len = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, tail) = rest.split_at(authority_len);
+        let (path, query) = tail.split_once('?').unwrap_or((tail, ""));
+        let (user_info, hosts) = UserInfo::split(authority)?;
+        let hosts = host::parse_all(hosts)?;
+        let database = database(path.strip_prefix('/').unwrap_or(path))?;
+        let draft = Draft::parse(query)?;
+        let (srv_host, hosts) = match is_srv {
+            true => (Some(host::srv_name(hosts)?), Vec::new()),
+            false => (None, hosts),
+        };
+        draft.finish(user_info, srv_host, hosts, database)
+    }
+}
+
+fn strip_scheme(uri: &str) -> Result<(bool, &str), InvalidUri> {
+    let plain = uri.strip_prefix("mongodb://").map(|rest| (false, rest));
+    plain.or_else(|| uri.strip_prefix("mongodb+srv://").map(|rest| (true, rest))).ok_or_else(|| {
+        InvalidUri::new("a connection string begins with mongodb:// or mongodb+srv://")
+    })
+}
+
+/// Returns the default database, which the path names.
+fn database(path: &str) -> Result<Option<String>, InvalidUri> {
+    let name = percent::decode(path, "the database")?;
+    if let Some(bad) = name.chars().find(|c| "/\\ \"$".contains(*c)) {
+        let advice =
+            "write slashes and at-signs of user names, passwords and socket paths as %2F and %40";
+        return Err(InvalidUri::new(format!("the database's name contains {bad:?}; {advice}")));
+    }
+    Ok(Some(name).filter(|name| !name.is_empty()))
+}
+
+impl std::str::FromStr for ConnectionString {
+    type Err = InvalidUri;
+
+    fn from_str(uri: &str) -> Result<Self, InvalidUri> {
+        Self::parse(uri)
+    }
+}

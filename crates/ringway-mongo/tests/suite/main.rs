@@ -1,0 +1,5 @@
+//! The integration tests of this crate, in one program.
+
+mod concern_specs;
+mod support;
+mod uri_specs;

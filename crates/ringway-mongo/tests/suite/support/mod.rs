@@ -1,0 +1,3 @@
+//! Support for several test files.
+
+pub(crate) mod specs;

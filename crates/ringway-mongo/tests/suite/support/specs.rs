@@ -1,0 +1,119 @@
+//! The tests of MongoDB's specifications, as files of JSON. The source package of MongoDB's Python client has them
+//! (Apache-2.0); it is fetched once and kept below cargo's target folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+const VERSION: &str = "4.15.4";
+const SHA_256: &str = "6ba7cdf46f03f406f77969a8081cfb659af16c0eee26b79a0a14e25f6c00827b";
+
+/// Seconds after which a registry that does not answer is given up.
+const FETCH_SECONDS_MAX: &str = "300";
+
+/// Returns the tests of the files in a folder of the specifications, in order. Without the package, it says why, and
+/// the caller has nothing to test.
+pub(crate) fn cases(folder: &str) -> Option<Vec<Case>> {
+    static ROOT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    match ROOT.get_or_init(fetch) {
+        Ok(root) => {
+            let cases = read_folder(&root.join("test").join(folder));
+            assert!(!cases.is_empty(), "{folder} has no tests");
+            println!("{folder}: {} tests", cases.len());
+            Some(cases)
+        }
+        Err(why) => {
+            println!("skipped, the tests of {folder} cannot be fetched: {why}");
+            None
+        }
+    }
+}
+
+/// A test of a specification.
+pub(crate) struct Case {
+    /// Its file without the extension, and its description.
+    pub(crate) name: String,
+    pub(crate) test: Value,
+}
+
+impl Case {
+    pub(crate) fn text(&self, key: &str) -> &str {
+        self.test[key].as_str().unwrap_or_else(|| panic!("{}: no {key}", self.name))
+    }
+
+    pub(crate) fn flag(&self, key: &str) -> bool {
+        self.test[key].as_bool().unwrap_or_default()
+    }
+}
+
+/// Reads the files of a folder; each is one test, or a list of them.
+fn read_folder(folder: &Path) -> Vec<Case> {
+    let entries =
+        fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut files: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
+    files.sort();
+    files.iter().flat_map(|file| read_file(file)).collect()
+}
+
+fn read_file(file: &Path) -> Vec<Case> {
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    let text = fs::read_to_string(file).expect("a file of the package");
+    let mut whole: Value = serde_json::from_str(&text).expect("JSON");
+    let name =
+        |test: &Value| format!("{stem}: {}", test["description"].as_str().unwrap_or_default());
+    match whole["tests"].take() {
+        Value::Array(tests) => {
+            tests.into_iter().map(|test| Case { name: name(&test), test }).collect()
+        }
+        _ => vec![Case { name: name(&whole), test: whole }],
+    }
+}
+
+/// Returns the unpacked package.
+fn fetch() -> Result<PathBuf, String> {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let package = format!("pymongo-{VERSION}");
+    let root = target.join(&package);
+    if root.join("test").is_dir() {
+        return Ok(root);
+    }
+    let work = target.join(format!("fetch-{}", std::process::id()));
+    fs::create_dir_all(&work).map_err(|error| error.to_string())?;
+    let fetched = fetch_into(&work, &package);
+    // Another process may have been first, and its package is as good.
+    let moved = fetched.and_then(|()| match fs::rename(work.join(&package), &root) {
+        Err(error) if !root.join("test").is_dir() => Err(error.to_string()),
+        _ => Ok(root),
+    });
+    fs::remove_dir_all(&work).map_err(|error| error.to_string())?;
+    moved
+}
+
+fn fetch_into(work: &Path, package: &str) -> Result<(), String> {
+    let wanted = format!("pymongo=={VERSION}");
+    let pip = ["python3", "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"];
+    run(Command::new("timeout")
+        .arg(FETCH_SECONDS_MAX)
+        .args(pip)
+        .arg("--dest")
+        .arg(work)
+        .arg(wanted))?;
+    let archive = work.join(format!("{package}.tar.gz"));
+    let bytes = fs::read(&archive).map_err(|error| error.to_string())?;
+    let digest: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(digest, SHA_256, "the package is not the one whose tests were reviewed");
+    run(Command::new("tar").arg("xzf").arg(archive).arg("-C").arg(work))
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let output = command.output().map_err(|error| error.to_string())?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+    }
+}
