@@ -97,10 +97,13 @@ impl dyn Registration {
     /// # Errors
     /// Fails if another registration has replaced this one.
     pub async fn registered(&mut self) -> Result<(), Error> {
+        let mut state = self.state();
         loop {
-            match poll_fn(|cx| self.poll_state(cx)).await {
+            match state {
                 RegistrationState::Registered => return Ok(()),
-                RegistrationState::Registering(_) => {}
+                RegistrationState::Registering(_) => {
+                    state = poll_fn(|cx| self.poll_state(cx)).await;
+                }
                 RegistrationState::Replaced => {
                     return Err(Error::new("another registration has replaced this one"));
                 }

@@ -1,6 +1,7 @@
 //! Service discovery: servers register, clients watch.
 //!
-//! This crate is under construction. So far it has the store: the keys of a registry, their history and their leases.
+//! [`Discovery`] is what every registry does. [`Local`] is one inside this process; [`EtcdRegistry`] is one on a cluster of
+//! etcd, or on a [`Registry`], the registry server of this crate, which has etcd's API.
 
 mod admin;
 mod announcement;
@@ -21,6 +22,7 @@ pub use contract::{
     ServiceWatch,
 };
 pub use endpoint::{Endpoint, Error, Health};
+pub use etcd::{EtcdConfig, EtcdRegistry};
 pub use local::{Endpoints, Local, LocalRegistration, LocalService, LocalWatch};
 pub use resolve::{RegistryResolver, install};
 pub use server::Registry;

@@ -126,3 +126,51 @@ pub(crate) const ADMIN_KEYS_MAX: usize = 100_000;
 
 /// Attempts to change an endpoint that others change at the same moment.
 pub(crate) const ADMIN_ATTEMPTS: usize = 10;
+
+/// Members of a cluster that a client is told of. Clusters have three to seven.
+pub(crate) const MEMBERS_MAX: usize = 32;
+
+/// What the keys of registered endpoints begin with, if nothing else is said: clusters have other uses.
+pub(crate) const NAMESPACE: &str = "ringway/";
+
+/// Bytes of a service's name, which is a part of every key.
+pub(crate) const SERVICE_NAME_BYTES_MAX: usize = 256;
+
+/// Endpoints of one service: a client calls 1,024 hosts at most, and services are watched before they are picked from.
+pub(crate) const ENDPOINTS_MAX: usize = 10_000;
+
+/// Keys that are read at once. With values of etcd's usual bound this stays below `RESPONSE_BYTES_MAX` for what anybody
+/// would call an endpoint, and a list of a thousand endpoints takes four requests.
+pub(crate) const RANGE_PAGE: i64 = 250;
+
+/// Bytes of a registry's response: a page of endpoints that have their longest, 64 KiB each.
+pub(crate) const RESPONSE_BYTES_MAX: u32 = 17 << 20;
+
+/// The time for connecting to a member. Registries are near, and another member waits to be asked.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The time within which a member answers. An election takes one second with etcd's settings.
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The time after which a member that tells a watch nothing is asked whether it is there. With the timeout of requests
+/// this is how long a list may be out of date before another member is asked.
+pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How long a list is kept while the registry tells one that is hard to believe. Servers whose leases a registry has
+/// lost notice within a third of their TTL, and register again.
+pub(crate) const HOLD: Duration = Duration::from_secs(5);
+
+/// The first wait before a member is asked again that has failed; the following ones double.
+pub(crate) const MEMBER_RETRY_FIRST: Duration = Duration::from_millis(100);
+
+/// The longest of these waits. A registry that is back is noticed within it.
+pub(crate) const MEMBER_RETRY_MAX: Duration = Duration::from_secs(2);
+
+/// The longest wait after a refusal, such as a missing right, that no other member would change.
+pub(crate) const REFUSED_RETRY_MAX: Duration = Duration::from_secs(10);
+
+/// The longest TTL of a registration. A server that died is not in lists for longer.
+pub(crate) const REGISTRATION_TTL_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// How long a registration tries to deregister. After that its TTL does it.
+pub(crate) const DEREGISTER_TIMEOUT: Duration = Duration::from_secs(10);

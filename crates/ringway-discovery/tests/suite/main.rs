@@ -1,6 +1,10 @@
 //! The integration tests of this crate, in one program.
 
 mod announcing;
+mod contract;
+mod etcd_cluster_failures;
+mod etcd_failures;
+mod etcd_paused;
 mod registry_etcdctl;
 mod sources;
 mod support;

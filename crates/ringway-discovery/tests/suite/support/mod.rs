@@ -1,9 +1,13 @@
 //! What several tests need: real etcd, our registry, and the tool of etcd's clients.
 
+pub(crate) mod cluster;
 pub(crate) mod etcd;
 pub(crate) mod etcdctl;
 pub(crate) mod load;
 pub(crate) mod name_server;
+pub(crate) mod namespaces;
+pub(crate) mod relay;
+pub(crate) mod watching;
 pub(crate) mod who;
 
 use std::time::Duration;
