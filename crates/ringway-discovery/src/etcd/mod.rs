@@ -35,3 +35,6 @@ pub use registry::EtcdRegistry;
 pub(crate) mod api {
     include!(concat!(env!("OUT_DIR"), "/etcd.rs"));
 }
+
+#[cfg(test)]
+mod tests;

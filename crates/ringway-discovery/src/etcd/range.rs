@@ -34,6 +34,11 @@ pub(super) async fn read(members: &Members, keys: &ServiceKeys) -> Result<Listed
             (listed.cluster, listed.revision) = (header.cluster_id, header.revision);
         }
         let has_more = response.more;
+        if !response.kvs.is_sorted_by(|one, next| one.key < next.key)
+            || response.kvs.first().is_some_and(|value| *value.key < *first)
+        {
+            return Err(Failure::of_member("the registry tells keys that are not in their order"));
+        }
         listed.values.extend(response.kvs);
         if listed.values.len() > limits::ENDPOINTS_MAX {
             let why = format!("the service has more than {} endpoints", limits::ENDPOINTS_MAX);

@@ -96,3 +96,21 @@ impl Drop for EtcdRegistration {
         self.shared.tell_task(|wanted| wanted.is_leaving = true);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_lease_that_may_have_ended_is_not_claimed() {
+        let mut wanted = Wanted::new(Endpoint::new("tcp://a:1"));
+        assert_eq!(wanted.state(), RegistrationState::Registering(None));
+        wanted.state = RegistrationState::Registered;
+        wanted.valid_until = Some(Instant::now() + Duration::from_secs(60));
+        assert_eq!(wanted.state(), RegistrationState::Registered);
+        wanted.valid_until = Some(Instant::now() - Duration::from_millis(1));
+        assert!(matches!(wanted.state(), RegistrationState::Registering(Some(_))));
+    }
+}
