@@ -11,6 +11,10 @@ pub use crate::http2::hpack::fuzz::fuzz as http2_hpack;
 pub use crate::jsonrpc::fuzz::fuzz as jsonrpc;
 pub use crate::length_field::fuzz as length_field;
 pub use crate::line::fuzz as line;
+#[cfg(feature = "mongo")]
+pub use crate::mongo::fuzz_op_msg::fuzz as mongo_op_msg;
+#[cfg(feature = "mongo")]
+pub use crate::mongo::fuzz_scram::fuzz as mongo_scram;
 pub use crate::native::fuzz_codec::fuzz as native_codec;
 pub use crate::native::fuzz_machines::{client as native_client, server as native_server};
 pub use crate::native::fuzz_pair::fuzz as native_pair;

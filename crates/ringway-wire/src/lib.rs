@@ -13,6 +13,7 @@
 //! | speak the native RPC protocol | [`native`] |
 //! | speak HTTP/2, and gRPC on it | [`http2`], [`grpc`] |
 //! | read and write JSON-RPC 2.0 | [`jsonrpc`] |
+//! | speak MongoDB's protocol (feature `mongo`) | `mongo` |
 //! | read and write the frames of WebSocket | [`websocket`] |
 //! | find the request that a reply belongs to, and those that time out | [`IdMatcher`], [`SequentialMatcher`] |
 //!
@@ -79,6 +80,8 @@ pub mod fuzz;
 pub mod grpc;
 pub mod http2;
 pub mod jsonrpc;
+#[cfg(feature = "mongo")]
+pub mod mongo;
 pub mod native;
 pub mod web;
 pub mod websocket;

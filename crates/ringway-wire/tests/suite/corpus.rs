@@ -65,6 +65,16 @@ fn line() {
 }
 
 #[test]
+fn mongo_op_msg() {
+    replay("mongo_op_msg", fuzz::mongo_op_msg);
+}
+
+#[test]
+fn mongo_scram() {
+    replay("mongo_scram", fuzz::mongo_scram);
+}
+
+#[test]
 fn native_codec() {
     replay("native_codec", fuzz::native_codec);
 }

@@ -21,6 +21,8 @@ mod http2_unread;
 mod jsonrpc_both_ends;
 mod jsonrpc_spec;
 mod matchers;
+mod mongo_messages;
+mod mongo_scram;
 mod native_bad_input;
 mod native_calls;
 mod native_costs;

@@ -1,0 +1,226 @@
+//! SCRAM: the examples of the RFCs, and servers that do not know the password.
+
+use std::num::NonZeroU32;
+
+use bson::rawdoc;
+use ringway_wire::mongo::{
+    ClientMetadata, CommandWriter, HelloReply, HelloRequest, MongoCompressor, OpMsg, ScramClient,
+    ScramFault, ScramKeys, ScramMechanism, ServerKind, scram_password,
+};
+
+struct Example {
+    mechanism: ScramMechanism,
+    nonce: &'static str,
+    server_first: &'static str,
+    client_final: &'static str,
+    server_final: &'static str,
+}
+
+/// RFC 5802 section 5, and RFC 7677 section 3. Both have the user `user` and the password `pencil`.
+const EXAMPLES: [Example; 2] = [
+    Example {
+        mechanism: ScramMechanism::Sha1,
+        nonce: "fyko+d2lbbFgONRv9qkxdawL",
+        server_first: "r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,s=QSXCR+Q6sek8bf92,i=4096",
+        client_final: "c=biws,r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=",
+        server_final: "v=rmF9pqV8S7suAoZWja4dJRkFsKQ=",
+    },
+    Example {
+        mechanism: ScramMechanism::Sha256,
+        nonce: "rOprNGfwEbeRWgbNEkqO",
+        server_first: "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",
+        client_final: "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
+        server_final: "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
+    },
+];
+
+fn exchange(example: &Example, password: &[u8], server_final: &str) -> Result<(), ScramFault> {
+    let client = ScramClient::new(example.mechanism, "user", example.nonce);
+    assert_eq!(client.first(), format!("n,,n=user,r={}", example.nonce));
+    let challenge = client.challenge(example.server_first.as_bytes())?;
+    let (salt, iterations) = (challenge.salt(), challenge.iterations());
+    let keys = ScramKeys::derive(example.mechanism, password, salt, iterations);
+    let (last, verifier) = challenge.answer(&keys);
+    if password == b"pencil" {
+        assert_eq!(last, example.client_final);
+    } else {
+        assert_ne!(last, example.client_final);
+    }
+    verifier.verify(server_final.as_bytes())
+}
+
+#[test]
+fn the_examples_of_the_rfcs_match() {
+    for example in &EXAMPLES {
+        assert_eq!(exchange(example, b"pencil", example.server_final), Ok(()));
+    }
+}
+
+#[test]
+fn a_server_must_know_the_password() {
+    for example in &EXAMPLES {
+        let wrong = exchange(example, b"pen", example.server_final);
+        assert_eq!(wrong, Err(ScramFault::Signature), "a wrong password has another signature");
+        let refused = exchange(example, b"pencil", "e=invalid-proof");
+        assert_eq!(refused, Err(ScramFault::Refused("invalid-proof".into())));
+        for (server_final, fault) in [
+            ("", ScramFault::Malformed),
+            ("v=", ScramFault::Signature),
+            ("v=AAAA", ScramFault::Signature),
+            ("v=*", ScramFault::Malformed),
+            (&example.server_final[..example.server_final.len() - 4], ScramFault::Signature),
+        ] {
+            assert_eq!(exchange(example, b"pencil", server_final), Err(fault), "{server_final}");
+        }
+        assert!(exchange(example, b"pencil", &format!("v={}", "A".repeat(5000))).is_err());
+    }
+}
+
+#[test]
+fn challenges_are_checked() {
+    let challenge = |text: &str| {
+        ScramClient::new(ScramMechanism::Sha256, "user", "abc").challenge(text.as_bytes()).map(drop)
+    };
+    assert_eq!(challenge("r=abcdef,s=AAAA,i=4096"), Ok(()));
+    assert_eq!(challenge("r=abcdef,s=AAAA,i=1000000,x=y"), Ok(()));
+    for (text, fault) in [
+        ("", ScramFault::Malformed),
+        ("r=abcdef,s=AAAA", ScramFault::Malformed),
+        ("s=AAAA,r=abcdef,i=4096", ScramFault::Malformed),
+        ("m=ext,r=abcdef,s=AAAA,i=4096", ScramFault::Malformed),
+        ("r=abcdef,s=,i=4096", ScramFault::Malformed),
+        ("r=abcdef,s=A,i=4096", ScramFault::Malformed),
+        ("r=abcdef,s=AAAA,i=many", ScramFault::Malformed),
+        ("r=abcdef,s=AAAA,i=0", ScramFault::Malformed),
+        ("r=abcdef,s=AAAA,i=-4096", ScramFault::Malformed),
+        ("r=abcdef,s=AAAA,i=99999999999", ScramFault::Malformed),
+        ("r=abcdef,s=AAAA,i=4095", ScramFault::Iterations(4095)),
+        ("r=abcdef,s=AAAA,i=1000001", ScramFault::Iterations(1_000_001)),
+        ("r=abc,s=AAAA,i=4096", ScramFault::Nonce),
+        ("r=xabcdef,s=AAAA,i=4096", ScramFault::Nonce),
+    ] {
+        assert_eq!(challenge(text), Err(fault), "{text}");
+    }
+    assert_eq!(
+        challenge(&format!("r=abcd,s={},i=4096", "A".repeat(5000))),
+        Err(ScramFault::Malformed)
+    );
+    let not_utf8 = ScramClient::new(ScramMechanism::Sha1, "user", "abc").challenge(b"r=abc\xFF");
+    assert_eq!(not_utf8.map(drop), Err(ScramFault::Malformed));
+}
+
+#[test]
+fn users_and_passwords_are_prepared() {
+    let client = ScramClient::new(ScramMechanism::Sha256, "a=b,c", "x");
+    assert_eq!(client.first(), "n,,n=a=3Db=2Cc,r=x");
+    // RFC 4013 section 3: what maps to nothing, what is normalised, what is forbidden.
+    let prepared = |password| scram_password(ScramMechanism::Sha256, "u", password);
+    assert_eq!(prepared("I\u{AD}X"), Ok(b"IX".to_vec()));
+    assert_eq!(prepared("\u{2168}"), Ok(b"IX".to_vec()));
+    assert_eq!(prepared("\u{7}"), Err(ScramFault::Password));
+    // MongoDB's specification of authentication has this example.
+    let digest = scram_password(ScramMechanism::Sha1, "user", "pencil").expect("any password");
+    assert_eq!(digest, b"1c33006ec1ffd90f9cadcbcc0e118200");
+}
+
+#[test]
+fn secrets_are_not_printed() {
+    let keys = ScramKeys::derive(ScramMechanism::Sha1, b"pencil", b"salt", NonZeroU32::MIN);
+    assert_eq!(format!("{keys:?}"), "ScramKeys { mechanism: Sha1, .. }");
+    let challenge = ScramClient::new(ScramMechanism::Sha1, "user", "abc");
+    let challenge = challenge.challenge(b"r=abcd,s=AAAA,i=4096").expect("well formed");
+    let (_, verifier) = challenge.answer(&keys);
+    assert_eq!(format!("{verifier:?}"), "ScramVerifier { .. }");
+}
+
+#[test]
+fn hello_says_who_asks_and_begins_to_authenticate() {
+    let metadata = ClientMetadata::new(Some("shop"), "0.1.0", None);
+    let client = ScramClient::new(ScramMechanism::Sha256, "user", "abc");
+    let speculation = client.speculate("admin");
+    let request = HelloRequest {
+        metadata: Some(&metadata),
+        compressors: &[MongoCompressor::Zstd, MongoCompressor::Snappy],
+        mechanisms_of: Some("admin.user"),
+        speculative_authenticate: Some(&speculation),
+        is_load_balanced: false,
+    };
+    let mut out = Vec::new();
+    request.begin(1, &mut out).finish().expect("short");
+    let body =
+        bson::Document::try_from(OpMsg::read(&out).expect("well formed").body()).expect("BSON");
+    assert_eq!(body.keys().next().map(String::as_str), Some("hello"));
+    assert_eq!(
+        body.get_document("client").expect("a description").get("application"),
+        Some(&bson::bson!({ "name": "shop" }))
+    );
+    assert_eq!(body.get("compression"), Some(&bson::bson!(["zstd", "snappy"])));
+    let payload = bson::Binary {
+        subtype: bson::spec::BinarySubtype::Generic,
+        bytes: b"n,,n=user,r=abc".to_vec(),
+    };
+    assert_eq!(
+        body.get("speculativeAuthenticate"),
+        Some(&bson::bson!({
+            "saslStart": 1, "mechanism": "SCRAM-SHA-256", "payload": payload,
+            "options": { "skipEmptyExchange": true }, "db": "admin",
+        }))
+    );
+}
+
+#[test]
+fn a_description_of_the_client_stays_short() {
+    let long = "v".repeat(460);
+    let metadata = ClientMetadata::new(Some("shop"), &long, Some("kubernetes"));
+    let document = metadata.document();
+    assert!(document.get("env").is_ok_and(|env| env.is_none()), "the least important goes first");
+    assert!(document.get_document("driver").is_ok());
+    let whole = ClientMetadata::new(Some("shop"), "1", Some("kubernetes"));
+    assert!(whole.document().get_document("env").is_ok());
+    assert!(whole.document().as_bytes().len() < 512);
+}
+
+#[test]
+fn a_server_says_what_it_is() {
+    let kind = |body: bson::RawDocumentBuf| HelloReply::of(&body).expect("well formed").kind;
+    assert_eq!(kind(rawdoc! { "isWritablePrimary": true }), ServerKind::Standalone);
+    assert_eq!(kind(rawdoc! { "msg": "isdbgrid", "ismaster": true }), ServerKind::Mongos);
+    assert_eq!(kind(rawdoc! { "isreplicaset": true }), ServerKind::Ghost);
+    let set = |role: &str| {
+        let mut body = rawdoc! { "setName": "rs" };
+        body.append(<&bson::raw::CStr>::try_from(role).expect("a name"), true);
+        kind(body)
+    };
+    assert_eq!(set("isWritablePrimary"), ServerKind::Primary);
+    assert_eq!(set("secondary"), ServerKind::Secondary);
+    assert_eq!(set("arbiterOnly"), ServerKind::Arbiter);
+    assert_eq!(set("hidden"), ServerKind::Other);
+    assert_eq!(set("passive"), ServerKind::Other);
+}
+
+#[test]
+fn limits_of_a_server_are_kept_in_bounds() {
+    let body = rawdoc! {
+        "maxWireVersion": 21, "minWireVersion": 0, "maxBsonObjectSize": 0, "maxMessageSizeBytes": 2_000_000_000,
+        "maxWriteBatchSize": -1, "logicalSessionTimeoutMinutes": 30, "connectionId": 7_i64,
+        "compression": ["zstd"], "saslSupportedMechs": ["SCRAM-SHA-1", "SCRAM-SHA-256", "X"],
+    };
+    let reply = HelloReply::of(&body).expect("well formed");
+    assert_eq!((reply.wire_version_max, reply.document_len_max), (21, 1));
+    assert_eq!((reply.message_len_max, reply.writes_max), (48_000_000, 1));
+    assert_eq!((reply.session_timeout_minutes, reply.connection_id), (Some(30), Some(7)));
+    assert!(reply.has_compressor("zstd") && !reply.has_compressor("snappy"));
+    assert_eq!(reply.mechanism(), Some(ScramMechanism::Sha256));
+    let old = rawdoc! { "saslSupportedMechs": ["SCRAM-SHA-1"] };
+    assert_eq!(HelloReply::of(&old).expect("well formed").mechanism(), Some(ScramMechanism::Sha1));
+    assert_eq!(HelloReply::of(&rawdoc! {}).expect("well formed").mechanism(), None);
+    assert!(HelloReply::of(&rawdoc! { "maxWireVersion": "new" }).is_err());
+}
+
+#[test]
+fn an_exchange_starts_by_a_command() {
+    let client = ScramClient::new(ScramMechanism::Sha1, "user", "abc");
+    let start = CommandWriter::document_of(|writer| client.start(writer));
+    assert_eq!(start.get_i32("saslStart").ok(), Some(1));
+    assert_eq!(start.get_str("mechanism").ok(), Some("SCRAM-SHA-1"));
+}
