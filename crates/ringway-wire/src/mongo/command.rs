@@ -6,7 +6,7 @@ use bson::{RawDocument, RawDocumentBuf};
 
 use super::fault::MongoFault;
 use super::limits::MONGO_MESSAGE_MAX;
-use super::op_header::{HEADER_LEN, OpHeader, Opcode};
+use super::op_header::{HEADER_LEN, MongoOpcode, OpHeader};
 use super::op_msg::MsgFlags;
 
 /// The number of a session, a UUID of version 4.
@@ -122,7 +122,7 @@ impl<'o> CommandWriter<'o> {
     /// Begins a command without a template, whose first field is its name.
     pub fn new(out: &'o mut Vec<u8>, request_id: i32) -> Self {
         let start = out.len();
-        let header = OpHeader { len: 0, request_id, response_to: 0, opcode: Opcode::Msg };
+        let header = OpHeader { len: 0, request_id, response_to: 0, opcode: MongoOpcode::Msg };
         header.write(out);
         out.extend_from_slice(&[0; 4]); // no flags
         out.push(0); // a section of kind 0

@@ -42,14 +42,11 @@ impl<'a> ServerFailure<'a> {
     /// # Errors
     /// These fields are there but have another type.
     pub fn of_write(body: &'a RawDocument) -> Result<Option<Self>, MongoFault> {
-        if let Some(errors) = write_errors(body)? {
-            for error in errors {
-                let error = error.ok().and_then(RawBsonRef::as_document);
-                let document = error.ok_or(MongoFault::Field("writeErrors"))?;
-                return Ok(Some(Self { document }));
-            }
-        }
-        Self::of_write_concern(body)
+        let Some(first) = write_errors(body)?.and_then(|errors| errors.into_iter().next()) else {
+            return Self::of_write_concern(body);
+        };
+        let document = first.ok().and_then(RawBsonRef::as_document);
+        Ok(Some(Self { document: document.ok_or(MongoFault::Field("writeErrors"))? }))
     }
 
     /// The error of the write concern of a reply whose `ok` is 1.
@@ -123,7 +120,7 @@ impl<'a> ServerFailure<'a> {
     }
 }
 
-fn write_errors<'a>(body: &'a RawDocument) -> Result<Option<&'a RawArray>, MongoFault> {
+fn write_errors(body: &RawDocument) -> Result<Option<&RawArray>, MongoFault> {
     match field(body, "writeErrors")? {
         None => Ok(None),
         Some(errors) => errors.as_array().map(Some).ok_or(MongoFault::Field("writeErrors")),

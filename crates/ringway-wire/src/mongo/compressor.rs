@@ -7,7 +7,7 @@ use flate2::read::{ZlibDecoder, ZlibEncoder};
 use super::cutter::Cut;
 use super::fault::MongoFault;
 use super::limits::MONGO_ZSTD_WINDOW_LOG_MAX;
-use super::op_header::{HEADER_LEN, OpHeader, Opcode};
+use super::op_header::{HEADER_LEN, MongoOpcode, OpHeader};
 use crate::limits::ACCUMULATOR_EAGER;
 
 /// The ways to compress messages that both ends may agree on.
@@ -57,8 +57,8 @@ impl MongoCompressor {
         }
         let content_len = content.len() as u32;
         out.truncate(start);
-        OpHeader { len, opcode: Opcode::Compressed, ..header }.write(out);
-        out.extend_from_slice(&Opcode::Msg.number().to_le_bytes());
+        OpHeader { len, opcode: MongoOpcode::Compressed, ..header }.write(out);
+        out.extend_from_slice(&MongoOpcode::Msg.number().to_le_bytes());
         out.extend_from_slice(&content_len.to_le_bytes());
         out.push(self.id());
         out.extend_from_slice(&packed);
@@ -92,8 +92,8 @@ pub(super) fn unpack(
     let number = |at: usize| {
         i32::from_le_bytes([envelope[at], envelope[at + 1], envelope[at + 2], envelope[at + 3]])
     };
-    let opcode = Opcode::of(number(0))?;
-    if opcode == Opcode::Compressed {
+    let opcode = MongoOpcode::of(number(0))?;
+    if opcode == MongoOpcode::Compressed {
         return Err(MongoFault::Opcode(number(0)));
     }
     let content_len = usize::try_from(number(4)).map_err(|_| MongoFault::Length(number(4)))?;

@@ -60,7 +60,7 @@ const WRITES_DEFAULT: usize = 100_000;
 
 /// What decides about the kind.
 #[derive(Default)]
-struct Role {
+struct HelloRole {
     is_writable_primary: bool,
     is_secondary: bool,
     is_arbiter: bool,
@@ -89,7 +89,7 @@ impl<'a> HelloReply<'a> {
             speculative_authenticate: None,
             document: body,
         };
-        let mut role = Role::default();
+        let mut role = HelloRole::default();
         for element in body.iter() {
             let (name, value) = element.map_err(|_| MongoFault::Document("a reply to hello"))?;
             reply.take(name.as_str(), value, &mut role)?;
@@ -102,7 +102,7 @@ impl<'a> HelloReply<'a> {
         &mut self,
         name: &str,
         value: RawBsonRef<'a>,
-        role: &mut Role,
+        role: &mut HelloRole,
     ) -> Result<(), MongoFault> {
         let bounded = |name, max: usize| -> Result<usize, MongoFault> {
             let number = number(value).ok_or(MongoFault::Field(name))?;
@@ -168,7 +168,7 @@ fn version(value: RawBsonRef<'_>) -> Result<i32, MongoFault> {
     number(value).map(|version| version as i32).ok_or(MongoFault::Field("maxWireVersion"))
 }
 
-impl Role {
+impl HelloRole {
     /// Specification: Server Discovery and Monitoring, "type".
     fn kind(&self, is_in_set: bool) -> ServerKind {
         match self {

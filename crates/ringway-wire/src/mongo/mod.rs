@@ -64,7 +64,7 @@ pub use hello_reply::{HelloReply, ServerKind};
 pub use limits::{MONGO_MESSAGE_MAX as REPLY_LEN_MAX_DEFAULT, MONGO_NESTING_MAX as NESTING_MAX};
 pub use metadata::ClientMetadata;
 pub use nesting::check_nesting;
-pub use op_header::{HEADER_LEN, OpHeader, Opcode as MongoOpcode};
+pub use op_header::{HEADER_LEN, MongoOpcode, OpHeader};
 pub use op_msg::{DocumentSequence, MsgFlags, OpMsg};
 pub use replies::{MongoReplies, MongoReply};
 pub use scram::{

@@ -7,14 +7,14 @@ pub const HEADER_LEN: usize = 16;
 
 /// The kinds of messages that are still in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Opcode {
+pub enum MongoOpcode {
     /// A message in a compressed envelope.
     Compressed,
     /// A command or a reply.
     Msg,
 }
 
-impl Opcode {
+impl MongoOpcode {
     /// The number of this opcode.
     #[must_use]
     pub fn number(self) -> i32 {
@@ -43,7 +43,7 @@ pub struct OpHeader {
     /// The number of the message that it answers; 0 if it answers none.
     pub response_to: i32,
     /// What follows.
-    pub opcode: Opcode,
+    pub opcode: MongoOpcode,
 }
 
 impl OpHeader {
@@ -64,7 +64,7 @@ impl OpHeader {
         let number = |at: usize| {
             i32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
         };
-        let opcode = Opcode::of(number(12))?;
+        let opcode = MongoOpcode::of(number(12))?;
         Ok(Some(Self { len, request_id: number(4), response_to: number(8), opcode }))
     }
 

@@ -9,7 +9,7 @@ use super::compressor::unpack;
 use super::cutter::{Cut, Cutter};
 use super::fault::MongoFault;
 use super::limits::MONGO_IN_FLIGHT_MAX;
-use super::op_header::{OpHeader, Opcode};
+use super::op_header::{MongoOpcode, OpHeader};
 use super::op_msg::{MsgFlags, OpMsg, document_at};
 
 /// The commands of one connection that wait for their replies, and the bytes of replies.
@@ -21,7 +21,7 @@ pub struct MongoReplies {
     cutter: Cutter,
     len_max: usize,
     /// In the order in which they were begun, which is that of replies nearly always.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingCommand>,
     in_flight_max: usize,
     id_last: i32,
     strays: u64,
@@ -29,7 +29,7 @@ pub struct MongoReplies {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingCommand {
     /// The number of the command.
     id: i32,
     /// The number that the next reply answers: of the command, or of the last reply of a stream of them.
@@ -68,7 +68,7 @@ impl MongoReplies {
             return None;
         }
         let id = self.next_id();
-        self.waiting.push_back(Waiting { id, answers: id, is_abandoned: false });
+        self.waiting.push_back(WaitingCommand { id, answers: id, is_abandoned: false });
         Some(id)
     }
 
@@ -86,6 +86,13 @@ impl MongoReplies {
     /// allowed several ([`MsgFlags::EXHAUST_ALLOWED`]) is given up by closing the connection.
     pub fn abandon(&mut self, id: i32) {
         if let Some(waiting) = self.waiting.iter_mut().find(|waiting| waiting.id == id) {
+            waiting.is_abandoned = true;
+        }
+    }
+
+    /// Gives up every command that waits, like [`abandon`](Self::abandon).
+    pub fn abandon_all(&mut self) {
+        for waiting in &mut self.waiting {
             waiting.is_abandoned = true;
         }
     }
@@ -142,8 +149,8 @@ impl MongoReplies {
                 continue;
             }
             let message = match header.opcode {
-                Opcode::Msg => cut,
-                Opcode::Compressed => unpack(&header, &cut, self.len_max)?,
+                MongoOpcode::Msg => cut,
+                MongoOpcode::Compressed => unpack(&header, &cut, self.len_max)?,
             };
             let read = OpMsg::read(&message)?;
             let (flags, body) = (read.flags(), read.body_range());
@@ -164,12 +171,12 @@ impl MongoReplies {
     }
 }
 
-fn position(waiting: &VecDeque<Waiting>, header: &OpHeader) -> Option<usize> {
+fn position(waiting: &VecDeque<WaitingCommand>, header: &OpHeader) -> Option<usize> {
     waiting.iter().position(|waiting| waiting.answers == header.response_to)
 }
 
 /// Whether a command waits for the reply with this header. If not, the reply is accounted for.
-fn is_wanted(waiting: &mut VecDeque<Waiting>, strays: &mut u64, header: &OpHeader) -> bool {
+fn is_wanted(waiting: &mut VecDeque<WaitingCommand>, strays: &mut u64, header: &OpHeader) -> bool {
     let Some(at) = position(waiting, header) else {
         *strays += 1;
         return false;
