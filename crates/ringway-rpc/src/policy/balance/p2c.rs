@@ -15,11 +15,31 @@ pub(super) fn pick(hosts: &[Load], pick: Pick<'_>, random: &mut fastrand::Rng) -
     let sample: [usize; limits::HOSTS_SAMPLED] =
         std::array::from_fn(|_| random.usize(..hosts.len()));
     let found = cheapest(hosts, pick, sample.into_iter());
-    // Most hosts are unavailable: take any available one.
+    // Most hosts are unavailable.
     found.or_else(|| {
-        let all = (0..hosts.len()).map(|i| (start + i) % hosts.len());
-        all.into_iter().find(|&i| pick.may_use(hosts, i))
+        let (sample, count) = sample_usable(hosts, pick, random);
+        let start = random.usize(..count.max(1));
+        cheapest(hosts, pick, (0..count).map(|i| sample[(start + i) % count]))
     })
+}
+
+/// Draws random usable hosts in one pass (reservoir sampling), so that each is as likely as the others. Returns them and
+/// their number.
+fn sample_usable(
+    hosts: &[Load],
+    pick: Pick<'_>,
+    random: &mut fastrand::Rng,
+) -> ([usize; limits::HOSTS_SAMPLED], usize) {
+    let mut sample = [0; limits::HOSTS_SAMPLED];
+    let mut seen = 0;
+    for index in (0..hosts.len()).filter(|&i| pick.may_use(hosts, i)) {
+        let place = if seen < sample.len() { seen } else { random.usize(..=seen) };
+        if let Some(place) = sample.get_mut(place) {
+            *place = index;
+        }
+        seen += 1;
+    }
+    (sample, seen.min(limits::HOSTS_SAMPLED))
 }
 
 fn cheapest(hosts: &[Load], pick: Pick<'_>, indexes: impl Iterator<Item = usize>) -> Option<usize> {

@@ -52,6 +52,17 @@ fn no_policy_uses_a_host_that_is_unavailable_or_tried() {
 }
 
 #[test]
+fn few_usable_hosts_among_many_have_equal_shares() {
+    for usable in [2, 3, 6] {
+        let mut hosts = hosts(&[1; 40]);
+        hosts[usable..].iter_mut().for_each(|host| host.available = false);
+        let counts = counts(Policy::PeakEwma, &mut hosts, 600 * usable);
+        let even = counts[..usable].iter().all(|count| (500..700).contains(count));
+        assert!(even, "{:?}", &counts[..usable]);
+    }
+}
+
+#[test]
 fn the_only_host_is_used_unless_it_was_tried() {
     for policy in ALL {
         let mut one = hosts(&[1]);
