@@ -99,6 +99,10 @@ pub(crate) const DNS_RETRY_FIRST: Duration = Duration::from_secs(1);
 #[cfg(feature = "dns")]
 pub(crate) const DNS_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// How long a name server that a program names may take for one attempt, of two: it is near.
+#[cfg(feature = "dns")]
+pub(crate) const DNS_SERVER_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// The shortest time between two look-ups of a name, whatever its TTL: some servers say 0.
 #[cfg(feature = "dns")]
 pub(crate) const DNS_TTL_MIN: Duration = Duration::from_secs(1);

@@ -96,7 +96,9 @@ fn resolver(server: Option<SocketAddr>) -> Result<TokioResolver, hickory_resolve
     let mut config = NameServerConfig::udp_and_tcp(server.ip());
     config.connections.iter_mut().for_each(|connection| connection.port = server.port());
     let config = ResolverConfig::from_parts(None, Vec::new(), vec![config]);
-    Resolver::builder_with_config(config, TokioRuntimeProvider::default()).build()
+    let mut builder = Resolver::builder_with_config(config, TokioRuntimeProvider::default());
+    builder.options_mut().timeout = limits::DNS_SERVER_TIMEOUT;
+    builder.build()
 }
 
 /// Adds the addresses of a name, with a port and a weight.

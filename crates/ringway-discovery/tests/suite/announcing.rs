@@ -38,8 +38,12 @@ fn a_server_is_registered_while_it_serves() {
     assert_eq!(*who.endpoints()[0], expected);
     handle.shutdown();
     eventually("it is deregistered", || who.endpoints().is_empty());
+    // Clients that have not heard of it yet are served.
     assert!(handle.is_draining());
-    end(handle);
+    let late = WhoClient::connect(&expected.address().to_owned()).expect("an address");
+    assert_eq!(late.who().wait().expect("it serves on"), "first");
+    handle.abort();
+    handle.wait().expect("it ends");
     // One that is cut off is deregistered as well.
     let handle = announced(registry, &Named::new("second"));
     assert_eq!(who.endpoints().len(), 1);

@@ -151,6 +151,7 @@ fn services_of_a_name() {
     // The second has a later turn.
     let one = vec![target, service(1, 300, 0), service(2, 100, 1)];
     names.reply(Reply::Records(1, one));
+    eventually("only the first is used", || stats(&client).hosts == 1);
     answered_by(&who, "first");
     assert!(first.calls.load(Ordering::SeqCst) > 0);
     servers.into_iter().for_each(end);
