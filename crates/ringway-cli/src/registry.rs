@@ -5,7 +5,10 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use comfy_table::{ContentArrangement, Table};
-use ringway_discovery::{Endpoint, Health, ListedEndpoint, RegistryAdmin};
+use ringway_discovery::{
+    Discovery, Endpoint, EndpointChange, EtcdConfig, EtcdRegistry, Freshness, Health,
+    ListedEndpoint, RegistryAdmin,
+};
 
 use crate::args::{NewEndpoint, RegistryAction, RegistryConfig};
 use crate::foreign::printable;
@@ -18,6 +21,9 @@ use crate::stderr;
 pub(crate) fn run(config: RegistryConfig) -> Result<ExitCode, Box<dyn Error>> {
     let password = std::env::var("RINGWAY_REGISTRY_PASSWORD").unwrap_or_default();
     ringway_runtime::block_on(async move {
+        if let RegistryAction::Watch(service) = &config.action {
+            return watch(&config, service, &password).await;
+        }
         let members: Vec<&str> = config.members.iter().map(String::as_str).collect();
         let user = config.user.as_deref().map(|name| (name, &*password));
         let registry = RegistryAdmin::connect(&members, user).await?.namespace(&config.namespace);
@@ -35,6 +41,7 @@ async fn act(
             write!(io::stdout(), "{}", table(&listed))?;
             return Ok(ExitCode::SUCCESS);
         }
+        RegistryAction::Watch(_) => return Ok(ExitCode::SUCCESS),
         RegistryAction::Put { service, endpoint } => {
             registry.put(service, &to_endpoint(endpoint)).await?;
             return Ok(ExitCode::SUCCESS);
@@ -97,4 +104,55 @@ fn table(listed: &[ListedEndpoint]) -> String {
 
 fn or_none(text: &str) -> std::borrow::Cow<'_, str> {
     if text.is_empty() { "-".into() } else { printable(text) }
+}
+
+/// Prints changes for ever.
+async fn watch(
+    config: &RegistryConfig,
+    service: &str,
+    password: &str,
+) -> Result<ExitCode, Box<dyn Error>> {
+    let mut of_registry = EtcdConfig::new(&config.members)?.namespace(&*config.namespace);
+    if let Some(user) = &config.user {
+        of_registry = of_registry.user(user, password);
+    }
+    let registry = EtcdRegistry::new(of_registry);
+    let mut watch = registry.watch(service, None)?;
+    let mut freshness = watch.freshness();
+    loop {
+        for change in watch.changed().await {
+            let (sign, endpoint) = match &change {
+                EndpointChange::Added(endpoint) => ('+', endpoint),
+                EndpointChange::Updated(endpoint) => ('~', endpoint),
+                EndpointChange::Removed(endpoint) => ('-', endpoint),
+            };
+            writeln!(io::stdout(), "{sign} {}", printable(&described(endpoint)))?;
+        }
+        let now = watch.freshness();
+        if now != freshness {
+            match &now {
+                Freshness::Unknown(Some(error)) | Freshness::Stale(error) => {
+                    stderr::complain(printable(&error.to_string()));
+                }
+                Freshness::Current if freshness != Freshness::Unknown(None) => {
+                    stderr::complain("the registry is back");
+                }
+                _ => {}
+            }
+            freshness = now;
+        }
+    }
+}
+
+fn described(endpoint: &Endpoint) -> String {
+    let mut text = format!("{} {}", endpoint.address(), endpoint.health());
+    let weight = endpoint.weight_of().to_string();
+    for (name, value) in
+        [("weight", &*weight), ("zone", endpoint.zone_of()), ("version", endpoint.version_of())]
+    {
+        if !value.is_empty() {
+            text.push_str(&format!(" {name}={value}"));
+        }
+    }
+    text
 }

@@ -13,9 +13,6 @@ use crate::etcd::api::etcdserverpb::{
 use crate::etcd::api::mvccpb::KeyValue;
 use crate::limits;
 
-/// What the keys of endpoints begin with, unless it is set.
-const NAMESPACE: &str = "ringway/";
-
 /// Lists and changes the endpoints of a registry, as `ringway registry` does. It is not for servers, which register by
 /// an [`Announcement`](crate::Announcement).
 ///
@@ -73,7 +70,7 @@ impl RegistryAdmin {
             client = client.with(options.metadata("token", token));
         }
         let (kv, leases) = (KvClient::new(client.clone()), LeaseClient::new(client));
-        Ok(Self { kv, leases, namespace: NAMESPACE.to_owned() })
+        Ok(Self { kv, leases, namespace: limits::NAMESPACE.to_owned() })
     }
 
     /// Sets what all keys begin with; the default is `ringway/`.

@@ -6,6 +6,7 @@ use ringway_rpc::{HostUpdates, Resolver, Resolving, Status, Verdict, register_sc
 use ringway_runtime::{sleep, timeout};
 
 use crate::contract::{Discovery, Freshness, ServiceWatch};
+use crate::etcd::{EtcdConfig, EtcdRegistry};
 use crate::limits;
 use crate::local::Local;
 use crate::sources::{dns, file};
@@ -16,6 +17,7 @@ use crate::sources::{dns, file};
 /// | address | source |
 /// |---|---|
 /// | `local://service` | [`Local::of_process`], the registry of this process |
+/// | `etcd://host:port,host:port/service` | a cluster of etcd or a registry server; `etcds://` with TLS |
 /// | `dns://host:port` | the addresses of a name; `dns://_service._tcp.name` for SRV records |
 /// | `file:///path` | a file with a list, JSON or an address on each line |
 ///
@@ -34,13 +36,34 @@ pub fn install() {
         let service = service_of(address, "local://")?;
         Ok(Box::new(RegistryResolver::named(Arc::new(Local::of_process()), service, address)))
     });
+    register_scheme("etcd", |address| of_etcd(address, ""));
+    register_scheme("etcds", |address| of_etcd(address, "https://"));
     register_scheme("dns", dns::resolver);
     register_scheme("file", |address| Ok(Box::new(file::FileResolver::parse(address)?)));
 }
 
+/// The resolver of an address such as `etcd://10.0.0.1:2379,10.0.0.2:2379/market`.
+fn of_etcd(address: &str, before_member: &str) -> Result<Box<dyn Resolver>, Status> {
+    let (_, rest) = address.split_once("://").unwrap_or_default();
+    let Some((members, service)) = rest.split_once('/').filter(|(_, service)| !service.is_empty())
+    else {
+        let why = format!("`{address}` names no service: write etcd://host:port,host:port/service");
+        return Err(Status::invalid_argument(why));
+    };
+    if members.contains('@') {
+        let why = "an address has no password: give `EtcdConfig::user` and a `RegistryResolver`";
+        return Err(Status::invalid_argument(format!("the user of etcd://…/{service}: {why}")));
+    }
+    let members = members.split(',').map(|member| format!("{before_member}{member}"));
+    let config =
+        EtcdConfig::new(members).map_err(|error| Status::invalid_argument(error.to_string()))?;
+    let registry = Arc::new(EtcdRegistry::new(config));
+    Ok(Box::new(RegistryResolver::named(registry, service, address)))
+}
+
 fn service_of<'a>(address: &'a str, scheme: &str) -> Result<&'a str, Status> {
     match address.strip_prefix(scheme) {
-        Some(service) if !service.is_empty() && !service.contains('/') => Ok(service),
+        Some(service) if !service.is_empty() => Ok(service),
         _ => {
             let why = format!("`{address}` names no service: write {scheme}service");
             Err(Status::invalid_argument(why))

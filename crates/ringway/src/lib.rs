@@ -5,6 +5,7 @@
 //! | module | is for |
 //! |---|---|
 //! | [`rpc`] | services, clients, streams, deadlines: [`service`] makes both sides of a trait |
+//! | [`discovery`] | registries: servers register, clients find them |
 //! | [`net`] | servers, clients, connections, TLS, sessions, groups |
 //! | [`wire`] | codecs: bytes ⇄ messages, without I/O |
 //! | [`runtime`] | tasks, timers, buffers, files and raw sockets of one core |
@@ -58,6 +59,7 @@
 //! }
 //! ```
 
+pub use ringway_discovery as discovery;
 pub use ringway_http as http;
 pub use ringway_net as net;
 pub use ringway_net::{Error, Result};
@@ -75,6 +77,8 @@ mod documents {
     mod readme {}
     #[doc = include_str!("../../../docs/rpc.md")]
     mod rpc {}
+    #[doc = include_str!("../../../docs/discovery.md")]
+    mod discovery {}
     #[doc = include_str!("../../../docs/tokio.md")]
     mod tokio {}
     #[doc = include_str!("../../../docs/http.md")]

@@ -160,6 +160,7 @@ pub(super) const REGISTRY: &str = "\
 Examples:
   ringway registry ls                                   all services at 127.0.0.1:2379
   ringway registry --at 10.0.0.1:2379,10.0.0.2:2379 ls market
+  ringway registry watch market
   ringway registry put market tcp://10.0.0.1:9000 --weight 3 --zone eu-1
   ringway registry drain market tcp://10.0.0.1:9000     before its machine is taken away
   ringway registry rm market tcp://10.0.0.1:9000";

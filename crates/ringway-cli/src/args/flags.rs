@@ -30,7 +30,7 @@ pub(super) enum Command {
     /// Call a method of a running server, or list its methods.
     #[command(after_help = examples::CALL)]
     Call(CallFlags),
-    /// List, add, remove and drain endpoints in a registry server or in etcd.
+    /// List, watch, add, remove and drain endpoints in a registry server or in etcd.
     #[command(after_help = examples::REGISTRY)]
     Registry(RegistryFlags),
     /// Run benchmarks: all suites, or one of them.
@@ -219,7 +219,8 @@ pub(super) struct ProtocolFlags {
 pub(super) struct CallFlags {
     /// Address of the server: tcp://, unix:// or tls://; grpc:// or grpcs:// for any gRPC server with
     /// reflection; jsonrpc+tcp://, jsonrpc+tls:// or jsonrpc+unix:// for any JSON-RPC server on
-    /// lines, http:// or https:// for one by POST; dns://host:port or file:///path for one of several
+    /// lines, http:// or https:// for one by POST; etcd://host:port/service, dns://host:port
+    /// or file:///path for one of several servers
     #[arg(value_name = "URI")]
     pub(super) addr: Uri,
     /// Method to call, such as ringway.bench.Echo/Say

@@ -34,6 +34,8 @@ enum ActionFlags {
         /// One service only
         service: Option<String>,
     },
+    /// Print the endpoints of a service, and then its changes, until interrupted.
+    Watch { service: String },
     /// Add an endpoint that stays until it is removed.
     Put(PutFlags),
     /// Remove an endpoint.
@@ -78,6 +80,7 @@ pub(crate) struct RegistryConfig {
 #[derive(Debug, PartialEq)]
 pub(crate) enum RegistryAction {
     List(Option<String>),
+    Watch(String),
     Put { service: String, endpoint: NewEndpoint },
     Remove { service: String, address: String },
     Drain { service: String, address: String, undo: bool },
@@ -97,6 +100,7 @@ pub(super) fn resolve(raw: RegistryFlags) -> RegistryConfig {
     let RegistryFlags { members, user, namespace, action } = raw;
     let action = match action {
         ActionFlags::Ls { service } => RegistryAction::List(service),
+        ActionFlags::Watch { service } => RegistryAction::Watch(service),
         ActionFlags::Put(PutFlags { service, address, weight, zone, version, metadata }) => {
             let endpoint = NewEndpoint { address, weight, zone, version, metadata };
             RegistryAction::Put { service, endpoint }

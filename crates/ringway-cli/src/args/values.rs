@@ -44,7 +44,7 @@ pub(crate) enum Scheme {
 }
 
 impl Scheme {
-    const ALL: [(&'static str, Self); 13] = [
+    const ALL: [(&'static str, Self); 15] = [
         ("tcp", Self::Tcp),
         ("unix", Self::Unix),
         ("udp", Self::Udp),
@@ -56,6 +56,8 @@ impl Scheme {
         ("jsonrpc+unix", Self::JsonUnix),
         ("http", Self::Http),
         ("https", Self::Https),
+        ("etcd", Self::Source),
+        ("etcds", Self::Source),
         ("dns", Self::Source),
         ("file", Self::Source),
     ];
@@ -122,7 +124,7 @@ impl FromStr for Uri {
             .find_map(|(known, scheme)| (known == name).then_some(scheme))
             .ok_or_else(|| {
                 ValueError::new(format!(
-                    "no scheme {name}; use tcp, unix, udp, tls, grpc, grpcs, http, https, dns, file or jsonrpc+tcp, +tls or +unix"
+                    "no scheme {name}; use tcp, unix, udp, tls, grpc, grpcs, http, https, etcd, dns, file or jsonrpc+tcp, +tls or +unix"
                 ))
             })?;
         match scheme {

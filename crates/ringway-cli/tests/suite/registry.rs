@@ -56,13 +56,30 @@ fn failures_are_told() {
 }
 
 #[test]
+fn changes_are_watched() {
+    let (_server, at) = registry();
+    let watch = Ringway::start(&format!("registry --at {at} watch market"));
+    let on = format!("registry --at {at}");
+    ok(&format!("{on} put market tcp://10.0.0.1:9000 --zone eu"));
+    assert_eq!(watch.line(), "+ tcp://10.0.0.1:9000 serving weight=1 zone=eu");
+    ok(&format!("{on} drain market tcp://10.0.0.1:9000"));
+    assert_eq!(watch.line(), "~ tcp://10.0.0.1:9000 draining weight=1 zone=eu");
+}
+
+#[test]
 fn calls_find_their_server() {
+    let (_registry, at) = registry();
     let server = Ringway::start("serve rpc --listen tcp://127.0.0.1:0 --cores 0");
     let address = server.line().replace("listening on ", "");
+    ok(&format!("registry --at {at} put echo {address}"));
     let port = address.rsplit(':').next().expect("a port");
     let file = std::env::temp_dir().join(format!("ringway-hosts-{}", std::process::id()));
     std::fs::write(&file, format!("{address}\n")).expect("a place for it");
-    for source in [format!("dns://localhost:{port}"), format!("file://{}", file.display())] {
+    for source in [
+        format!("etcd://{at}/echo"),
+        format!("dns://localhost:{port}"),
+        format!("file://{}", file.display()),
+    ] {
         assert_eq!(ok(&format!("call {source} ringway.bench.Echo/Say hello")), "hello\n");
         assert!(ok(&format!("call {source} --list")).contains("ringway.bench.Echo"));
     }

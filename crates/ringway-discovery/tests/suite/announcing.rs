@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-use ringway_discovery::{Announcement, Discovery, Endpoint, Local, RegistryResolver};
-use ringway_rpc::{CallOptions, Client, Server, ServerHandle};
+use ringway_discovery::{
+    Announcement, Discovery, Endpoint, EtcdConfig, EtcdRegistry, Local, Registry, RegistryResolver,
+};
+use ringway_rpc::{CallOptions, Client, Policy, Server, ServerHandle};
 
+use crate::support::etcd::Etcd;
 use crate::support::load::Load;
 use crate::support::who::{Named, WhoClient};
-use crate::support::{LIMIT, end, eventually};
+use crate::support::{LIMIT, authority, end, eventually, serve};
 
 /// Long enough for clients of the same machine to hear of a change.
 const DRAIN_DELAY: Duration = Duration::from_millis(200);
@@ -21,6 +24,8 @@ fn announced(registry: impl Discovery + 'static, named: &Named) -> ServerHandle 
 fn client(registry: impl Discovery + 'static) -> WhoClient {
     let options = CallOptions::new().timeout(LIMIT);
     let builder = Client::builder().resolver(RegistryResolver::new(registry, "who"));
+    // The default policy calls new servers seldom for some seconds.
+    let builder = builder.balance(Policy::RoundRobin);
     WhoClient::new(builder.options(options).build().expect("a client"))
 }
 
@@ -40,7 +45,7 @@ fn a_server_is_registered_while_it_serves() {
     eventually("it is deregistered", || who.endpoints().is_empty());
     // Clients that have not heard of it yet are served.
     assert!(handle.is_draining());
-    let late = WhoClient::connect(&expected.address().to_owned()).expect("an address");
+    let late = WhoClient::connect(expected.address()).expect("an address");
     assert_eq!(late.who().wait().expect("it serves on"), "first");
     handle.abort();
     handle.wait().expect("it ends");
@@ -92,4 +97,21 @@ fn roll<D: Discovery + Clone + 'static>(registry: &D) {
 #[test]
 fn rolling_restarts_fail_no_call_with_a_registry_of_the_process() {
     roll(&Local::new());
+}
+
+#[test]
+fn rolling_restarts_fail_no_call_with_a_registry_server() {
+    let registry = serve(&Registry::new());
+    let config = EtcdConfig::new([authority(&registry)]).expect("an address");
+    roll(&EtcdRegistry::new(config));
+    end(registry);
+}
+
+#[test]
+fn rolling_restarts_fail_no_call_with_etcd() {
+    let Some(etcd) = Etcd::start() else {
+        eprintln!("etcd is not installed");
+        return;
+    };
+    roll(&EtcdRegistry::new(EtcdConfig::new([&*etcd.authority]).expect("an address")));
 }

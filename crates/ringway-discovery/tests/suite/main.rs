@@ -5,6 +5,7 @@ mod contract;
 mod etcd_cluster_failures;
 mod etcd_failures;
 mod etcd_paused;
+mod killing;
 mod registry_etcdctl;
 mod sources;
 mod support;

@@ -2,13 +2,17 @@
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use ringway_discovery::{Endpoint, Health, Local, RegistryResolver, install};
+use ringway_discovery::{
+    Discovery, Endpoint, EtcdConfig, EtcdRegistry, Health, Local, Registry, RegistryResolver,
+    install,
+};
 use ringway_rpc::{CallOptions, Client, ResolverState, ResolverStats};
 
 use crate::support::name_server::{NameServer, Record, Reply};
 use crate::support::who::{Named, WhoClient, address};
-use crate::support::{LIMIT, end, eventually};
+use crate::support::{LIMIT, authority, end, eventually, serve};
 
 fn connect(source: &str) -> (WhoClient, Client) {
     install();
@@ -54,6 +58,26 @@ fn local_service() {
     answered_by(&who, "first");
     eventually("and believed to be gone", || stats(&client).hosts == 0);
     servers.into_iter().for_each(end);
+}
+
+#[test]
+fn service_on_a_registry_server() {
+    let (named, registry) = (Named::new("first"), Registry::new());
+    let server = named.start();
+    let registry_server = serve(&registry);
+    let authority = authority(&registry_server);
+    let (who, client) = connect(&format!("etcd://{authority}/who"));
+    let waiting = who.who();
+    let etcd = EtcdRegistry::new(EtcdConfig::new([&*authority]).expect("an address"));
+    let endpoint = Endpoint::new(address(&server));
+    let registration = etcd.register("who", endpoint, Duration::from_secs(10)).expect("a service");
+    assert_eq!(waiting.wait().expect("it waits for the server"), "first");
+    // The client outlives the registry.
+    end(registry_server);
+    eventually("it is missed", || stats(&client).state == ResolverState::Failing);
+    answered_by(&who, "first");
+    drop(registration);
+    end(server);
 }
 
 #[test]
@@ -172,7 +196,10 @@ fn malformed_addresses_are_refused_at_once() {
     install();
     for (source, said) in [
         ("local://", "write local://service"),
-        ("local://a/b", "write local://service"),
+        ("etcd://127.0.0.1:2379", "write etcd://host:port,host:port/service"),
+        ("etcd://127.0.0.1:2379/", "write etcd://host:port,host:port/service"),
+        ("etcd://127.0.0.1/market", "the port is missing"),
+        ("etcd://ada:sesame@127.0.0.1:2379/market", "`EtcdConfig::user`"),
         ("file://hosts", "three slashes"),
         ("dns://market", "write dns://host:port"),
     ] {

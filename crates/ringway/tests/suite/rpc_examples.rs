@@ -152,6 +152,14 @@ fn rpc_blocking() {
 }
 
 #[test]
+fn rpc_discovery() {
+    let lines = finish(Example::start("rpc_discovery", &[]));
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    assert!(lines[..3].iter().all(|line| line.starts_with("replaced tcp://")), "{lines:?}");
+    assert!(lines[3].ends_with("calls, none failed"), "{lines:?}");
+}
+
+#[test]
 fn rpc_balanced() {
     let lines = finish(Example::start("rpc_balanced", &[]));
     assert_eq!(lines, ["3000 calls, none failed", "the fourth server was called"]);
