@@ -39,7 +39,7 @@ const LAYERS: &[Layer] = &[
         "ringway-discovery",
         &["ringway-build", "ringway-net", "ringway-rpc", "ringway-runtime", "ringway-wire"],
     ),
-    layer("ringway-mongo", &["ringway-net", "ringway-wire"]),
+    layer("ringway-mongo", &["ringway-net", "ringway-runtime", "ringway-wire"]),
     layer("ringway", LIBRARIES),
     layer("ringway-build-example", &["ringway", "ringway-build"]),
     layer("ringway-build-traps", &["ringway", "ringway-build"]),

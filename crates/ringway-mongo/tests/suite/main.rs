@@ -1,6 +1,10 @@
 //! The integration tests of this crate, in one program.
 
+mod authentication;
 mod concern_specs;
+mod faults;
+mod ferretdb;
+mod pool;
 mod sdam_specs;
 mod selection_specs;
 mod support;

@@ -1,3 +1,42 @@
-//! Support for several test files.
+//! Support for several test files: FerretDB, a server that does as a test says, and the specifications.
 
+pub(crate) mod fake;
+pub(crate) mod ferret;
+pub(crate) mod scram;
 pub(crate) mod specs;
+
+use std::time::Duration;
+
+use ringway_mongo::{Client, ClientOptions};
+
+/// Ends a test that hangs; no test takes a tenth of it.
+const TIME_MAX: Duration = Duration::from_secs(60);
+
+/// Runs a test on a core.
+pub(crate) fn on_core<T: 'static>(test: impl Future<Output = T> + 'static) -> T {
+    let limited = ringway_runtime::timeout(TIME_MAX, test);
+    ringway_runtime::block_on(limited).expect("a runtime").expect("the test hangs")
+}
+
+/// Drops a future once `is_time`; it must not be ready before.
+pub(crate) async fn drop_when<T>(future: impl Future<Output = T>, is_time: impl Fn() -> bool) {
+    let mut future = std::pin::pin!(future);
+    std::future::poll_fn(|cx| {
+        assert!(future.as_mut().poll(cx).is_pending(), "it is ready too early");
+        if is_time() {
+            return std::task::Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        std::task::Poll::Pending
+    })
+    .await;
+}
+
+/// A client of a server at `address`, with a short time for its operations.
+pub(crate) fn client(address: &str) -> Client {
+    Client::new(options(address))
+}
+
+pub(crate) fn options(address: &str) -> ClientOptions {
+    ClientOptions::parse(address).expect("an address").timeout(Duration::from_secs(20))
+}

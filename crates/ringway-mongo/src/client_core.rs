@@ -1,0 +1,198 @@
+//! What all operations of a client share: how a command is run.
+
+use std::cell::Cell;
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+
+use bson::{RawDocument, RawDocumentBuf, rawdoc};
+use ringway_runtime::{spawn_detached, timeout};
+use ringway_wire::mongo::{CommandTemplate, CommandWriter, SessionId};
+
+use crate::connection::{Answer, Greeting, Sent};
+use crate::error::{Error, Fate, Result};
+use crate::options::ClientOptions;
+use crate::orphans::{Orphan, Orphans};
+use crate::pool::Pool;
+use crate::session::{Session, SessionPool};
+
+/// What operations, cursors and handles of one client share.
+pub(crate) struct ClientCore {
+    pool: Rc<Pool>,
+    sessions: Rc<SessionPool>,
+    orphans: Rc<Orphans>,
+    timeout: Duration,
+    concerns: Concerns,
+}
+
+/// What reads and writes wait for at the server, as the connection string says.
+pub(crate) struct Concerns {
+    pub(crate) read: Option<RawDocumentBuf>,
+    pub(crate) write: Option<RawDocumentBuf>,
+}
+
+impl Concerns {
+    fn of(options: &ClientOptions) -> Self {
+        Self { read: options.read_concern.clone(), write: options.write_concern.clone() }
+    }
+}
+
+/// The session and the time of one operation.
+pub(crate) struct Attempt<'a> {
+    /// `None` for no session.
+    pub(crate) session: Option<&'a mut Session>,
+    pub(crate) timeout: Duration,
+}
+
+impl ClientCore {
+    pub(crate) fn start(options: &Rc<ClientOptions>) -> Rc<Self> {
+        let core = Self {
+            timeout: options.timeout,
+            concerns: Concerns::of(options),
+            pool: Pool::start(Greeting::new(Rc::clone(options))),
+            sessions: Rc::default(),
+            orphans: Rc::default(),
+        };
+        Rc::new(core)
+    }
+
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    pub(crate) fn concerns(&self) -> &Concerns {
+        &self.concerns
+    }
+
+    pub(crate) fn session(&self) -> Session {
+        self.sessions.take()
+    }
+
+    /// Ends a cursor at the server, in the background.
+    pub(crate) fn orphan(&self, orphan: Orphan) {
+        self.orphans.add(orphan);
+    }
+
+    /// Has the background ready for cursors that are dropped.
+    pub(crate) fn watch_orphans(self: &Rc<Self>) {
+        if self.orphans.begins_to_be_watched() {
+            let (orphans, client) = (Rc::clone(&self.orphans), Rc::downgrade(self));
+            spawn_detached("mongo cursors", end_each(orphans, client));
+        }
+    }
+
+    /// Runs a command in a session of its own, within the client's time.
+    pub(crate) async fn run<R>(
+        self: &Rc<Self>,
+        write: impl FnOnce(Slot<'_>) -> Result,
+        read: impl FnOnce(Answer<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let mut session = self.session();
+        let attempt = Attempt { session: Some(&mut session), timeout: self.timeout };
+        self.run_in(attempt, write, read).await
+    }
+
+    /// Runs a command. Whatever happens, its connection is whole afterwards, or closed.
+    pub(crate) async fn run_in<R>(
+        self: &Rc<Self>,
+        attempt: Attempt<'_>,
+        write: impl FnOnce(Slot<'_>) -> Result,
+        read: impl FnOnce(Answer<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let Attempt { session, timeout: limit } = attempt;
+        let sent = Sent::new(false);
+        let id = session.as_ref().map(|session| *session.id());
+        let result = match timeout(limit, self.exchange(id, &sent, write, read)).await {
+            Ok(result) => result,
+            Err(_) => {
+                let fate = if sent.get() { Fate::Unknown } else { Fate::NotSent };
+                Err(Error::timeout(limit, fate))
+            }
+        };
+        if let (Err(error), Some(session)) = (&result, session)
+            && (error.is_network() || error.is_timeout())
+            && sent.get()
+        {
+            session.lose();
+        }
+        result
+    }
+
+    async fn exchange<R>(
+        &self,
+        session: Option<SessionId>,
+        sent: &Cell<bool>,
+        write: impl FnOnce(Slot<'_>) -> Result,
+        read: impl FnOnce(Answer<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let mut lease = self.pool.lease().await?;
+        let session = session.filter(|_| lease.has_sessions());
+        let write = |id, out: &mut Vec<u8>| write(Slot { id, session: session.as_ref(), out });
+        let result = lease.run(sent, write, read).await;
+        if let Err(error) = &result {
+            lease.failed(error);
+        }
+        result
+    }
+}
+
+impl Drop for ClientCore {
+    fn drop(&mut self) {
+        self.orphans.wake();
+    }
+}
+
+/// Where a command is to be written.
+pub(crate) struct Slot<'a> {
+    pub(crate) id: i32,
+    pub(crate) session: Option<&'a SessionId>,
+    pub(crate) out: &'a mut Vec<u8>,
+}
+
+impl<'a> Slot<'a> {
+    /// Begins a command by its template, with the session if there is one.
+    pub(crate) fn begin(self, template: &CommandTemplate) -> CommandWriter<'a> {
+        let mut writer = template.begin(self.id, None, self.out);
+        if let Some(session) = self.session {
+            writer.nested("lsid", |lsid| lsid.uuid("id", session));
+        }
+        writer
+    }
+
+    /// Writes a command that has no template: `document`, whose first field is its name.
+    pub(crate) fn write_any(self, document: &RawDocument, database: &str) -> Result {
+        let mut writer = CommandWriter::new(self.out, self.id);
+        writer.fields(document);
+        writer.str("$db", database);
+        if let Some(session) = self.session {
+            writer.nested("lsid", |lsid| lsid.uuid("id", session));
+        }
+        writer.finish().map(drop).map_err(crate::connection::unsendable)
+    }
+}
+
+/// Ends orphaned cursors at the server as long as the client is there.
+async fn end_each(orphans: Rc<Orphans>, client: Weak<ClientCore>) {
+    loop {
+        while let Some(orphan) = orphans.next() {
+            let Some(client) = client.upgrade() else { return };
+            end(&client, &orphan).await;
+        }
+        if client.strong_count() == 0 {
+            return;
+        }
+        orphans.changed().await;
+    }
+}
+
+/// If this fails, the server ends the cursor by itself, after ten minutes.
+async fn end(client: &Rc<ClientCore>, orphan: &Orphan) {
+    let command = rawdoc! { "killCursors": &*orphan.collection, "cursors": [orphan.id] };
+    let ended = client.run(|slot| slot.write_any(&command, &orphan.database), |_| Ok(())).await;
+    if let Err(error) = ended {
+        tracing::debug!(collection = %orphan.collection, %error, "a cursor is left to the server");
+    }
+}

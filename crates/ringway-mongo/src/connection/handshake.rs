@@ -1,0 +1,119 @@
+//! The beginning of a connection: connect, `hello`, authentication.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use bson::RawDocumentBuf;
+use ringway_net::Client as Connector;
+use ringway_runtime::timeout;
+use ringway_wire::mongo::{ClientMetadata, HelloReply, HelloRequest, ScramClient, ScramMechanism};
+
+use super::authentication::{self, nonce};
+use super::keys::KeyCache;
+use super::{OwnedAnswer, ServerConnection, unsendable};
+use crate::error::{Error, Fate, Kind, Result};
+use crate::limits::{WIRE_VERSION_MAX, WIRE_VERSION_MIN};
+use crate::options::{ClientOptions, Login};
+
+/// What all connections of a client begin with.
+pub(crate) struct Greeting {
+    pub(crate) options: Rc<ClientOptions>,
+    metadata: ClientMetadata,
+    keys: KeyCache,
+}
+
+impl Greeting {
+    pub(crate) fn new(options: Rc<ClientOptions>) -> Self {
+        let application = options.application.as_deref();
+        let metadata = ClientMetadata::new(application, env!("CARGO_PKG_VERSION"), None);
+        Self { options, metadata, keys: KeyCache::default() }
+    }
+}
+
+/// Makes a connection that is ready for commands. Nothing of the user's command is sent here, so every
+/// error says that it was not.
+pub(crate) async fn connect(greeting: &Greeting) -> Result<ServerConnection> {
+    let limit = greeting.options.connect_timeout;
+    let made = timeout(limit, open(greeting)).await;
+    made.unwrap_or_else(|_| {
+        let address = &greeting.options.address;
+        let what = format!("cannot connect to {address} within {limit:?}");
+        Err(Error::new(Kind::Timeout, Fate::NotSent, what))
+    })
+    .map_err(|error| error.fate(Fate::NotSent))
+}
+
+async fn open(greeting: &Greeting) -> Result<ServerConnection> {
+    let options = &greeting.options;
+    let failed = |error| Error::network(Fate::NotSent, "no connection to the server", error);
+    let mut connector = Connector::new(options.address.clone()).map_err(failed)?;
+    if let Some(tls) = &options.tls {
+        connector = connector.tls(tls.clone());
+    }
+    let connector = connector.attempts_max(1).connect_timeout(options.connect_timeout);
+    let connection = connector.open().await.map_err(failed)?;
+    let mut connection = ServerConnection::new(connection);
+    let login = options.login.as_deref();
+    let speculation = login.map(Speculation::new);
+    let hello = hello(&mut connection, greeting, login, speculation.as_ref()).await?;
+    let reply = HelloReply::of(hello.body()).map_err(Error::reply)?;
+    check_version(&reply)?;
+    connection.has_sessions = reply.session_timeout_minutes.is_some();
+    let compressors = options.compressors.iter().copied();
+    let compressor = { compressors }.find(|known| reply.has_compressor(known.name()));
+    if let (Some(login), Some(speculation)) = (login, speculation) {
+        let begun = authentication::Begun::of(&reply, login, speculation.client);
+        authentication::run(&mut connection, login, &greeting.keys, begun).await?;
+    }
+    // Commands that authenticate are never compressed.
+    connection.compressor = compressor;
+    Ok(connection)
+}
+
+/// An authentication that `hello` begins, because the server most likely has its mechanism.
+struct Speculation {
+    client: ScramClient,
+    document: RawDocumentBuf,
+}
+
+impl Speculation {
+    fn new(login: &Login) -> Self {
+        let mechanism = login.mechanism.unwrap_or(ScramMechanism::Sha256);
+        let client = ScramClient::new(mechanism, &login.user, &nonce());
+        let document = client.speculate(&login.source);
+        Self { client, document }
+    }
+}
+
+async fn hello(
+    connection: &mut ServerConnection,
+    greeting: &Greeting,
+    login: Option<&Login>,
+    speculation: Option<&Speculation>,
+) -> Result<OwnedAnswer> {
+    let asks = login.filter(|login| login.mechanism.is_none());
+    let user = asks.map(|login| format!("{}.{}", login.source, login.user));
+    let request = HelloRequest {
+        metadata: Some(&greeting.metadata),
+        compressors: &greeting.options.compressors,
+        mechanisms_of: user.as_deref(),
+        speculative_authenticate: speculation.map(|begun| &*begun.document),
+        is_load_balanced: false,
+    };
+    let write =
+        |id, out: &mut Vec<u8>| request.begin(id, out).finish().map(drop).map_err(unsendable);
+    connection.run(&Cell::new(false), write, |answer| Ok(answer.into_owned())).await
+}
+
+/// Specification: Server Discovery and Monitoring, "Checking wire protocol compatibility".
+fn check_version(reply: &HelloReply<'_>) -> Result {
+    let (least, most) = (reply.wire_version_min, reply.wire_version_max);
+    if least <= WIRE_VERSION_MAX && most >= WIRE_VERSION_MIN {
+        return Ok(());
+    }
+    let what = format!(
+        "the server speaks versions {least} to {most} of the protocol, this client {WIRE_VERSION_MIN} \
+         to {WIRE_VERSION_MAX}: use MongoDB 3.6 or later"
+    );
+    Err(Error::new(Kind::Incompatible, Fate::NotSent, what))
+}

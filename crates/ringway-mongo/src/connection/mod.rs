@@ -1,0 +1,269 @@
+//! One connection to a server: a command, then its reply.
+
+mod authentication;
+mod handshake;
+mod keys;
+mod secrets;
+
+use std::cell::Cell;
+use std::ops::Range;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use bson::RawDocument;
+use ringway_net::Connection;
+use ringway_runtime::now;
+use ringway_wire::mongo::{
+    CommandReply, Cut, MongoCompressor, MongoFault, MongoReplies, REPLY_LEN_MAX_DEFAULT,
+};
+
+pub(crate) use self::handshake::{Greeting, connect};
+use crate::error::{Error, Fate, Kind, Result};
+use crate::limits::{BUFFER_KEPT, COPIED_MAX};
+
+/// A connection that has been greeted and authenticated, or is about to be.
+///
+/// ```text
+///   idle ──begin──► waits for a reply ──reply──► idle
+///                        └──abandon──► drains the late reply ──► idle
+///   any ──failure──► broken, closed when it is dropped
+/// ```
+pub(crate) struct ServerConnection {
+    connection: Connection,
+    replies: MongoReplies,
+    /// The command that is being written; without content between two.
+    buffer: Vec<u8>,
+    compressor: Option<MongoCompressor>,
+    has_sessions: bool,
+    is_broken: bool,
+    last_used: Instant,
+}
+
+/// Whether a command was sent. It outlives the future of an operation, which a deadline drops.
+pub(crate) type Sent = Cell<bool>;
+
+/// A reply whose `ok` is 1, as long as it is read.
+pub(crate) struct Answer<'a> {
+    message: Cut<'a>,
+    body: Range<usize>,
+}
+
+impl Answer<'_> {
+    pub(crate) fn body(&self) -> &RawDocument {
+        document(&self.message, &self.body)
+    }
+
+    /// Keeps the reply. It is copied only if it lies in a buffer of the core, which others need.
+    pub(crate) fn into_owned(self) -> OwnedAnswer {
+        match self.message {
+            Cut::Whole(bytes) => {
+                let bytes = bytes[self.body].to_vec();
+                OwnedAnswer { body: 0..bytes.len(), bytes }
+            }
+            Cut::Gathered(bytes) => OwnedAnswer { bytes, body: self.body },
+        }
+    }
+}
+
+/// A reply that is kept.
+#[derive(Clone)]
+pub(crate) struct OwnedAnswer {
+    bytes: Vec<u8>,
+    body: Range<usize>,
+}
+
+impl OwnedAnswer {
+    pub(crate) fn body(&self) -> &RawDocument {
+        document(&self.bytes, &self.body)
+    }
+}
+
+fn document<'a>(bytes: &'a [u8], range: &Range<usize>) -> &'a RawDocument {
+    RawDocument::from_bytes(&bytes[range.clone()]).expect("checked when the reply was taken")
+}
+
+impl ServerConnection {
+    fn new(connection: Connection) -> Self {
+        Self {
+            connection,
+            replies: MongoReplies::new(1, REPLY_LEN_MAX_DEFAULT),
+            buffer: Vec::new(),
+            compressor: None,
+            has_sessions: false,
+            is_broken: false,
+            last_used: now(),
+        }
+    }
+
+    pub(crate) fn has_sessions(&self) -> bool {
+        self.has_sessions
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
+    /// Whether it waits for nothing, so that it may be used again.
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.is_broken && self.replies.is_idle()
+    }
+
+    pub(crate) fn last_used(&self) -> Instant {
+        self.last_used
+    }
+
+    /// Sends a command and reads its reply. `write` appends it under the number that it is given; `read`
+    /// gets a reply whose `ok` is 1, and may run code of the user.
+    pub(crate) async fn run<R>(
+        &mut self,
+        sent: &Sent,
+        write: impl FnOnce(i32, &mut Vec<u8>) -> Result,
+        read: impl FnOnce(Answer<'_>) -> Result<R>,
+    ) -> Result<R> {
+        self.begin(sent, write)?;
+        let mut read = Some(read);
+        std::future::poll_fn(|cx| self.poll_reply(cx, &mut read)).await
+    }
+
+    /// Writes a command and queues it.
+    fn begin(&mut self, sent: &Sent, write: impl FnOnce(i32, &mut Vec<u8>) -> Result) -> Result {
+        let Some(id) = self.replies.begin() else {
+            let what = "a connection that waits for a reply was used again";
+            return Err(Error::new(Kind::Protocol, Fate::NotSent, what));
+        };
+        // Code of the user may write, and panic: then nothing was sent.
+        self.buffer.clear();
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let mut unsent = Unsent { replies: &mut self.replies, id, is_sent: false };
+        write(id, &mut buffer)?;
+        unsent.is_sent = true;
+        if let Some(compressor) = self.compressor.filter(|_| !secrets::is_secret(&buffer)) {
+            compressor.compress(0, &mut buffer);
+        }
+        sent.set(true);
+        self.last_used = now();
+        match buffer.len() <= COPIED_MAX {
+            true => drop(self.connection.write(&buffer)),
+            false => drop(self.connection.send(std::mem::take(&mut buffer))),
+        }
+        buffer.clear();
+        buffer.shrink_to(BUFFER_KEPT);
+        self.buffer = buffer;
+        Ok(())
+    }
+
+    fn poll_reply<R>(
+        &mut self,
+        cx: &mut Context<'_>,
+        read: &mut Option<impl FnOnce(Answer<'_>) -> Result<R>>,
+    ) -> Poll<Result<R>> {
+        loop {
+            let view = match self.connection.poll_recv(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(received) => received,
+            };
+            let view = match view {
+                Ok(Some(view)) => view,
+                ended => return Poll::Ready(Err(self.broke(ended.err()))),
+            };
+            let mut input = &view[..];
+            // A panic of the reader leaves the connection broken, unless nothing is behind the reply.
+            let reply = match self.replies.next(&mut input) {
+                Ok(None) => continue,
+                Ok(Some(reply)) => reply,
+                Err(fault) => {
+                    self.is_broken = true;
+                    return Poll::Ready(Err(Error::protocol(fault)));
+                }
+            };
+            self.is_broken = !input.is_empty();
+            let (message, body) = reply.into_parts();
+            let answer = Answer { message, body };
+            let read = read.take().expect("a command has one reply");
+            let result = check(answer).and_then(read);
+            if !input.is_empty() {
+                self.is_broken = !self.passes_over(input);
+            }
+            return Poll::Ready(result);
+        }
+    }
+
+    /// Reads on while nobody waits: ready when the connection is idle again, or broken.
+    pub(crate) fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while !self.is_idle() {
+            if self.is_broken {
+                return Poll::Ready(());
+            }
+            match self.connection.poll_recv(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(Some(view))) => self.is_broken = !self.passes_over(&view),
+                Poll::Ready(_) => self.is_broken = true,
+            }
+        }
+        Poll::Ready(())
+    }
+
+    /// Looks whether an idle connection has ended, or has received what nobody asked for.
+    pub(crate) fn check_idle(&mut self, cx: &mut Context<'_>) {
+        while !self.is_broken {
+            match self.connection.poll_recv(cx) {
+                Poll::Pending => return,
+                Poll::Ready(Ok(Some(view))) => self.is_broken = !self.passes_over(&view),
+                Poll::Ready(_) => self.is_broken = true,
+            }
+        }
+    }
+
+    /// Gives up the command that waits, if one does.
+    pub(crate) fn abandon(&mut self) {
+        self.replies.abandon_all();
+    }
+
+    /// Takes bytes that belong to no command that waits. False if they are wrong.
+    fn passes_over(&mut self, mut input: &[u8]) -> bool {
+        while !input.is_empty() {
+            match self.replies.next(&mut input) {
+                Ok(Some(_)) => return false,
+                Ok(None) => {}
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    fn broke(&mut self, error: Option<ringway_net::Error>) -> Error {
+        self.is_broken = true;
+        let what = "the connection to the server broke before its reply came";
+        match error {
+            Some(error) => Error::network(Fate::Unknown, what, error),
+            None => Error::new(Kind::Network, Fate::Unknown, what),
+        }
+    }
+}
+
+/// A command that is being written. Unless it is sent, it waits for no reply.
+struct Unsent<'a> {
+    replies: &'a mut MongoReplies,
+    id: i32,
+    is_sent: bool,
+}
+
+impl Drop for Unsent<'_> {
+    fn drop(&mut self) {
+        if !self.is_sent {
+            self.replies.take_back(self.id);
+        }
+    }
+}
+
+fn check(answer: Answer<'_>) -> Result<Answer<'_>> {
+    match CommandReply::of(answer.body()).map_err(Error::reply)? {
+        CommandReply::Ok(_) => Ok(answer),
+        CommandReply::Failed(failure) => Err(Error::command(failure)),
+    }
+}
+
+/// The error of a command that is too long for any server.
+pub(crate) fn unsendable(fault: MongoFault) -> Error {
+    Error::new(Kind::Limit, Fate::NotSent, "the command cannot be sent").with_source(fault)
+}

@@ -1,0 +1,242 @@
+//! Cursors: documents in batches.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use bson::RawDocument;
+use ringway_wire::mongo::{CommandWriter, CursorReply, MongoFault, check_nesting};
+use serde::de::DeserializeOwned;
+
+use crate::client_core::{Attempt, ClientCore, Slot};
+use crate::connection::{OwnedAnswer, unsendable};
+use crate::error::{Error, Result};
+use crate::orphans::Orphan;
+use crate::session::Session;
+
+/// The documents of a query, fetched batch by batch: no more than one batch is in memory.
+///
+/// Each further batch has the client's time ([`ClientOptions::timeout`](crate::ClientOptions::timeout)).
+/// A cursor that is dropped before its end is ended at the server, in the background.
+///
+/// ```no_run
+/// # async fn titles(books: ringway_mongo::Collection<bson::Document>) -> ringway_mongo::Result {
+/// let mut cursor = books.find(bson::doc! {}).await?;
+/// while cursor.advance().await? {
+///     // Borrowed from the batch, without a copy.
+///     let title = cursor.current().get_str("title").unwrap_or("untitled");
+///     println!("{title}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct Cursor<T> {
+    place: Place,
+    /// The cursor at the server; 0 when it has ended there.
+    id: i64,
+    /// The session that it was made in; `None` while a batch is being fetched.
+    session: Option<Session>,
+    batch: OwnedAnswer,
+    /// Where the next element of the batch begins in the body.
+    next: usize,
+    current: Range<usize>,
+    fetching: Option<Fetching>,
+    documents: PhantomData<fn() -> T>,
+}
+
+type Fetching = Pin<Box<dyn Future<Output = (Session, Result<OwnedAnswer>)>>>;
+
+/// Where a cursor reads.
+#[derive(Clone)]
+pub(crate) struct Place {
+    pub(crate) core: Rc<ClientCore>,
+    pub(crate) database: Rc<str>,
+    pub(crate) collection: Rc<str>,
+    /// Documents of a batch; the server's choice if `None`.
+    pub(crate) batch_size: Option<u32>,
+}
+
+impl<T> Cursor<T> {
+    pub(crate) fn new(place: Place, session: Session, first: OwnedAnswer) -> Result<Self> {
+        let mut cursor = Self {
+            place,
+            id: 0,
+            session: Some(session),
+            batch: first,
+            next: 0,
+            current: 0..0,
+            fetching: None,
+            documents: PhantomData,
+        };
+        cursor.begin_batch()?;
+        Ok(cursor)
+    }
+
+    /// Goes to the next document, the first one at the first call. False at the end.
+    ///
+    /// # Errors
+    /// Those of every operation. After an error the cursor has ended.
+    pub async fn advance(&mut self) -> Result<bool> {
+        poll_fn(|cx| self.poll_advance(cx)).await
+    }
+
+    /// Polls like [`advance`](Self::advance), for hand-written futures.
+    ///
+    /// # Errors
+    /// Those of [`advance`](Self::advance).
+    pub fn poll_advance(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool>> {
+        loop {
+            if let Some(fetching) = &mut self.fetching {
+                let (session, answer) = ready!(fetching.as_mut().poll(cx));
+                (self.fetching, self.session) = (None, Some(session));
+                let begun = answer.and_then(|answer| {
+                    self.batch = answer;
+                    self.begin_batch()
+                });
+                if let Err(error) = begun {
+                    self.end();
+                    return Poll::Ready(Err(error));
+                }
+            }
+            match next_document(self.batch.body().as_bytes(), self.next) {
+                Ok(Some((document, next))) => {
+                    (self.current, self.next) = (document, next);
+                    return Poll::Ready(Ok(true));
+                }
+                Ok(None) => {}
+                Err(fault) => {
+                    self.end();
+                    return Poll::Ready(Err(Error::reply(fault)));
+                }
+            }
+            match self.session.take().filter(|_| self.id != 0) {
+                Some(session) => self.fetching = Some(fetch(self.place.clone(), self.id, session)),
+                None => {
+                    self.end();
+                    return Poll::Ready(Ok(false));
+                }
+            }
+        }
+    }
+
+    /// The document that [`advance`](Self::advance) has gone to.
+    ///
+    /// # Panics
+    /// Panics if `advance` has not returned `true`.
+    #[must_use]
+    pub fn current(&self) -> &RawDocument {
+        assert!(!self.current.is_empty(), "advance() has not gone to a document");
+        RawDocument::from_bytes(&self.batch.body().as_bytes()[self.current.clone()])
+            .expect("checked when the cursor went there")
+    }
+
+    /// Nothing is left here, in memory and at the session.
+    fn end(&mut self) {
+        (self.session, self.current) = (None, 0..0);
+        // The end of an empty array: there is no further document.
+        self.next = self.batch.body().as_bytes().len() - 1;
+    }
+
+    fn begin_batch(&mut self) -> Result {
+        let body = self.batch.body();
+        let reply = CursorReply::of(body).map_err(Error::reply)?;
+        let batch = reply.batch.as_bytes().as_ptr().addr() - body.as_bytes().as_ptr().addr();
+        (self.id, self.next) = (reply.id, batch + 4);
+        if self.id != 0 {
+            self.place.core.watch_orphans();
+        }
+        Ok(())
+    }
+}
+
+impl<T: DeserializeOwned> Cursor<T> {
+    /// The next document, decoded; `None` at the end.
+    ///
+    /// # Errors
+    /// [`is_document`](Error::is_document): it is not a `T`, and the cause names the field; the cursor goes on
+    /// behind it. Otherwise those of [`advance`](Self::advance).
+    pub async fn next(&mut self) -> Result<Option<T>> {
+        match self.advance().await? {
+            true => decode(self.current()).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// All documents that are left, in memory.
+    ///
+    /// # Errors
+    /// Those of [`next`](Self::next).
+    pub async fn collect(mut self) -> Result<Vec<T>> {
+        let mut all = Vec::new();
+        while let Some(document) = self.next().await? {
+            all.push(document);
+        }
+        Ok(all)
+    }
+}
+
+impl<T> Drop for Cursor<T> {
+    fn drop(&mut self) {
+        if self.id != 0 {
+            let Place { core, database, collection, .. } = &self.place;
+            let (database, collection) = (Rc::clone(database), Rc::clone(collection));
+            core.orphan(Orphan { id: self.id, database, collection });
+        }
+    }
+}
+
+impl<T> fmt::Debug for Cursor<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cursor").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// Decodes a document, unless it is nested so deeply that decoding would use up the stack.
+pub(crate) fn decode<T: DeserializeOwned>(document: &RawDocument) -> Result<T> {
+    check_nesting(document).map_err(Error::decoding)?;
+    bson::deserialize_from_slice(document.as_bytes()).map_err(Error::decoding)
+}
+
+fn fetch(place: Place, id: i64, mut session: Session) -> Fetching {
+    Box::pin(async move {
+        let write = |slot: Slot<'_>| {
+            let mut writer = CommandWriter::new(slot.out, slot.id);
+            writer.i64("getMore", id);
+            writer.str("collection", &place.collection);
+            writer.str("$db", &place.database);
+            if let Some(size) = place.batch_size {
+                writer.i64("batchSize", size.into());
+            }
+            if let Some(session) = slot.session {
+                writer.nested("lsid", |lsid| lsid.uuid("id", session));
+            }
+            writer.finish().map(drop).map_err(unsendable)
+        };
+        let attempt = Attempt { session: Some(&mut session), timeout: place.core.timeout() };
+        let answer = place.core.run_in(attempt, write, |answer| Ok(answer.into_owned())).await;
+        (session, answer)
+    })
+}
+
+/// The document at `at` within an array of documents, and where the next element begins.
+fn next_document(body: &[u8], at: usize) -> Result<Option<(Range<usize>, usize)>, MongoFault> {
+    const DOCUMENT: u8 = 3;
+    let wrong = MongoFault::Document("an entry of a batch");
+    match body.get(at) {
+        Some(0) => return Ok(None),
+        Some(&DOCUMENT) => {}
+        _ => return Err(wrong),
+    }
+    let name = body[at + 1..].iter().position(|byte| *byte == 0).ok_or(wrong.clone())?;
+    let begin = at + 1 + name + 1;
+    let len = body.get(begin..).and_then(|rest| rest.first_chunk()).ok_or(wrong.clone())?;
+    let len = usize::try_from(i32::from_le_bytes(*len)).map_err(|_| wrong.clone())?;
+    let document = begin..begin.saturating_add(len);
+    let bytes = body.get(document.clone()).ok_or(wrong.clone())?;
+    RawDocument::from_bytes(bytes).map_err(|_| wrong)?;
+    Ok(Some((document.clone(), document.end)))
+}

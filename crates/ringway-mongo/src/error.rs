@@ -1,0 +1,280 @@
+//! The error of this crate.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::Duration;
+
+use ringway_wire::mongo::{MongoFault, ScramFault, ServerFailure};
+
+/// The result type of this crate.
+pub type Result<T = (), E = Error> = std::result::Result<T, E>;
+
+/// Why an operation has failed.
+///
+/// The message says what failed and at which server. [`may_have_happened`](Self::may_have_happened) says
+/// whether a write may have been executed all the same.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: Kind,
+    /// What failed, on which object, and what to do about it.
+    what: String,
+    fate: Fate,
+    server: Option<ServerError>,
+    source: Option<Source>,
+}
+
+type Source = Box<dyn StdError + Send + Sync>;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// The connection could not be made, or broke.
+    Network,
+    Timeout,
+    Authentication,
+    /// The server answered with an error.
+    Command,
+    /// A write inside of a command failed.
+    Write,
+    /// The server broke the protocol.
+    Protocol,
+    /// The server cannot do what was asked for.
+    Incompatible,
+    /// A document could not be encoded or decoded.
+    Document,
+    /// An option contradicts another one or has an impossible value.
+    Options,
+    Limit,
+}
+
+/// What has become of a command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fate {
+    /// No byte of it was sent.
+    NotSent,
+    /// It was sent, and no reply came.
+    Unknown,
+    /// The server answered.
+    Answered,
+}
+
+/// What a server said about a failure.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServerError {
+    /// The number, such as 11000 for a duplicate key; 0 if there is none.
+    pub code: i32,
+    /// The name, such as `NamespaceNotFound`; often empty for writes.
+    pub code_name: String,
+    /// The server's words.
+    pub message: String,
+    /// For a write: its position among those of its command.
+    pub index: usize,
+    is_retryable: bool,
+}
+
+impl ServerError {
+    pub(crate) fn of(failure: ServerFailure<'_>) -> Self {
+        Self {
+            code: failure.code(),
+            code_name: failure.code_name().to_owned(),
+            message: failure.message().to_owned(),
+            index: failure.index(),
+            is_retryable: failure.has_label("RetryableWriteError")
+                || failure.has_label("RetryableError"),
+        }
+    }
+}
+
+/// Numbers of errors that mean a duplicate key.
+const DUPLICATE_KEY: [i32; 3] = [11000, 11001, 12582];
+
+impl Error {
+    pub(crate) fn new(kind: Kind, fate: Fate, what: impl Into<String>) -> Self {
+        Self(Box::new(Inner { kind, what: what.into(), fate, server: None, source: None }))
+    }
+
+    pub(crate) fn with_source(mut self, source: impl Into<Source>) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    pub(crate) fn network(fate: Fate, what: impl Into<String>, source: ringway_net::Error) -> Self {
+        let kind = if source.is_timeout() { Kind::Timeout } else { Kind::Network };
+        Self::new(kind, fate, what).with_source(source)
+    }
+
+    pub(crate) fn protocol(fault: MongoFault) -> Self {
+        let what = "the server broke the protocol, and the connection was closed";
+        Self::new(Kind::Protocol, Fate::Unknown, what).with_source(fault)
+    }
+
+    /// A reply that came whole and is not what its command is answered with.
+    pub(crate) fn reply(fault: MongoFault) -> Self {
+        let what = "the server's reply is not one to this command";
+        Self::new(Kind::Protocol, Fate::Answered, what).with_source(fault)
+    }
+
+    pub(crate) fn encoding(source: impl Into<Source>) -> Self {
+        Self::new(Kind::Document, Fate::NotSent, "a document cannot be encoded").with_source(source)
+    }
+
+    pub(crate) fn decoding(source: impl Into<Source>) -> Self {
+        let what = "a document of the server does not have the expected form";
+        Self::new(Kind::Document, Fate::Answered, what).with_source(source)
+    }
+
+    pub(crate) fn timeout(limit: Duration, fate: Fate) -> Self {
+        let stage = match fate {
+            Fate::NotSent => "before it was sent: no connection was free or could be made",
+            _ => "after it was sent: no reply came",
+        };
+        Self::new(Kind::Timeout, fate, format!("the operation took longer than {limit:?}, {stage}"))
+    }
+
+    pub(crate) fn command(failure: ServerFailure<'_>) -> Self {
+        Self::of_server(Kind::Command, "the server refused the command", failure)
+    }
+
+    pub(crate) fn write(failure: ServerFailure<'_>) -> Self {
+        Self::of_server(Kind::Write, "a write failed", failure)
+    }
+
+    pub(crate) fn authentication(fault: ScramFault) -> Self {
+        let what = "cannot authenticate: check user, password and authSource";
+        Self::new(Kind::Authentication, Fate::NotSent, what).with_source(fault)
+    }
+
+    pub(crate) fn into_kind(mut self, kind: Kind) -> Self {
+        self.0.kind = kind;
+        self
+    }
+
+    fn of_server(kind: Kind, what: &str, failure: ServerFailure<'_>) -> Self {
+        let mut error = Self::new(kind, Fate::Answered, what);
+        error.0.server = Some(ServerError::of(failure));
+        error
+    }
+
+    pub(crate) fn fate(mut self, fate: Fate) -> Self {
+        self.0.fate = fate;
+        self
+    }
+
+    /// Whether the server may have executed the write, or a part of it. It is false only if no byte was
+    /// sent, or if the server said that it did nothing.
+    #[must_use]
+    pub fn may_have_happened(&self) -> bool {
+        match (self.0.fate, self.0.kind) {
+            (Fate::NotSent, _) => false,
+            (Fate::Unknown, _) => true,
+            (Fate::Answered, Kind::Command) => self.0.server.as_ref().is_some_and(may_have_run),
+            (Fate::Answered, _) => true,
+        }
+    }
+
+    /// Whether the time of the operation, or of connecting, has passed.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        self.0.kind == Kind::Timeout
+    }
+
+    /// Whether no connection could be made, or it broke.
+    #[must_use]
+    pub fn is_network(&self) -> bool {
+        self.0.kind == Kind::Network
+    }
+
+    /// Whether the server, or this client, did not accept the other's credentials.
+    #[must_use]
+    pub fn is_authentication(&self) -> bool {
+        self.0.kind == Kind::Authentication
+    }
+
+    /// Whether the server broke the protocol.
+    #[must_use]
+    pub fn is_protocol(&self) -> bool {
+        self.0.kind == Kind::Protocol
+    }
+
+    /// Whether a document could not be encoded or decoded; the cause names the field.
+    #[must_use]
+    pub fn is_document(&self) -> bool {
+        self.0.kind == Kind::Document
+    }
+
+    /// Whether options contradict each other or have impossible values.
+    #[must_use]
+    pub fn is_options(&self) -> bool {
+        self.0.kind == Kind::Options
+    }
+
+    /// Whether a bound was reached, such as the length of a message.
+    #[must_use]
+    pub fn is_limit(&self) -> bool {
+        self.0.kind == Kind::Limit
+    }
+
+    /// Whether a write would have made a second document of the same key.
+    #[must_use]
+    pub fn is_duplicate_key(&self) -> bool {
+        self.server().is_some_and(|error| DUPLICATE_KEY.contains(&error.code))
+    }
+
+    /// What the server said, if it answered with an error.
+    #[must_use]
+    pub fn server(&self) -> Option<&ServerError> {
+        self.0.server.as_ref()
+    }
+
+    /// Whether a write inside of a command that was executed has failed.
+    pub(crate) fn is_write(&self) -> bool {
+        self.0.kind == Kind::Write
+    }
+
+    /// Counts the position of a failed write from the first command of several.
+    pub(crate) fn offset_index(mut self, offset: usize) -> Self {
+        if let (Kind::Write, Some(server)) = (self.0.kind, &mut self.0.server) {
+            server.index += offset;
+        }
+        self
+    }
+
+    /// Whether other operations on the same connection are lost with this one.
+    pub(crate) fn breaks_connection(&self) -> bool {
+        matches!(self.0.kind, Kind::Network | Kind::Protocol) && self.0.fate == Fate::Unknown
+    }
+}
+
+/// Some errors of commands come in the middle of them. The server puts a label on those.
+fn may_have_run(error: &ServerError) -> bool {
+    error.is_retryable
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.what)?;
+        if let Some(server) = &self.0.server {
+            write!(f, ": {} (code {}", server.message, server.code)?;
+            if !server.code_name.is_empty() {
+                write!(f, ", {}", server.code_name)?;
+            }
+            f.write_str(")")?;
+        }
+        if let Some(source) = &self.0.source {
+            write!(f, ": {source}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}({self})", self.0.kind)
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_ref().map(|source| &**source as &(dyn StdError + 'static))
+    }
+}

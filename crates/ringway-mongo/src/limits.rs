@@ -1,0 +1,64 @@
+//! The limits of this crate, each with its reason.
+
+use std::time::Duration;
+
+/// Default time of an operation, from its call to its result: 30 s, after which a service's caller has
+/// given up long ago.
+pub const OPERATION_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
+
+/// Default time to connect, with TLS, `hello` and authentication, as in MongoDB's other drivers.
+pub(crate) const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
+
+/// Default size of a core's pool: 100 connections, as in MongoDB's other drivers. A server has a thread for
+/// each.
+pub(crate) const POOL_SIZE_DEFAULT: u32 = 100;
+
+/// Largest size of a core's pool: a server refuses more than 64 Ki connections.
+pub(crate) const POOL_SIZE_MAX: u32 = 1 << 16;
+
+/// Connections that a pool opens at a time; the specification of pools sets it.
+pub(crate) const CONNECTING_MAX_DEFAULT: u32 = 2;
+
+/// Time for a reply that nobody waits for any more, so that its connection can be used again: one second,
+/// in which a new connection would have been made many times.
+pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Most connections that wait for such replies at a time; further ones are closed. Their number would
+/// otherwise follow the number of operations that are given up.
+pub(crate) const DRAINING_MAX: usize = 64;
+
+/// Longest command, in bytes, that is copied into the send queue, where small ones of a turn are joined.
+/// A longer one is moved there.
+pub(crate) const COPIED_MAX: usize = 16 << 10;
+
+/// Capacity in bytes of the command buffer that a connection keeps.
+pub(crate) const BUFFER_KEPT: usize = 64 << 10;
+
+/// Sets of SCRAM keys that a client keeps: the members of a replica set share one, and a change of the
+/// password makes another.
+pub(crate) const KEYS_KEPT: usize = 8;
+
+/// Sessions that wait for their next use; each is 32 bytes here and some hundred at the server.
+pub(crate) const SESSIONS_KEPT: usize = 1 << 10;
+
+/// A session is not used again within this time before the server forgets it; the specification of
+/// sessions sets it.
+pub(crate) const SESSION_MARGIN: Duration = Duration::from_secs(60);
+
+/// Cursors that were dropped and wait for their end at the server. Beyond that many they are left to the
+/// server, which ends them after ten minutes.
+pub(crate) const ORPHANS_MAX: usize = 1 << 10;
+
+/// Lowest version of the protocol that a server has to speak: 6, MongoDB 3.6, the first with OP_MSG and
+/// sessions.
+pub(crate) const WIRE_VERSION_MIN: i32 = 6;
+
+/// Highest version of the protocol whose lowest is known to this client: 25, MongoDB 8.
+pub(crate) const WIRE_VERSION_MAX: i32 = 25;
+
+/// Documents that one `insert` takes: 100,000, which every server announces as `maxWriteBatchSize`.
+pub(crate) const BATCH_WRITES_MAX: usize = 100_000;
+
+/// Bytes of documents that one `insert` takes: the longest message of a server, without room for a document of
+/// names and options.
+pub(crate) const BATCH_BYTES_MAX: usize = 48_000_000 - (16 << 10);

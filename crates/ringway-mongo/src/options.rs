@@ -1,0 +1,105 @@
+//! What a client may be told.
+
+mod from_uri;
+
+use std::fmt;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bson::RawDocumentBuf;
+use ringway_net::{Address, ClientTls};
+use ringway_wire::mongo::{MongoCompressor, ScramMechanism};
+
+use crate::error::Result;
+use crate::limits;
+use crate::uri::ConnectionString;
+
+/// The settings of a [`Client`](crate::Client), read from a connection string. Setters go before it.
+///
+/// ```
+/// use std::time::Duration;
+/// use ringway_mongo::ClientOptions;
+///
+/// let options = ClientOptions::parse("mongodb://ada:secret@db.internal/shop?maxPoolSize=10")?
+///     .timeout(Duration::from_secs(2));
+/// assert!(!format!("{options:?}").contains("secret"));
+/// # Ok::<(), ringway_mongo::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ClientOptions {
+    pub(crate) address: Address,
+    pub(crate) tls: Option<ClientTls>,
+    pub(crate) login: Option<Rc<Login>>,
+    pub(crate) database: Option<String>,
+    pub(crate) application: Option<String>,
+    pub(crate) compressors: Vec<MongoCompressor>,
+    pub(crate) timeout: Duration,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) pool_size_max: u32,
+    pub(crate) connecting_max: u32,
+    pub(crate) idle_max: Option<Duration>,
+    pub(crate) read_concern: Option<RawDocumentBuf>,
+    pub(crate) write_concern: Option<RawDocumentBuf>,
+}
+
+impl ClientOptions {
+    /// Reads a connection string. What it warns of goes to the log.
+    ///
+    /// # Errors
+    /// [`is_options`](crate::Error::is_options): the string is malformed, or asks for what this client does
+    /// not have yet, such as several hosts.
+    pub fn parse(uri: &str) -> Result<Self> {
+        let parsed = ConnectionString::parse(uri).map_err(from_uri::malformed)?;
+        Self::from_connection_string(&parsed)
+    }
+
+    /// Sets which roots are trusted and which certificate is presented, instead of files that the
+    /// connection string names.
+    #[must_use]
+    pub fn tls(mut self, tls: ClientTls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Sets the time of an operation from its call to its result, with waiting for a connection and making
+    /// one; 30 s by default. `Duration::MAX` is no limit.
+    #[must_use]
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.timeout = limit;
+        self
+    }
+
+    /// Sets how many connections the pool has at most; 100 by default, at least one.
+    #[must_use]
+    pub fn pool_size_max(mut self, count: u32) -> Self {
+        self.pool_size_max = count.clamp(1, limits::POOL_SIZE_MAX);
+        self
+    }
+
+    /// Sets after which time without use a connection is closed; never by default.
+    #[must_use]
+    pub fn idle_max(mut self, period: Duration) -> Self {
+        self.idle_max = Some(period);
+        self
+    }
+}
+
+/// Who a client is: a user whose password a server knows.
+#[derive(Clone)]
+pub(crate) struct Login {
+    pub(crate) user: String,
+    pub(crate) password: String,
+    /// The database that knows the user.
+    pub(crate) source: String,
+    pub(crate) mechanism: Option<ScramMechanism>,
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Login")
+            .field("user", &self.user)
+            .field("source", &self.source)
+            .field("mechanism", &self.mechanism)
+            .finish_non_exhaustive()
+    }
+}

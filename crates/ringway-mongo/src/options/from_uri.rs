@@ -1,0 +1,166 @@
+//! The settings that a connection string has. What is not done yet is refused, not ignored.
+
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bson::RawDocumentBuf;
+use ringway_net::{Address, Authority, ClientTls};
+use ringway_wire::mongo::{MongoCompressor, ScramMechanism};
+
+use super::{ClientOptions, Login};
+use crate::error::{Error, Fate, Kind, Result};
+use crate::limits;
+use crate::uri::{
+    AuthMechanism, Compressor, ConnectionString, Credential, HostAddress, ReadMode, TlsOptions,
+    UriOptions,
+};
+
+impl ClientOptions {
+    /// Takes the settings of a parsed connection string.
+    ///
+    /// # Errors
+    /// Those of [`parse`](Self::parse).
+    pub fn from_connection_string(uri: &ConnectionString) -> Result<Self> {
+        for warning in &uri.warnings {
+            tracing::warn!("connection string: {warning}");
+        }
+        let options = &uri.options;
+        refuse_what_is_missing(uri)?;
+        let [host] = &uri.hosts[..] else { return Err(missing("several hosts")) };
+        let unlimited = |time: Duration| if time.is_zero() { Duration::MAX } else { time };
+        let timeout = options.timeout.or(options.socket_timeout).map(unlimited);
+        let connect_timeout = options.connect_timeout.map(unlimited);
+        let pool_size = options.max_pool_size.unwrap_or(limits::POOL_SIZE_DEFAULT);
+        let connecting = options.max_connecting.unwrap_or(limits::CONNECTING_MAX_DEFAULT);
+        let level = options.zlib_level.unwrap_or(-1);
+        let write_concern = &options.write_concern;
+        Ok(Self {
+            address: address(host, options.tls.enabled == Some(true))?,
+            tls: tls(&options.tls)?,
+            login: uri.credential.as_ref().map(login).transpose()?.map(Rc::new),
+            database: uri.database.clone(),
+            application: options.app_name.clone(),
+            compressors: options
+                .compressors
+                .iter()
+                .map(|known| compressor(*known, level))
+                .collect(),
+            timeout: timeout.unwrap_or(limits::OPERATION_TIMEOUT_DEFAULT),
+            connect_timeout: connect_timeout.unwrap_or(limits::CONNECT_TIMEOUT_DEFAULT),
+            pool_size_max: if pool_size == 0 { limits::POOL_SIZE_MAX } else { pool_size },
+            connecting_max: connecting.max(1),
+            idle_max: options.max_idle_time.filter(|time| !time.is_zero()),
+            read_concern: options
+                .read_concern
+                .as_ref()
+                .map(|c| raw(&c.to_document()))
+                .transpose()?,
+            write_concern: match write_concern.is_server_default() {
+                true => None,
+                false => Some(raw(&write_concern.to_document())?),
+            },
+        })
+    }
+}
+
+fn refuse_what_is_missing(uri: &ConnectionString) -> Result {
+    let UriOptions { replica_set, load_balanced, write_concern, .. } = &uri.options;
+    let mode = uri.options.read_preference.as_ref().map(|preference| preference.mode);
+    let refused = [
+        (uri.srv_host.is_some(), "mongodb+srv://"),
+        (uri.hosts.len() > 1, "several hosts"),
+        (replica_set.is_some() && uri.options.direct_connection != Some(true), "replicaSet"),
+        (*load_balanced == Some(true), "loadBalanced"),
+        (!write_concern.is_acknowledged(), "w=0"),
+        (mode.is_some_and(|mode| mode != ReadMode::Primary), "readPreference"),
+        (uri.options.min_pool_size.is_some_and(|count| count > 0), "minPoolSize"),
+    ];
+    match refused.iter().find(|(is_asked, _)| *is_asked) {
+        Some((_, what)) => Err(missing(what)),
+        None => Ok(()),
+    }
+}
+
+fn address(host: &HostAddress, is_tls: bool) -> Result<Address> {
+    match host {
+        HostAddress::Unix(path) => Ok(Address::Unix(path.clone())),
+        HostAddress::Tcp { host, port } => {
+            let authority = Authority::new(host, *port).map_err(unusable)?;
+            Ok(if is_tls { Address::Tls(authority) } else { Address::Tcp(authority) })
+        }
+    }
+}
+
+fn login(credential: &Credential) -> Result<Login> {
+    let mechanism = match credential.mechanism {
+        None => None,
+        Some(AuthMechanism::ScramSha1) => Some(ScramMechanism::Sha1),
+        Some(AuthMechanism::ScramSha256) => Some(ScramMechanism::Sha256),
+        Some(other) => return Err(missing(other.name())),
+    };
+    let (Some(user), Some(password)) = (&credential.user, &credential.password) else {
+        let what = "SCRAM needs a user and a password: write both before the @";
+        return Err(Error::new(Kind::Options, Fate::NotSent, what));
+    };
+    let (user, password) = (user.clone(), password.clone());
+    Ok(Login { user, password, source: credential.source.clone(), mechanism })
+}
+
+fn tls(options: &TlsOptions) -> Result<Option<ClientTls>> {
+    if options.enabled != Some(true) {
+        return Ok(None);
+    }
+    if options.allow_invalid_hostnames == Some(true) {
+        return Err(missing("tlsAllowInvalidHostnames"));
+    }
+    if options.certificate_key_file_password.is_some() {
+        return Err(missing("tlsCertificateKeyFilePassword"));
+    }
+    let mut tls = ClientTls::new();
+    if let Some(file) = &options.ca_file {
+        tls = tls.roots_pem(read(file)?).map_err(unusable)?;
+    }
+    if let Some(file) = &options.certificate_key_file {
+        let pem = read(file)?;
+        tls = tls.client_cert_pem(&pem, &pem).map_err(unusable)?;
+    }
+    if options.insecure == Some(true) || options.allow_invalid_certificates == Some(true) {
+        tls = tls.dangerous_accept_any_certificate();
+    }
+    Ok(Some(tls))
+}
+
+fn read(file: &str) -> Result<Vec<u8>> {
+    std::fs::read(Path::new(file)).map_err(|error| {
+        let what = format!("the file {file} of the connection string cannot be read");
+        Error::new(Kind::Options, Fate::NotSent, what).with_source(error)
+    })
+}
+
+fn compressor(known: Compressor, zlib_level: i32) -> MongoCompressor {
+    match known {
+        Compressor::Snappy => MongoCompressor::Snappy,
+        Compressor::Zlib => MongoCompressor::Zlib(zlib_level),
+        Compressor::Zstd => MongoCompressor::Zstd,
+    }
+}
+
+fn raw(document: &bson::Document) -> Result<RawDocumentBuf> {
+    RawDocumentBuf::try_from(document).map_err(Error::encoding)
+}
+
+pub(super) fn malformed(error: crate::uri::InvalidUri) -> Error {
+    let what = "the connection string cannot be used";
+    Error::new(Kind::Options, Fate::NotSent, what).with_source(error)
+}
+
+fn unusable(error: ringway_net::Error) -> Error {
+    let what = "an option of the connection string cannot be used";
+    Error::new(Kind::Options, Fate::NotSent, what).with_source(error)
+}
+
+fn missing(what: &str) -> Error {
+    let what = format!("this client cannot do `{what}` yet: leave it out of the connection string");
+    Error::new(Kind::Options, Fate::NotSent, what)
+}

@@ -1,0 +1,101 @@
+//! The task of a pool: it waits for late replies, and closes connections that nobody has used for long.
+
+use std::pin::Pin;
+use std::rc::{Rc, Weak};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use ringway_runtime::sync::Permit;
+use ringway_runtime::{Sleep, now_exact, sleep, spawn_detached};
+
+use super::Pool;
+use crate::connection::ServerConnection;
+use crate::limits::DRAIN_TIMEOUT;
+
+/// A connection whose command was given up. It still counts as one of the pool.
+pub(super) struct Draining {
+    connection: ServerConnection,
+    permit: Permit,
+    generation: u64,
+    /// When it is closed; set by the keeper, because a lease may be dropped anywhere.
+    until: Option<Instant>,
+}
+
+impl Draining {
+    pub(super) fn new(connection: ServerConnection, permit: Permit, generation: u64) -> Self {
+        Self { connection, permit, generation, until: None }
+    }
+}
+
+pub(super) fn spawn(pool: &Rc<Pool>) {
+    let keeper = Keeper { pool: Rc::downgrade(pool), timer: sleep(Duration::MAX) };
+    spawn_detached("mongo pool", keeper);
+}
+
+/// Ends with the pool.
+struct Keeper {
+    pool: Weak<Pool>,
+    timer: Sleep,
+}
+
+impl Future for Keeper {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let Some(pool) = self.pool.upgrade() else { return Poll::Ready(()) };
+            *pool.keeper.borrow_mut() = Some(cx.waker().clone());
+            pool.drain(cx);
+            pool.close_aged();
+            let next = pool.next_time();
+            drop(pool);
+            let Some(next) = next else { return Poll::Pending };
+            self.timer.reset(next);
+            if Pin::new(&mut self.timer).poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+impl Pool {
+    /// Takes back what has its late reply, and closes what has waited for too long.
+    fn drain(&self, cx: &mut Context<'_>) {
+        let now = now_exact();
+        let waiting = std::mem::take(&mut *self.draining.borrow_mut());
+        for mut entry in waiting {
+            let until = *entry.until.get_or_insert(now + DRAIN_TIMEOUT);
+            match entry.connection.poll_idle(cx) {
+                Poll::Pending if until <= now => {}
+                Poll::Pending => self.draining.borrow_mut().push(entry),
+                Poll::Ready(()) => {
+                    let Draining { connection, permit, generation, .. } = entry;
+                    if connection.is_idle() {
+                        self.count(|counts| counts.recovered += 1);
+                    }
+                    self.give_back(connection, permit, generation);
+                }
+            }
+        }
+    }
+
+    /// Closes what nobody has used for the time that the options allow.
+    fn close_aged(&self) {
+        let Some(period) = self.greeting.options.idle_max else { return };
+        let now = now_exact();
+        let is_aged = |connection: &mut ServerConnection| connection.last_used() + period <= now;
+        let aged: Vec<_> = self.idle.borrow_mut().extract_if(.., is_aged).collect();
+        drop(aged);
+    }
+
+    /// When there is something to do next, if nothing happens before.
+    fn next_time(&self) -> Option<Instant> {
+        let drained = self.draining.borrow().iter().filter_map(|entry| entry.until).min();
+        let aged = self.greeting.options.idle_max.and_then(|period| {
+            let eldest = self.idle.borrow().iter().map(ServerConnection::last_used).min();
+            // While nothing is idle, something may become so: look again after a period.
+            eldest.unwrap_or_else(now_exact).checked_add(period)
+        });
+        drained.into_iter().chain(aged).min()
+    }
+}

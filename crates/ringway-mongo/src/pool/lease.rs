@@ -1,0 +1,59 @@
+//! A connection on loan.
+
+use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
+
+use ringway_runtime::sync::Permit;
+
+use super::Pool;
+use crate::connection::ServerConnection;
+use crate::error::Error;
+
+/// A connection that belongs to one operation. Dropping it, at whatever moment, gives it back: at once if
+/// it waits for nothing, otherwise when the reply has come that nobody wants any more.
+pub(crate) struct Lease {
+    pool: Rc<Pool>,
+    /// Taken by `drop` only.
+    parts: Option<(ServerConnection, Permit)>,
+    generation: u64,
+}
+
+impl Lease {
+    pub(super) fn new(
+        pool: Rc<Pool>,
+        connection: ServerConnection,
+        permit: Permit,
+        generation: u64,
+    ) -> Self {
+        Self { pool, parts: Some((connection, permit)), generation }
+    }
+
+    /// Tells the pool of an error of an operation. If the server is gone, the other connections are too.
+    pub(crate) fn failed(&self, error: &Error) {
+        if error.breaks_connection() && self.generation == self.pool.generation.get() {
+            self.pool.clear();
+        }
+    }
+}
+
+impl Deref for Lease {
+    type Target = ServerConnection;
+
+    fn deref(&self) -> &ServerConnection {
+        &self.parts.as_ref().expect("taken by `drop` only").0
+    }
+}
+
+impl DerefMut for Lease {
+    fn deref_mut(&mut self) -> &mut ServerConnection {
+        &mut self.parts.as_mut().expect("taken by `drop` only").0
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some((connection, permit)) = self.parts.take() {
+            self.pool.give_back(connection, permit, self.generation);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The pool: who waits, in which order, and for how long.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bson::{Document, doc};
+use ringway_mongo::{Client, Collection};
+
+use crate::support::fake::{Answer, Fake, last_batch};
+use crate::support::{client, on_core, options};
+
+#[test]
+fn operations_wait_in_order() {
+    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen_too = Arc::clone(&seen);
+    let fake = Fake::serve(move |command| {
+        let at = command.body.get_document("filter").and_then(|filter| filter.get_i32("at"));
+        seen_too.lock().expect("no panic").push(at.expect("a number"));
+        Answer::Reply(last_batch(vec![]))
+    });
+    on_core(async move {
+        let client = Client::new(options(&fake.address).pool_size_max(1));
+        let things: Collection<Document> = client.database("d").collection("things");
+        let tasks: Vec<_> = (0..20)
+            .map(|at| {
+                let things = things.clone();
+                ringway_runtime::spawn(async move { things.find_one(doc! { "at": at }).await })
+            })
+            .collect();
+        for task in tasks {
+            task.await.expect("no panic").expect("answered");
+        }
+        assert_eq!(fake.connections(), 1);
+    });
+    assert_eq!(*seen.lock().expect("no panic"), (0..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn who_waits_too_long_has_sent_nothing() {
+    let fake = Fake::serve(|_| Answer::Silence);
+    on_core(async move {
+        let options = options(&fake.address).pool_size_max(1).timeout(Duration::from_secs(1));
+        let client = Client::new(options);
+        let database = client.database("d");
+        let first = {
+            let database = database.clone();
+            ringway_runtime::spawn(async move { database.ping().await })
+        };
+        let second = database.ping().await.expect_err("the only connection is in use");
+        let first = first.await.expect("no panic").expect_err("no reply");
+        assert!(first.is_timeout() && second.is_timeout(), "{first} {second}");
+        assert_ne!(first.may_have_happened(), second.may_have_happened(), "one of them was sent");
+    });
+}
+
+#[test]
+fn connections_age() {
+    let fake = Fake::serve(|_| Answer::Reply(doc! { "ok": 1 }));
+    on_core(async move {
+        let client = Client::new(options(&fake.address).idle_max(Duration::from_millis(20)));
+        client.database("d").ping().await.expect("a server");
+        assert_eq!(client.idle_connections(), 1);
+        while client.idle_connections() > 0 {
+            ringway_runtime::sleep(Duration::from_millis(5)).await;
+        }
+        client.database("d").ping().await.expect("a server");
+        assert_eq!(fake.connections(), 2);
+    });
+}
+
+#[test]
+fn dropped_cursors_end_at_the_server() {
+    let ended = Arc::new(AtomicUsize::new(0));
+    let ended_too = Arc::clone(&ended);
+    let fake = Fake::serve(move |command| match command.name() {
+        "killCursors" => {
+            assert_eq!(command.body.get("cursors"), Some(&bson::bson!([77_i64])));
+            ended_too.fetch_add(1, Ordering::SeqCst);
+            Answer::Reply(doc! { "ok": 1 })
+        }
+        _ => Answer::Reply(
+            doc! { "cursor": { "id": 77_i64, "ns": "d.c", "firstBatch": [{ "a": 1 }] }, "ok": 1 },
+        ),
+    });
+    on_core(async move {
+        let client = client(&fake.address);
+        let things: Collection<Document> = client.database("d").collection("c");
+        let cursor = things.find(doc! {}).await.expect("found");
+        drop(cursor);
+        while ended.load(Ordering::SeqCst) == 0 {
+            ringway_runtime::yield_now().await;
+        }
+    });
+}
+
+#[test]
+fn operations_of_one_session_after_the_other_have_the_same_session() {
+    let sessions = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let sessions_too = Arc::clone(&sessions);
+    let fake = Fake::serve(move |command| {
+        let session = command.body.get_document("lsid").cloned();
+        sessions_too.lock().expect("no panic").push(session.expect("a session"));
+        Answer::Reply(doc! { "ok": 1 })
+    });
+    on_core(async move {
+        let client = client(&fake.address);
+        for _ in 0..3 {
+            client.database("d").ping().await.expect("a server");
+        }
+    });
+    let sessions = sessions.lock().expect("no panic");
+    assert!(sessions.len() == 3 && sessions.iter().all(|session| *session == sessions[0]));
+}

@@ -1,0 +1,152 @@
+//! A server on a thread, which answers as a test says.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use bson::{Document, RawDocumentBuf, doc};
+use ringway_wire::mongo::OpMsg;
+
+/// What a server does with one command.
+pub(crate) enum Answer {
+    /// A proper reply.
+    Reply(Document),
+    /// Any bytes; `{to}` of the command is in `Command::id`.
+    Bytes(Vec<u8>),
+    /// Nothing, and the connection stays.
+    Silence,
+    /// These bytes, and then the end.
+    End(Vec<u8>),
+}
+
+pub(crate) struct Command {
+    pub(crate) id: i32,
+    /// Which connection of the server it came on, from 0.
+    pub(crate) connection: usize,
+    pub(crate) body: Document,
+    stream: TcpStream,
+}
+
+impl Command {
+    pub(crate) fn name(&self) -> &str {
+        self.body.keys().next().map_or("", String::as_str)
+    }
+
+    /// Answers now, whatever is answered later.
+    pub(crate) fn send(&self, bytes: &[u8]) {
+        let _client_may_be_gone = (&self.stream).write_all(bytes);
+    }
+}
+
+/// A server; its connections end with their clients.
+pub(crate) struct Fake {
+    pub(crate) address: String,
+    connections: Arc<AtomicUsize>,
+    commands: Arc<AtomicUsize>,
+    ended: Arc<AtomicUsize>,
+}
+
+impl Fake {
+    /// Serves; `hello` is answered as a standalone server does, all else by `answer`.
+    pub(crate) fn serve(answer: impl Fn(&Command) -> Answer + Send + Sync + 'static) -> Self {
+        Self::serve_all(move |command| match command.name() {
+            "hello" => Answer::Reply(hello()),
+            _ => answer(command),
+        })
+    }
+
+    /// Serves; all is answered by `answer`.
+    pub(crate) fn serve_all(answer: impl Fn(&Command) -> Answer + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = format!("mongodb://{}", listener.local_addr().expect("an address"));
+        let (answer, connections) = (Arc::new(answer), Arc::new(AtomicUsize::new(0)));
+        let (commands, ended) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+        let count = Arc::clone(&connections);
+        let (command_count, end_count) = (Arc::clone(&commands), Arc::clone(&ended));
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (stream, answer) = (stream.expect("a connection"), Arc::clone(&answer));
+                let connection = count.fetch_add(1, Ordering::SeqCst);
+                let (commands, ended) = (Arc::clone(&command_count), Arc::clone(&end_count));
+                thread::spawn(move || {
+                    talk(&stream, connection, &|command| {
+                        commands.fetch_add(1, Ordering::SeqCst);
+                        answer(command)
+                    });
+                    ended.fetch_add(1, Ordering::SeqCst);
+                });
+            }
+        });
+        Self { address, connections, commands, ended }
+    }
+
+    /// Commands that it has got, `hello` among them.
+    pub(crate) fn commands(&self) -> usize {
+        self.commands.load(Ordering::SeqCst)
+    }
+
+    /// Connections that have ended.
+    pub(crate) fn ended(&self) -> usize {
+        self.ended.load(Ordering::SeqCst)
+    }
+
+    /// Connections that it has accepted.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+}
+
+fn talk(mut stream: &TcpStream, connection: usize, answer: &dyn Fn(&Command) -> Answer) {
+    while let Some((id, body)) = read(stream) {
+        let stream_too = stream.try_clone().expect("a descriptor");
+        let command = Command { id, connection, body, stream: stream_too };
+        let (bytes, ends) = match answer(&command) {
+            Answer::Reply(document) => (reply(id, &document), false),
+            Answer::Bytes(bytes) => (bytes, false),
+            Answer::Silence => continue,
+            Answer::End(bytes) => (bytes, true),
+        };
+        if stream.write_all(&bytes).is_err() || ends {
+            let _closed = stream.shutdown(std::net::Shutdown::Both);
+            return;
+        }
+    }
+}
+
+pub(crate) fn hello() -> Document {
+    doc! {
+        "isWritablePrimary": true, "minWireVersion": 0, "maxWireVersion": 21, "logicalSessionTimeoutMinutes": 30,
+        "maxBsonObjectSize": 16 << 20, "maxMessageSizeBytes": 48_000_000, "maxWriteBatchSize": 100_000, "ok": 1.0,
+    }
+}
+
+fn read(mut stream: &TcpStream) -> Option<(i32, Document)> {
+    let mut message = vec![0; 4];
+    stream.read_exact(&mut message).ok()?;
+    let len = u32::from_le_bytes(message[..4].try_into().expect("four")) as usize;
+    message.resize(len, 0);
+    stream.read_exact(&mut message[4..]).ok()?;
+    let id = i32::from_le_bytes(message[4..8].try_into().expect("four"));
+    let read = OpMsg::read(&message).expect("a command of ours is well formed");
+    Some((id, Document::try_from(read.body()).expect("and so is its body")))
+}
+
+/// The reply to the command `to`.
+pub(crate) fn reply(to: i32, body: &Document) -> Vec<u8> {
+    let body = RawDocumentBuf::try_from(body).expect("a document of the test");
+    let len = 16 + 4 + 1 + body.as_bytes().len();
+    let mut out = Vec::new();
+    for number in [len as i32, 1, to, 2013, 0] {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+    out.push(0);
+    out.extend_from_slice(body.as_bytes());
+    out
+}
+
+/// A batch that ends its cursor.
+pub(crate) fn last_batch(documents: Vec<Document>) -> Document {
+    doc! { "cursor": { "id": 0_i64, "ns": "d.c", "firstBatch": documents }, "ok": 1.0 }
+}
