@@ -1,18 +1,21 @@
 //! Servers that register while they serve.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use ringway_rpc::Server;
-use ringway_runtime::{block_on, timeout};
+use ringway_runtime::{block_on, contain, timeout};
 
-use crate::contract::{Discovery, Registration};
+use crate::contract::{Discovery, Registration, RegistrationState};
 use crate::endpoint::{Endpoint, Error};
 use crate::limits;
 
 /// Registers a server in a registry when it is ready, and takes it out before it stops, so that a roll-out fails no
 /// call: when the server is asked to stop, its endpoint is deregistered; it goes on serving for the drain delay, in
-/// which clients hear of that; then it drains.
+/// which clients hear of that; then it drains. Each change of its registration is logged, for example that the registry
+/// cannot be reached; it is tried again until it succeeds.
 ///
 /// ```
 /// use ringway_discovery::{Announcement, Local};
@@ -109,7 +112,11 @@ impl Announcement {
         let (registry, service, ttl) = (self.registry, self.service, self.ttl);
         // Names are checked now, because nobody could be told once the server runs.
         drop(registry.watch(&service, None)?);
-        let slot = Arc::new(Slot::default());
+        let slot = Arc::new(Slot {
+            service: service.clone(),
+            registration: Mutex::default(),
+            is_woken: AtomicBool::new(false),
+        });
         let filled = Arc::clone(&slot);
         let announce = move |_: &[_]| match registry.register(&service, endpoint, ttl) {
             Ok(registration) => filled.fill(registration),
@@ -120,19 +127,51 @@ impl Announcement {
     }
 }
 
-/// Holds the registration of a server that runs.
-#[derive(Default)]
-struct Slot(Mutex<Option<Box<dyn Registration>>>);
+/// Holds the registration of a server that runs, and logs each change of its state. Its waker asks for the state right
+/// where it is woken, so that no thread has to wait for it.
+struct Slot {
+    service: String,
+    registration: Mutex<Option<Box<dyn Registration>>>,
+    /// Whether the state has to be asked for, perhaps once more.
+    is_woken: AtomicBool,
+}
 
 impl Slot {
-    fn fill(&self, registration: Box<dyn Registration>) {
-        let former = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(registration);
+    fn fill(self: &Arc<Self>, registration: Box<dyn Registration>) {
+        let former = self.lock().replace(registration);
         debug_assert!(former.is_none(), "a server is ready once");
+        self.look();
+    }
+
+    /// Logs what has become of the registration.
+    fn look(self: &Arc<Self>) {
+        self.is_woken.store(true, Ordering::Release);
+        let waker = Waker::from(Arc::new(Look(Arc::downgrade(self))));
+        while self.is_woken.load(Ordering::Acquire) {
+            // Whoever holds the lock looks again when it is free.
+            let Ok(mut slot) = self.registration.try_lock() else {
+                return;
+            };
+            self.is_woken.store(false, Ordering::Release);
+            let Some(registration) = slot.as_mut() else {
+                return;
+            };
+            let polled = registration.poll_state(&mut Context::from_waker(&waker));
+            drop(slot);
+            if let Poll::Ready(state) = polled {
+                self.is_woken.store(true, Ordering::Release);
+                contain("a log subscriber", || log(&self.service, &state));
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Box<dyn Registration>>> {
+        self.registration.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Deregisters, and waits until clients may know.
     fn withdraw(&self) {
-        let taken = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let taken = self.lock().take();
         let Some(registration) = taken else {
             return;
         };
@@ -147,6 +186,26 @@ impl Slot {
             Err(error) => error.to_string(),
         };
         tracing::warn!(why, "the server cannot be deregistered and is listed until its TTL ends");
+    }
+}
+
+/// Looks at a slot when it is woken. The registration has it, and the slot the registration, so it must not keep the
+/// slot alive.
+struct Look(Weak<Slot>);
+
+impl Wake for Look {
+    fn wake(self: Arc<Self>) {
+        if let Some(slot) = self.0.upgrade() {
+            slot.look();
+        }
+    }
+}
+
+fn log(service: &str, state: &RegistrationState) {
+    match state {
+        RegistrationState::Registered => tracing::info!(service, "the server is registered"),
+        RegistrationState::Registering(None) => {}
+        _ => tracing::warn!(service, %state, "the server is not registered"),
     }
 }
 
@@ -168,7 +227,69 @@ fn check_address(address: &str) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
+    use crate::contract::Answer;
+
     use super::*;
+
+    /// A registration whose states a test decides.
+    #[derive(Clone, Default)]
+    struct Fake(Arc<Mutex<FakeState>>);
+
+    #[derive(Default)]
+    struct FakeState {
+        next: Vec<RegistrationState>,
+        told: usize,
+        waker: Option<Waker>,
+    }
+
+    impl Registration for Fake {
+        fn state(&self) -> RegistrationState {
+            RegistrationState::Registered
+        }
+
+        fn poll_state(&mut self, cx: &mut Context<'_>) -> Poll<RegistrationState> {
+            let mut state = self.0.lock().expect("no panic");
+            let Some(next) = state.next.pop() else {
+                state.waker = Some(cx.waker().clone());
+                return Poll::Pending;
+            };
+            state.told += 1;
+            Poll::Ready(next)
+        }
+
+        fn update(&mut self, _: Endpoint) {}
+
+        fn deregister(self: Box<Self>) -> Answer<'static, Result<(), Error>> {
+            Box::pin(std::future::ready(Ok(())))
+        }
+    }
+
+    #[test]
+    fn each_state_is_asked_for_and_the_waker_keeps_nothing_alive() {
+        let fake = Fake::default();
+        fake.0.lock().expect("no panic").next = vec![RegistrationState::Registering(None); 2];
+        let slot = Slot {
+            service: "market".to_owned(),
+            registration: Mutex::default(),
+            is_woken: AtomicBool::new(false),
+        };
+        let slot = Arc::new(slot);
+        slot.fill(Box::new(fake.clone()));
+        let wake = |next: RegistrationState| {
+            let mut state = fake.0.lock().expect("no panic");
+            state.next.push(next);
+            let waker = state.waker.take().expect("it waits");
+            drop(state);
+            waker.wake();
+            fake.0.lock().expect("no panic").told
+        };
+        assert_eq!(wake(RegistrationState::Registered), 3);
+        assert_eq!(wake(RegistrationState::Replaced), 4);
+        assert_eq!(Arc::strong_count(&slot), 1);
+        drop(slot);
+        assert_eq!(Arc::strong_count(&fake.0), 1, "the registration is dropped");
+        assert_eq!(wake(RegistrationState::Registered), 4, "nobody asks any more");
+    }
 
     #[test]
     fn addresses_that_nobody_can_call_are_refused() {
