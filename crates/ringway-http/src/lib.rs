@@ -58,6 +58,6 @@ pub use reply_account::ReplyAccount;
 pub use router::{Params, Router, param};
 pub use serve::{HttpLimits, serve, serve_connection, serve_with};
 pub use websocket::{
-    CloseCode, Closing, MessageSending, WebSocket, WebSocketLimits, WebSocketMessage,
-    WebSocketSender, WebSocketUpgrade,
+    ClientSecrets, CloseCode, Closing, MessageSending, WebSocket, WebSocketLimits,
+    WebSocketMessage, WebSocketSender, WebSocketUpgrade,
 };

@@ -28,8 +28,8 @@ pub use call::trace::TraceContext;
 pub use client::{
     Call, CallOptions, Client, ClientBuilder, ClientCompression, FullCall, Host, HostStatus,
     HostUpdates, IncomingReply, JsonReply, JsonRpcBatch, JsonRpcClient, NextCall, OutgoingCall,
-    Resolver, ResolverState, ResolverStats, Resolving, Response, ServerAddress, ToServerAddresses,
-    Verdict, register_scheme,
+    Renewed, RenewedStream, Resolver, ResolverState, ResolverStats, Resolving, Response,
+    ServerAddress, ToServerAddresses, Verdict, register_scheme,
 };
 pub use metrics::{Latencies, MethodSnapshot, Metrics, Side, Snapshot};
 pub use policy::balance::Policy;

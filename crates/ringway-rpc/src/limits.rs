@@ -452,6 +452,10 @@ pub(crate) const JSONRPC_UNREAD_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Bytes of a text beside the longest message in it: the names of its members, an id, a subscription.
 pub(crate) const JSONRPC_ENVELOPE_BYTES: usize = 1024;
 
+/// Bytes that a client of JSON-RPC has to send on a WebSocket, above which it answers no ping: its server does not
+/// read, and one answer is enough when it does.
+pub(crate) const JSONRPC_PONG_ROOM: usize = 64 * 1024;
+
 /// Bytes of the head of an HTTP answer that a client of JSON-RPC reads, as many as most servers send at most.
 pub(crate) const JSONRPC_HTTP_HEAD_BYTES: usize = 16 * 1024;
 /// Header fields of it; ordinary servers send a dozen.

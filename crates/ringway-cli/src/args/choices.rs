@@ -43,6 +43,8 @@ pub(crate) enum Protocol {
 pub(crate) enum Transport {
     Tcp,
     Unix,
+    Http,
+    Ws,
 }
 
 impl Backend {
@@ -84,6 +86,8 @@ impl Transport {
     pub(crate) fn of(uri: &Uri) -> Self {
         match uri.scheme() {
             Scheme::Unix | Scheme::JsonUnix => Self::Unix,
+            Scheme::Http => Self::Http,
+            Scheme::Ws => Self::Ws,
             _ => Self::Tcp,
         }
     }
@@ -93,6 +97,8 @@ impl Transport {
         match self {
             Self::Tcp => "tcp",
             Self::Unix => "unix",
+            Self::Http => "http",
+            Self::Ws => "ws",
         }
     }
 }

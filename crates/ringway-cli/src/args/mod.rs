@@ -167,6 +167,8 @@ mod tests {
         check("bench grpc --addr unix:///tmp/a", "--protocol native");
         check("bench grpc --protocol native", "--protocol");
         check("bench stream --protocol native,grpc --transport tcp,unix", "--protocol native");
+        check("bench rpc --transport ws", "`bench jsonrpc`");
+        check("bench rpc --protocol native,jsonrpc --transport tcp,http", "`bench jsonrpc`");
         check("serve rpc --listen grpc://127.0.0.1:1", "tcp://");
         check("bench --addr tcp://127.0.0.1:1 --unix", "--addr");
         check("bench --addr tcp://127.0.0.1:1 --peers", "--peers");

@@ -31,6 +31,11 @@ pub(super) fn target(common: &BenchFlags, suites: &[Suite]) -> Result<Target, Va
             "gRPC is measured over TCP: give it tcp, or measure unix with --protocol native",
         ));
     }
+    let speaks_http = |one: &Transport| matches!(one, Transport::Http | Transport::Ws);
+    let is_json = |suite: &Suite| is_alone(suite, Protocol::Jsonrpc);
+    if transports.iter().any(speaks_http) && !suites.iter().all(is_json) {
+        return Err(ValueError::new("http and ws are transports of `bench jsonrpc`"));
+    }
     match addr {
         None if transports.is_empty() => Ok(Target::Own(vec![Transport::Tcp])),
         None => Ok(Target::Own(transports)),
@@ -47,13 +52,16 @@ pub(super) fn target(common: &BenchFlags, suites: &[Suite]) -> Result<Target, Va
     }
 }
 
+/// Whether `suite` compares no other protocol.
+fn is_alone(suite: &Suite, spoken: Protocol) -> bool {
+    let protocols = suite.protocols();
+    !protocols.is_empty() && protocols.iter().all(|&protocol| protocol == spoken)
+}
+
 /// # Errors
 /// `suite` cannot measure the server.
 fn check_address(uri: &Uri, suite: &Suite) -> Result<(), ValueError> {
-    let is_alone = |spoken| {
-        let protocols = suite.protocols();
-        !protocols.is_empty() && protocols.iter().all(|&protocol| protocol == spoken)
-    };
+    let is_alone = |spoken| is_alone(suite, spoken);
     match uri.scheme() {
         _ if matches!(suite, Suite::Call { .. }) => Ok(()),
         Scheme::Tcp | Scheme::Unix => Ok(()),
@@ -62,11 +70,15 @@ fn check_address(uri: &Uri, suite: &Suite) -> Result<(), ValueError> {
         Scheme::Grpc => Err(ValueError::new(format!(
             "{uri} is measured by `bench grpc`, `bench stream --protocol grpc` and `bench call`"
         ))),
-        Scheme::JsonTcp | Scheme::JsonUnix | Scheme::Http | Scheme::Https => {
-            Err(ValueError::new(format!(
-                "{uri} is not measured by this bench; `bench jsonrpc` speaks jsonrpc+tcp:// and jsonrpc+unix://"
-            )))
-        }
+        Scheme::Http | Scheme::Ws if is_alone(Protocol::Jsonrpc) => Ok(()),
+        Scheme::JsonTcp
+        | Scheme::JsonUnix
+        | Scheme::Http
+        | Scheme::Https
+        | Scheme::Ws
+        | Scheme::Wss => Err(ValueError::new(format!(
+            "{uri} is not measured by this bench; `bench jsonrpc` speaks jsonrpc+tcp://, jsonrpc+unix://, http:// and ws://"
+        ))),
         Scheme::Source => Err(ValueError::new(format!(
             "{uri}: this bench counts the connections to one server; `bench call` takes sources of servers"
         ))),
@@ -94,6 +106,8 @@ mod tests {
     fn targets() {
         let both = vec![Transport::Tcp, Transport::Unix];
         assert_eq!(target_of("bench --transport tcp,unix"), Target::Own(both));
+        let web = vec![Transport::Http, Transport::Ws];
+        assert_eq!(target_of("bench jsonrpc --transport http,ws"), Target::Own(web));
         assert_eq!(target_of("bench --unix"), Target::Own(vec![Transport::Unix]));
         let uri: Uri = "unix:///tmp/e".parse().expect("an address");
         assert_eq!(target_of("bench --addr unix:///tmp/e"), Target::Running(uri));

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::choices::Transport;
 use crate::limits;
 
 /// The error of a flag's value, with a valid example.
@@ -39,12 +40,14 @@ pub(crate) enum Scheme {
     JsonUnix,
     Http,
     Https,
+    Ws,
+    Wss,
     /// A source of servers: a registry, DNS or a file.
     Source,
 }
 
 impl Scheme {
-    const ALL: [(&'static str, Self); 15] = [
+    const ALL: [(&'static str, Self); 17] = [
         ("tcp", Self::Tcp),
         ("unix", Self::Unix),
         ("udp", Self::Udp),
@@ -56,14 +59,21 @@ impl Scheme {
         ("jsonrpc+unix", Self::JsonUnix),
         ("http", Self::Http),
         ("https", Self::Https),
+        ("ws", Self::Ws),
+        ("wss", Self::Wss),
         ("etcd", Self::Source),
         ("etcds", Self::Source),
         ("dns", Self::Source),
         ("file", Self::Source),
     ];
 
+    /// Whether its addresses are URLs, which the client reads.
+    fn is_url(self) -> bool {
+        matches!(self, Self::Http | Self::Https | Self::Ws | Self::Wss)
+    }
+
     pub(crate) fn is_json_rpc(self) -> bool {
-        matches!(self, Self::JsonTcp | Self::JsonTls | Self::JsonUnix | Self::Http | Self::Https)
+        self.is_url() || matches!(self, Self::JsonTcp | Self::JsonTls | Self::JsonUnix)
     }
 }
 
@@ -95,14 +105,20 @@ impl Uri {
         }
     }
 
-    /// Returns the JSON-RPC address of the server at a `tcp://` or `unix://` address, and others unchanged.
-    pub(crate) fn over_json_rpc(&self) -> Self {
-        let scheme = match self.scheme {
-            Scheme::Tcp => Scheme::JsonTcp,
-            Scheme::Unix => Scheme::JsonUnix,
+    /// Returns the address for JSON-RPC over `transport` of the server at a `tcp://` or `unix://` address, and others
+    /// unchanged.
+    pub(crate) fn over_json_rpc(&self, transport: Transport) -> Self {
+        let rest = self.text.strip_prefix("tcp://");
+        let (text, scheme) = match (transport, self.scheme) {
+            (Transport::Http, Scheme::Tcp) => {
+                (rest.map(|rest| format!("http://{rest}")), Scheme::Http)
+            }
+            (Transport::Ws, Scheme::Tcp) => (rest.map(|rest| format!("ws://{rest}")), Scheme::Ws),
+            (_, Scheme::Tcp) => (Some(format!("jsonrpc+{}", self.text)), Scheme::JsonTcp),
+            (_, Scheme::Unix) => (Some(format!("jsonrpc+{}", self.text)), Scheme::JsonUnix),
             _ => return self.clone(),
         };
-        Self { text: format!("jsonrpc+{}", self.text), scheme }
+        text.map_or_else(|| self.clone(), |text| Self { text, scheme })
     }
 }
 
@@ -124,7 +140,7 @@ impl FromStr for Uri {
             .find_map(|(known, scheme)| (known == name).then_some(scheme))
             .ok_or_else(|| {
                 ValueError::new(format!(
-                    "no scheme {name}; use tcp, unix, udp, tls, grpc, grpcs, http, https, etcd, dns, file or jsonrpc+tcp, +tls or +unix"
+                    "no scheme {name}; use tcp, unix, udp, tls, grpc, grpcs, http, https, ws, wss, etcd, dns, file or jsonrpc+tcp, +tls or +unix"
                 ))
             })?;
         match scheme {
@@ -133,7 +149,8 @@ impl FromStr for Uri {
             }
             Scheme::Unix | Scheme::JsonUnix => Ok(()),
             // The client parses URLs and addresses of sources.
-            Scheme::Http | Scheme::Https | Scheme::Source => Ok(()),
+            Scheme::Source => Ok(()),
+            _ if scheme.is_url() => Ok(()),
             _ => check_host_and_port(rest),
         }?;
         Ok(Self { text: text.to_owned(), scheme })

@@ -186,7 +186,9 @@ impl<'a> Bench<'a> {
         match contender.client {
             Client::Ringway => self.run_own_client(setting, contender, server),
             Client::RingwayGrpc => self.run_own_client(setting, contender, server.over_grpc()),
-            Client::RingwayJson => self.run_own_client(setting, contender, server.over_json_rpc()),
+            Client::RingwayJson => {
+                self.run_own_client(setting, contender, server.over_json_rpc(setting.transport))
+            }
             Client::Epoll => self.run_peer_client(setting, PeerJob::PingPong, server),
             Client::H2load => self.run_h2load(setting, server),
             Client::Peer(name) => {

@@ -74,8 +74,8 @@ impl Server {
     }
 
     /// Uses it over JSON-RPC.
-    pub(super) fn over_json_rpc(mut self) -> Self {
-        self.uri = self.uri.over_json_rpc();
+    pub(super) fn over_json_rpc(mut self, transport: Transport) -> Self {
+        self.uri = self.uri.over_json_rpc(transport);
         self
     }
 

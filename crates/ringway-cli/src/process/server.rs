@@ -39,7 +39,7 @@ pub(crate) fn own_server(config: &ServeConfig) -> io::Result<Command> {
 pub(crate) fn private_address(transport: Transport) -> Uri {
     static SOCKETS: AtomicU32 = AtomicU32::new(0);
     let text = match transport {
-        Transport::Tcp => "tcp://127.0.0.1:0".to_owned(),
+        Transport::Tcp | Transport::Http | Transport::Ws => "tcp://127.0.0.1:0".to_owned(),
         Transport::Unix => {
             let ordinal = SOCKETS.fetch_add(1, Ordering::Relaxed);
             let name = format!("ringway-{}-{ordinal}.sock", std::process::id());

@@ -4,11 +4,13 @@ mod handshake;
 mod keepalive;
 mod masks;
 mod peer_limits;
+mod secrets;
 mod sender;
 mod server;
 mod socket;
 
 pub use self::peer_limits::WebSocketLimits;
+pub use self::secrets::ClientSecrets;
 pub use self::sender::{MessageSending, WebSocketSender};
 pub use self::server::WebSocketUpgrade;
 pub use self::socket::WebSocket;

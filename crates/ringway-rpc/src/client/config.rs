@@ -68,7 +68,7 @@ impl ClientConfig {
                 };
                 AnyMachine::grpc(config, now)
             }
-            Protocol::JsonLines | Protocol::JsonPost => {
+            Protocol::JsonLines | Protocol::JsonPost | Protocol::JsonSocket => {
                 let config = JsonClientConfig {
                     text_max: self.native.settings.max_message as usize
                         + limits::JSONRPC_ENVELOPE_BYTES,
@@ -78,6 +78,9 @@ impl ClientConfig {
                 AnyMachine::json(match server.protocol {
                     Protocol::JsonPost => {
                         JsonClient::by_post(config, &server.authority(), server.path(), now)
+                    }
+                    Protocol::JsonSocket => {
+                        JsonClient::by_socket(config, &server.authority(), server.path(), now)
                     }
                     _ => JsonClient::on_lines(config, now),
                 })

@@ -99,7 +99,9 @@ impl Connector {
         };
         let dial = ringway_net::Client::new(address.at.clone()).map_err(invalid)?;
         let tls = match address.protocol {
-            Protocol::Native | Protocol::JsonLines | Protocol::JsonPost => &self.tls,
+            Protocol::Native | Protocol::JsonLines | Protocol::JsonPost | Protocol::JsonSocket => {
+                &self.tls
+            }
             Protocol::Grpc => &self.grpc_tls,
         };
         let dial = dial.tls(tls.clone()).connect_timeout(self.connect_timeout);

@@ -24,7 +24,7 @@ pub(super) fn protocol_mismatch(address: &ServerAddress, first: &[u8]) -> Option
         Protocol::Native => is_native(first),
         Protocol::Grpc => is_http2(first),
         Protocol::JsonLines => is_json(first),
-        Protocol::JsonPost => is_http1(first),
+        Protocol::JsonPost | Protocol::JsonSocket => is_http1(first),
     };
     if is_right {
         return None;
@@ -121,6 +121,8 @@ mod tests {
             ("grpc://a:1", &[0, 0, 6, 7], "another protocol"),
             ("jsonrpc+tcp://a:1", b"\x15\x03\x03", "connect to it by a jsonrpc+tls:// address"),
             ("jsonrpc+tcp://a:1", b"HTTP/1.1 400 Bad Request\r\n", "`HTTP/1.1 400 Bad Request`"),
+            ("ws://a:1", b"{}", "does not speak JSON-RPC"),
+            ("ws://a:1", b"\x15\x03\x03", "connect to it by a wss:// address"),
             ("tcp://a:1", SETTINGS, "another protocol"),
         ] {
             let said = says(address, first);

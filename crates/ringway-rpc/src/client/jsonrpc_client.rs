@@ -12,6 +12,7 @@ use super::call::Call;
 use super::handle::Client;
 use super::jsonrpc::{TextForm, open_params, status_of};
 use super::options::CallOptions;
+use super::renewed::RenewedStream;
 use super::server_address::ToServerAddresses;
 use crate::call::codec::{Codec, JSON, unreadable_reply};
 use crate::call::json_shape::Shape;
@@ -108,6 +109,19 @@ impl JsonRpcClient {
     {
         let (form, text) = (TextForm::Subscription.codec(), request(method, &params));
         self.client.server_stream_of(&SUBSCRIBE, form, text, Codec::json())
+    }
+
+    /// The same for as long as the server is reached again: a subscription that is lost with its connection is
+    /// made again, and its reader told of the gap.
+    pub fn subscribe_again<P: Serialize, R>(&self, method: &str, params: P) -> RenewedStream<R>
+    where
+        R: Serialize + DeserializeOwned + 'static,
+    {
+        let (client, text) = (self.client.clone(), request(method, &params));
+        RenewedStream::new(move || {
+            let form = TextForm::Subscription.codec();
+            client.server_stream_of(&SUBSCRIBE, form, text.clone(), Codec::json())
+        })
     }
 
     /// Begins a batch of calls and notifications, which are one text.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ringway_wire::native::{self, Body, ClientEvent, Gone, Open, OpenError, Outgoing, StreamId};
+use ringway_wire::websocket::CloseCode;
 use ringway_wire::{grpc, http2};
 
 use super::jsonrpc::{JsonClient, JsonServerViolation};
@@ -159,8 +160,9 @@ impl AnyMachine {
     /// Tells the peer once that no more calls come. Returns whether it does so now.
     pub(super) fn announce_leave(&mut self) -> bool {
         match self {
-            Self::Native(_) | Self::Json(_) => false,
+            Self::Native(_) => false,
             Self::Grpc(machine) => machine.announce_leave(),
+            Self::Json(machine) => machine.close_socket(CloseCode::NORMAL),
         }
     }
 
@@ -238,9 +240,13 @@ impl ReceivingMachine for grpc::GrpcClient {
 }
 
 impl Violation {
-    /// Whether the peer has only announced that it closes the connection at once.
+    /// Whether the peer has only announced that it closes the connection at once, or that it takes none.
     pub(super) fn is_leave(&self) -> bool {
-        matches!(self, Self::Native(native::Violation::PeerLeft { .. }))
+        match self {
+            Self::Native(violation) => matches!(violation, native::Violation::PeerLeft { .. }),
+            Self::Json(violation) => violation.is_leave(),
+            Self::Http2(_) => false,
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 //! Modules import only from lines below their own:
 //!
 //! - `jsonrpc_client`: calls of JSON-RPC to methods that no trait describes.
+//! - `renewed`: streams that are asked for again.
 //! - `builder`, `handle`: making and holding a client.
 //! - `resolve/`: the sources that tell a client its hosts. Its `state` and `scheme_names` are leaves.
 //! - `call`, `one_reply`, `stream_call`: calls in a user's hands.
@@ -62,6 +63,7 @@ mod pool_context;
 mod registration;
 mod registry;
 mod remote_call;
+mod renewed;
 mod resolve;
 mod scratch;
 mod server_address;
@@ -84,6 +86,7 @@ pub use hosts::{Host, HostStatus};
 pub use interceptor::{IncomingReply, NextCall, OutgoingCall};
 pub use jsonrpc_client::{JsonReply, JsonRpcBatch, JsonRpcClient};
 pub use options::CallOptions;
+pub use renewed::{Renewed, RenewedStream};
 pub use resolve::{
     HostUpdates, Resolver, ResolverState, ResolverStats, Resolving, Verdict, register_scheme,
 };

@@ -18,6 +18,7 @@ use crate::call::status::Status;
 /// | `grpcs://host:port` | gRPC over TLS |
 /// | `jsonrpc+tcp://host:port`, `jsonrpc+tls://host:port`, `jsonrpc+unix:///path` | JSON-RPC on lines |
 /// | `http://host[:port][/path]`, `https://host[:port][/path]` | JSON-RPC by POST |
+/// | `ws://host[:port][/path]`, `wss://host[:port][/path]` | JSON-RPC over a WebSocket |
 ///
 /// ```
 /// use ringway_rpc::ServerAddress;
@@ -44,11 +45,18 @@ pub(super) enum Protocol {
     JsonLines,
     /// JSON-RPC by POST over HTTP/1.1.
     JsonPost,
+    /// JSON-RPC, a text in each message of a WebSocket.
+    JsonSocket,
 }
 
 impl Protocol {
     pub(super) fn is_json(self) -> bool {
-        matches!(self, Self::JsonLines | Self::JsonPost)
+        matches!(self, Self::JsonLines | Self::JsonPost | Self::JsonSocket)
+    }
+
+    /// Whether a server's address is a URL, with a path and a usual port.
+    fn has_path(self) -> bool {
+        matches!(self, Self::JsonPost | Self::JsonSocket)
     }
 }
 
@@ -93,6 +101,8 @@ impl ServerAddress {
             (Protocol::JsonLines, true) => "jsonrpc+tls",
             (Protocol::JsonPost, false) => "http",
             (Protocol::JsonPost, true) => "https",
+            (Protocol::JsonSocket, false) => "ws",
+            (Protocol::JsonSocket, true) => "wss",
         }
     }
 }
@@ -102,7 +112,9 @@ impl fmt::Display for ServerAddress {
         match (self.protocol, self.at.authority()) {
             (Protocol::Native, _) | (Protocol::Grpc, None) => self.at.fmt(f),
             (_, Some(at)) => write!(f, "{}://{at}{}", self.scheme(self.is_secure()), self.path),
-            (Protocol::JsonLines | Protocol::JsonPost, None) => write!(f, "jsonrpc+{}", self.at),
+            (Protocol::JsonLines | Protocol::JsonPost | Protocol::JsonSocket, None) => {
+                write!(f, "jsonrpc+{}", self.at)
+            }
         }
     }
 }
@@ -121,23 +133,25 @@ impl FromStr for ServerAddress {
             "jsonrpc+unix" => (Protocol::JsonLines, "unix"),
             "http" => (Protocol::JsonPost, "tcp"),
             "https" => (Protocol::JsonPost, "tls"),
+            "ws" => (Protocol::JsonSocket, "tcp"),
+            "wss" => (Protocol::JsonSocket, "tls"),
             _ if source_of(text).is_some() => {
                 let why = "it names a service: give it alone to `Client::connect`, or to `ClientBuilder::source`";
                 return Err(Status::invalid_argument(format!("`{text}` is not a server: {why}")));
             }
             _ => {
-                let why = "the scheme is none of tcp, tls, unix, grpc, grpcs, http, https and jsonrpc+tcp, +tls or +unix";
+                let why = "the scheme is none of tcp, tls, unix, grpc, grpcs, http, https, ws, wss and jsonrpc+tcp, +tls or +unix";
                 return Err(Status::invalid_argument(format!("`{text}` is not an address: {why}")));
             }
         };
         let (mut rest, mut path) = (rest.to_owned(), "");
-        if protocol == Protocol::JsonPost {
+        if protocol.has_path() {
             path = text.split_once("://").map_or("", |(_, rest)| rest);
             path = path.find('/').map_or("", |at| &path[at..]);
             rest.truncate(rest.len() - path.len());
             let has_port = rest.rsplit(']').next().is_some_and(|end| end.contains(':'));
             if !has_port {
-                rest += if scheme == "https" { ":443" } else { ":80" };
+                rest += if carrier == "tls" { ":443" } else { ":80" };
             }
             if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
                 let why = format!("`{text}` is not an address: its path is not that of a URL");
@@ -302,6 +316,8 @@ mod tests {
             ("jsonrpc+tls://a:6", Protocol::JsonLines, "tls://a:6"),
             ("http://a:7", Protocol::JsonPost, "tcp://a:7"),
             ("https://[::1]:8/rpc?x=1", Protocol::JsonPost, "tls://[::1]:8"),
+            ("ws://a:7/rpc", Protocol::JsonSocket, "tcp://a:7"),
+            ("wss://a:8", Protocol::JsonSocket, "tls://a:8"),
             ("jsonrpc+unix:///run/a", Protocol::JsonLines, "unix:///run/a"),
         ] {
             let address: ServerAddress = text.parse().expect(text);
@@ -316,6 +332,8 @@ mod tests {
             ("http://a", "tcp://a:80", "/"),
             ("https://a/b", "tls://a:443", "/b"),
             ("http://[::1]/", "tcp://[::1]:80", "/"),
+            ("ws://a", "tcp://a:80", "/"),
+            ("wss://a/b", "tls://a:443", "/b"),
         ] {
             let address: ServerAddress = text.parse().expect(text);
             assert_eq!((&*address.at.to_string(), address.path()), (at, path));
@@ -326,7 +344,10 @@ mod tests {
     #[test]
     fn a_wrong_address_is_named_as_it_was_written() {
         for (text, why) in [
-            ("ftp://a:1", "none of tcp, tls, unix, grpc, grpcs, http, https and jsonrpc+tcp"),
+            (
+                "ftp://a:1",
+                "none of tcp, tls, unix, grpc, grpcs, http, https, ws, wss and jsonrpc+tcp",
+            ),
             ("jsonrpc+tcp://a", "`jsonrpc+tcp://a` is not an address: the port is missing"),
             ("grpc://a", "`grpc://a` is not an address: the port is missing"),
             ("grpcs://a:x", "`grpcs://a:x` is not an address: the port is not a number"),

@@ -100,6 +100,26 @@ impl MessageReader {
         arrival
     }
 
+    /// Fast path: takes a server's text off the front of `input` without a copy. `None` if something else is
+    /// next there, or not all of it, which [`next`](Self::next) then reads.
+    #[inline]
+    pub fn next_in_place<'i>(&mut self, input: &mut &'i [u8]) -> Option<&'i str> {
+        let is_between =
+            self.payload.is_none() && self.message.kind.is_none() && self.head.len == 0;
+        if self.is_of_client || self.end.is_some() || !is_between {
+            return None;
+        }
+        let (head, begin) = FrameHead::read(input, false).ok()??;
+        let length = usize::try_from(head.length).ok().filter(|len| *len <= self.message_max)?;
+        if !head.is_final || head.opcode != Opcode::Data(DataKind::Text) {
+            return None;
+        }
+        let end = begin.checked_add(length)?;
+        let text = std::str::from_utf8(input.get(begin..end)?).ok()?;
+        *input = &input[end..];
+        Some(text)
+    }
+
     /// Bytes of a message that has begun and is not whole.
     #[must_use]
     pub fn unfinished(&self) -> Option<usize> {
@@ -274,4 +294,46 @@ fn closing(payload: &[u8]) -> Result<Closing, FrameFault> {
     }
     let reason = std::str::from_utf8(reason).map_err(|_| FrameFault::NotUtf8)?;
     Ok(Closing { code, reason: reason.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::websocket::{WebSocketMessage, put_binary, put_ping, put_text};
+
+    #[test]
+    fn whole_text_is_read_in_place_and_all_else_is_left() {
+        let mut text = Vec::new();
+        put_text("h\u{fc}llo", None, &mut text);
+        for cut in 0..text.len() {
+            let mut reader = MessageReader::of_server(10);
+            let mut input = &text[..cut];
+            assert_eq!(reader.next_in_place(&mut input), None);
+            assert_eq!(input.len(), cut);
+            assert_eq!(reader.next(&mut input), Ok(None));
+            // Behind the front of a frame, nothing stands alone.
+            let mut input = &text[cut..];
+            assert_eq!(reader.next_in_place(&mut input).is_some(), cut == 0);
+            let rest = (cut > 0).then(|| Arrival::Message(WebSocketMessage::from("h\u{fc}llo")));
+            assert_eq!(reader.next(&mut input), Ok(rest));
+        }
+        let two = [&text[..], &text].concat();
+        let (mut reader, mut input) = (MessageReader::of_server(10), &two[..]);
+        assert_eq!(reader.next_in_place(&mut input), Some("h\u{fc}llo"));
+        assert_eq!(input, &text[..]);
+        let mut others = [const { Vec::new() }; 4];
+        put_binary(b"a", None, &mut others[0]);
+        put_ping(b"a", None, &mut others[1]);
+        put_text("12345678901", None, &mut others[2]);
+        others[3].extend_from_slice(b"\x01\x01a\x80\x01b");
+        for other in &others {
+            let mut input = &other[..];
+            assert_eq!(MessageReader::of_server(10).next_in_place(&mut input), None);
+            assert_eq!(input, &other[..]);
+        }
+        for wrong in [&b"\x81\x01\xff"[..], b"\xc1\x01a", b"\x81\x81abcde"] {
+            assert_eq!(MessageReader::of_server(10).next_in_place(&mut &*wrong), None);
+        }
+        assert_eq!(MessageReader::of_client(10).next_in_place(&mut &text[..]), None);
+    }
 }

@@ -3,6 +3,7 @@
 use ringway_wire::jsonrpc::Lines;
 
 use super::post::Post;
+use super::socket::Socket;
 
 #[derive(Debug)]
 pub(super) enum TextCarrier {
@@ -10,4 +11,6 @@ pub(super) enum TextCarrier {
     Lines(Lines),
     /// The content of a POST, and its answer.
     Post(Box<Post>),
+    /// A text in each message of a WebSocket, at any time once it is open.
+    Socket(Box<Socket>),
 }

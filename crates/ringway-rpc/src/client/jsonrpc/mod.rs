@@ -14,6 +14,7 @@ mod machine;
 mod post;
 mod request;
 mod slots;
+mod socket;
 mod state;
 mod subscribed;
 mod violation;

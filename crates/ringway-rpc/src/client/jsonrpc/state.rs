@@ -16,6 +16,7 @@ use super::failure::CallFailure;
 use super::form::TextForm;
 use super::post::{AwaitedAnswer, Post};
 use super::slots::{AwaitedCall, JsonSlots};
+use super::socket::{Socket, SocketNews};
 use super::violation::JsonServerViolation;
 use crate::call::status::Code;
 use crate::call::trace::TraceContext;
@@ -81,6 +82,20 @@ impl JsonClient {
         Self::new(config, TextCarrier::Post(Box::new(post)), now)
     }
 
+    /// Speaks over a WebSocket at a path of an HTTP server.
+    pub(in crate::client) fn by_socket(
+        config: JsonClientConfig,
+        authority: &str,
+        path: &str,
+        now: Duration,
+    ) -> Self {
+        let socket = Socket::new(config.text_max);
+        let ask = socket.request(authority, path);
+        let mut client = Self::new(config, TextCarrier::Socket(Box::new(socket)), now);
+        client.out.extend_from_slice(&ask);
+        client
+    }
+
     fn new(config: JsonClientConfig, carrier: TextCarrier, now: Duration) -> Self {
         let mut client = Self {
             carrier,
@@ -100,7 +115,7 @@ impl JsonClient {
         client
     }
 
-    fn ping(&mut self) {
+    pub(super) fn ping(&mut self) {
         self.asked = Some(self.now);
         self.put_request(AwaitedAnswer::Ping, &[], |out| {
             put_request("rpc.ping", None, NumberedId::new(PING).id(), out);
@@ -113,6 +128,8 @@ impl JsonClient {
         match &self.carrier {
             TextCarrier::Lines(_) => limits::JSONRPC_CALLS_MAX.saturating_sub(self.slots.len()),
             TextCarrier::Post(post) => usize::from(post.is_free()),
+            TextCarrier::Socket(socket) if !socket.is_open() => 0,
+            TextCarrier::Socket(_) => limits::JSONRPC_CALLS_MAX.saturating_sub(self.slots.len()),
         }
     }
 
@@ -126,9 +143,12 @@ impl JsonClient {
         post.put(&text, meta, &mut self.out);
     }
 
-    /// Appends a line to the output.
+    /// Appends a line or message to the output.
     #[inline]
     pub(super) fn put_text(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        if let TextCarrier::Socket(socket) = &mut self.carrier {
+            return socket.put(write, &mut self.out);
+        }
         let start = self.out.len();
         write(&mut self.out);
         // Within JSON a line feed can only be white space.
@@ -151,7 +171,7 @@ impl JsonClient {
         match TextForm::of(call.codec).filter(|_| call.end) {
             Some(TextForm::Call) => Ok(self.open_call(&call, text, AwaitedCall::Unary)),
             Some(TextForm::Subscription) if matches!(self.carrier, TextCarrier::Post(_)) => {
-                Ok(self.refuse("a POST has one answer: subscriptions need lines"))
+                Ok(self.refuse("a POST has one answer: subscriptions need lines or a WebSocket"))
             }
             Some(TextForm::Subscription) => Ok(self.open_call(&call, text, AwaitedCall::Asked)),
             Some(TextForm::Notification) => {
@@ -159,7 +179,7 @@ impl JsonClient {
                 self.put_request(AwaitedAnswer::Call(stream), call.meta, |out| {
                     out.extend_from_slice(text)
                 });
-                if let TextCarrier::Lines(_) = self.carrier {
+                if !matches!(self.carrier, TextCarrier::Post(_)) {
                     self.end(stream, Ok(Some(Bytes::new())));
                 }
                 Ok(stream)
@@ -228,6 +248,15 @@ impl JsonClient {
                     Ok(Some(answer)) => self.take_answer(&answer),
                     Ok(None) => {}
                     Err(violation) => self.failed = Some(violation),
+                },
+                TextCarrier::Socket(socket) => match socket.next(input) {
+                    Ok(Some(SocketNews::Text(text))) => match self.plain(text.as_bytes()) {
+                        Some(event) => return Ok(Some(event)),
+                        None => self.take_text(text.as_bytes()),
+                    },
+                    Ok(Some(news)) => self.take_news(news),
+                    Ok(None) => {}
+                    Err(violation) => self.fail_socket(violation),
                 },
             }
         }

@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use ringway_wire::websocket::{CloseCode, FrameFault};
+
+use crate::limits;
+
 /// What the server did, or did not do in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::client) enum JsonServerViolation {
@@ -15,7 +19,24 @@ pub(in crate::client) enum JsonServerViolation {
     Unreadable(String),
     /// An answer of HTTP is wrong.
     Http(String),
+    /// The server does not open a WebSocket.
+    NoWebSocket(String),
+    Frame(FrameFault),
+    /// A message of a WebSocket is binary.
+    NotText,
+    /// The server has closed the WebSocket.
+    Closed {
+        code: CloseCode,
+        reason: String,
+    },
     Silent,
+}
+
+impl JsonServerViolation {
+    /// Whether the server has only said that it serves no longer, or not here.
+    pub(in crate::client) fn is_leave(&self) -> bool {
+        matches!(self, Self::Closed { .. } | Self::NoWebSocket(_))
+    }
 }
 
 impl fmt::Display for JsonServerViolation {
@@ -26,6 +47,13 @@ impl fmt::Display for JsonServerViolation {
             Self::NoMessage(why) => write!(f, "a text is not a message of JSON-RPC 2.0: {why}"),
             Self::Unreadable(text) => write!(f, "it could not read a request: {text}"),
             Self::Http(why) => write!(f, "its answer of HTTP is wrong: {why}"),
+            Self::NoWebSocket(why) => write!(f, "it opens no WebSocket: {why}"),
+            Self::Frame(fault) => write!(f, "a frame of its WebSocket is wrong: {fault}"),
+            Self::NotText => f.write_str("a message of its WebSocket is binary"),
+            Self::Closed { code, reason } => {
+                let reason = reason.chars().take(limits::FOREIGN_LINE_SHOWN).collect::<String>();
+                write!(f, "it has closed the WebSocket: {code} {}", reason.escape_default())
+            }
             Self::Silent => f.write_str("it does not answer rpc.ping"),
         }
     }

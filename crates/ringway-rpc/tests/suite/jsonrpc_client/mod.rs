@@ -1,6 +1,7 @@
 //! The typed client of JSON-RPC: the same behaviours over each transport.
 
 mod bad_servers;
+mod bad_sockets;
 mod subscriptions;
 mod untyped;
 

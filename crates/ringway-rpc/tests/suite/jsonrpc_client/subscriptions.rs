@@ -2,9 +2,11 @@
 
 use std::sync::atomic::Ordering;
 
+use ringway_rpc::{JsonRpcClient, Renewed, RenewedStream};
+
 use super::{over, run};
 use crate::support::json_client::{Hand, Served, Transport};
-use crate::support::math::MathClient;
+use crate::support::math::{MathClient, serve_math};
 use crate::support::{end, eventually};
 
 fn over_both_ways(test: impl Fn(Served)) {
@@ -120,4 +122,40 @@ fn reader_that_falls_behind_loses_its_subscription_only() {
         Ok(())
     });
     server.join().expect("no panic");
+}
+
+#[test]
+fn subscription_is_made_again_and_its_reader_told_of_the_gap() {
+    over_both_ways(|served| {
+        let untyped = JsonRpcClient::connect(&served.url).expect("an address");
+        let typed = served.client();
+        let address = served.handle.addresses().first().expect("an address").clone();
+        let (handle, plain) = (served.handle, served.plain.clone());
+        let again = ringway_runtime::block_on(async move {
+            let mut streams = [
+                untyped.subscribe_again::<_, String>("repeat", ("stay", 1)),
+                RenewedStream::new(move || typed.repeat("stay".into(), 1)),
+            ];
+            for stream in &mut streams {
+                let first = stream.next().await.expect("a message");
+                assert!(matches!(first, Some(Renewed::Message(text)) if text == "stay"));
+            }
+            handle.abort();
+            for stream in &mut streams {
+                let lost = stream.next().await.expect("it is asked for again");
+                assert!(matches!(lost, Some(Renewed::Gap(status)) if status.is_unavailable()));
+            }
+            let stopped = ringway_runtime::spawn_blocking(move || crate::support::wait(handle));
+            stopped.expect("a thread").await.expect("no panic");
+            let again = serve_math(address, &plain, |server| server);
+            for stream in &mut streams {
+                let next = stream.next().await.expect("the new server");
+                assert!(matches!(next, Some(Renewed::Message(text)) if text == "stay"));
+            }
+            let mut refused = untyped.subscribe_again::<_, String>("no_such", ());
+            assert!(refused.next().await.expect_err("no such method").is_unimplemented());
+            again
+        });
+        end(again.expect("a core"));
+    });
 }

@@ -15,13 +15,14 @@ pub(crate) enum Transport {
     Tcp,
     Unix,
     Post,
+    Socket,
 }
 
 impl Transport {
-    pub(crate) const ALL: [Self; 3] = [Self::Tcp, Self::Unix, Self::Post];
+    pub(crate) const ALL: [Self; 4] = [Self::Tcp, Self::Unix, Self::Post, Self::Socket];
 
     /// Those over which a server may send texts that answer none.
-    pub(crate) const BOTH_WAYS: [Self; 2] = [Self::Tcp, Self::Unix];
+    pub(crate) const BOTH_WAYS: [Self; 3] = [Self::Tcp, Self::Unix, Self::Socket];
 }
 
 /// A server of the methods of the specification's examples, and how to reach it.
@@ -38,7 +39,7 @@ impl Served {
         let name = format!("unix://@ringway-jsonrpc-{}-{number}", std::process::id());
         let address = match transport {
             Transport::Unix => name.as_str(),
-            Transport::Tcp | Transport::Post => "tcp://127.0.0.1:0",
+            Transport::Tcp | Transport::Post | Transport::Socket => "tcp://127.0.0.1:0",
         };
         let plain = Plain::default();
         let handle = serve_math(address.parse().expect("an address"), &plain, set);
@@ -46,6 +47,7 @@ impl Served {
         let url = match transport {
             Transport::Tcp | Transport::Unix => format!("jsonrpc+{at}"),
             Transport::Post => at.replace("tcp://", "http://"),
+            Transport::Socket => at.replace("tcp://", "ws://"),
         };
         Self { handle, plain, url }
     }

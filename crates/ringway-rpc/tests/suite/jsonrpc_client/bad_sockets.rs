@@ -1,0 +1,133 @@
+//! Servers whose WebSockets end, or are wrong: a call fails with a clear status, and the core goes on.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::time::Duration;
+
+use ringway_http::{
+    CloseCode, Error, Router, WebSocket, WebSocketMessage, WebSocketUpgrade, serve,
+};
+use ringway_net::Server;
+use ringway_rpc::{Client, Status};
+
+use crate::support::math::MathClient;
+
+/// What a server does about the first call.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Close(u16, &'static str),
+    /// Bytes in place of frames.
+    Raw(&'static [u8]),
+    Binary,
+    Long,
+    /// The answer in fragments, with a ping between them.
+    Fragments,
+}
+
+fn client(url: &str) -> MathClient {
+    let client = Client::builder().address(url).connections_max(1).message_bytes_max(10_000);
+    MathClient::new(client.build().expect("an address"))
+}
+
+async fn request(socket: &mut WebSocket) -> Result<serde_json::Value, Error> {
+    let message = socket.recv().await?.ok_or_else(|| Error::bad_request("the end"))?;
+    let WebSocketMessage::Text(text) = message else { panic!("{message:?}") };
+    Ok(serde_json::from_str(&text).expect("JSON"))
+}
+
+/// Queues bytes as they are.
+fn put(socket: &WebSocket, bytes: &[u8]) {
+    let _little_is_queued = socket.connection().write(bytes);
+}
+
+async fn answer(socket: &mut WebSocket, act: Act) -> Result<(), Error> {
+    let ping = request(socket).await?;
+    assert_eq!(ping["method"], "rpc.ping");
+    socket.send(format!(r#"{{"jsonrpc":"2.0","result":1,"id":{}}}"#, ping["id"])).await?;
+    let call = request(socket).await?;
+    match act {
+        Act::Close(code, reason) => return socket.close(CloseCode::from(code), reason).await,
+        Act::Raw(bytes) => put(socket, bytes),
+        Act::Binary => socket.send(vec![1]).await?,
+        Act::Long => socket.send("x".repeat(100_000)).await?,
+        Act::Fragments => {
+            let text = format!(r#"{{"jsonrpc":"2.0","result":1,"id":{}}}"#, call["id"]);
+            let (first, second) = text.split_at(20);
+            let head = |first_byte: u8, text: &str| [first_byte, text.len() as u8];
+            let ping: &[u8] = b"\x89\x02hi";
+            for bytes in [&head(0x01, first), first.as_bytes(), ping, &head(0x80, second)] {
+                put(socket, bytes);
+            }
+            put(socket, second.as_bytes());
+        }
+    }
+    while socket.recv().await?.is_some() {}
+    Ok(())
+}
+
+/// The outcome of a call that a server answers so.
+fn outcome(act: Act) -> Result<i64, Status> {
+    let router = Router::new().get("/", async move |request| {
+        WebSocketUpgrade::new(request)
+            .answer(async move |socket: &mut WebSocket| answer(socket, act).await)
+    });
+    let server = Server::bind("tcp://127.0.0.1:0").expect("an address");
+    let server = server.start(serve(router)).expect("it listens");
+    let url = server.addresses()[0].to_string().replace("tcp://", "ws://");
+    let call = client(&url).subtract(2, 1).timeout(Duration::from_secs(15)).wait();
+    server.shutdown();
+    server.wait().expect("it ends well");
+    call
+}
+
+#[test]
+fn socket_that_ends_fails_its_calls_and_says_why() {
+    for (act, said) in [
+        (Act::Close(1001, "bye"), "closed the WebSocket: 1001 bye"),
+        (Act::Close(4007, ""), "closed the WebSocket: 4007"),
+        (Act::Raw(b"\x88\x00"), "closed the WebSocket: 1005"),
+        (Act::Raw(b"\x81\x81abcde"), "a frame of its WebSocket is wrong"),
+        (Act::Raw(b"\xc1\x01a"), "a frame of its WebSocket is wrong"),
+        (Act::Raw(b"\x80\x01a"), "a frame of its WebSocket is wrong"),
+        (Act::Raw(b"\x81\x01\xff"), "a frame of its WebSocket is wrong"),
+        (Act::Raw(b"\x81\x01x"), "not JSON"),
+        (Act::Binary, "is binary"),
+        (Act::Long, "a frame of its WebSocket is wrong"),
+    ] {
+        let status = outcome(act).expect_err("a server that misbehaves");
+        assert!(status.is_unavailable() || status.is_internal(), "{act:?}: {status}");
+        assert!(status.message().contains(said), "{act:?}: {status}");
+        assert!(!status.is_not_executed(), "{act:?}: {status}");
+    }
+}
+
+#[test]
+fn text_in_fragments_is_put_together() {
+    assert_eq!(outcome(Act::Fragments).expect("an answer"), 1);
+}
+
+#[test]
+fn server_without_websockets_is_named() {
+    let other = "HTTP/1.1 101 Up\r\nupgrade: websocket\r\nconnection: upgrade\r\n\
+                 sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
+    for (answer, said) in [
+        ("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", "answered with HTTP status 404"),
+        ("HTTP/1.1 100 Go on\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", "answered with HTTP status 200"),
+        (other, "another handshake"),
+        ("{}\n", "does not speak JSON-RPC"),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let url = format!("ws://{}/rpc", listener.local_addr().expect("it is bound"));
+        let server = std::thread::spawn(move || {
+            let (mut socket, _) = listener.accept().expect("a client");
+            socket.write_all(answer.as_bytes()).expect("it listens");
+            let mut head = Vec::new();
+            let _until_it_leaves = socket.read_to_end(&mut head);
+            head
+        });
+        let status = client(&url).subtract(2, 1).wait().expect_err("no WebSocket");
+        assert!(status.is_unavailable() && status.message().contains(said), "{status}");
+        let head = server.join().expect("no panic");
+        assert!(head.starts_with(b"GET /rpc HTTP/1.1\r\n"), "{}", head.escape_ascii());
+    }
+}
