@@ -19,6 +19,8 @@ pub(super) struct Socket {
     /// The front of the answer to the handshake.
     part: Vec<u8>,
     reader: MessageReader,
+    /// Whether a text has come: the answer to the first ping.
+    is_answered: bool,
     /// Memory to write texts with.
     text: Vec<u8>,
 }
@@ -52,6 +54,7 @@ impl Socket {
             phase: SocketPhase::Asked,
             part: Vec::new(),
             reader: MessageReader::of_server(text_max),
+            is_answered: false,
             text: Vec::new(),
         }
     }
@@ -68,6 +71,11 @@ impl Socket {
 
     pub(super) fn is_open(&self) -> bool {
         self.phase == SocketPhase::Open
+    }
+
+    /// Whether it takes calls: the server has shown that it speaks JSON-RPC, and whether it is one of ours.
+    pub(super) fn takes_calls(&self) -> bool {
+        self.is_open() && self.is_answered
     }
 
     /// Appends a text as a message, unless it is not open.
@@ -94,10 +102,12 @@ impl Socket {
             return self.take_head(input);
         }
         if let Some(text) = self.reader.next_in_place(input) {
+            self.is_answered = true;
             return Ok(Some(SocketNews::Text(text)));
         }
         match self.reader.next(input).map_err(JsonServerViolation::Frame)? {
             Some(Arrival::Message(WebSocketMessage::Text(text))) => {
+                self.is_answered = true;
                 Ok(Some(SocketNews::GatheredText(text)))
             }
             Some(Arrival::Message(_)) => Err(JsonServerViolation::NotText),

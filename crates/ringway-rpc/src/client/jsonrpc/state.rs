@@ -128,7 +128,7 @@ impl JsonClient {
         match &self.carrier {
             TextCarrier::Lines(_) => limits::JSONRPC_CALLS_MAX.saturating_sub(self.slots.len()),
             TextCarrier::Post(post) => usize::from(post.is_free()),
-            TextCarrier::Socket(socket) if !socket.is_open() => 0,
+            TextCarrier::Socket(socket) if !socket.takes_calls() => 0,
             TextCarrier::Socket(_) => limits::JSONRPC_CALLS_MAX.saturating_sub(self.slots.len()),
         }
     }

@@ -120,9 +120,14 @@ fn server_without_websockets_is_named() {
         let url = format!("ws://{}/rpc", listener.local_addr().expect("it is bound"));
         let server = std::thread::spawn(move || {
             let (mut socket, _) = listener.accept().expect("a client");
-            socket.write_all(answer.as_bytes()).expect("it listens");
             let mut head = Vec::new();
-            let _until_it_leaves = socket.read_to_end(&mut head);
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                socket.read_exact(&mut byte).expect("a request");
+                head.extend_from_slice(&byte);
+            }
+            socket.write_all(answer.as_bytes()).expect("it listens");
+            let _until_it_leaves = socket.read_to_end(&mut Vec::new());
             head
         });
         let status = client(&url).subtract(2, 1).wait().expect_err("no WebSocket");
