@@ -1,7 +1,5 @@
 //! Servers whose WebSockets end, or are wrong: a call fails with a clear status, and the core goes on.
 
-use std::io::{Read, Write};
-use std::net::TcpListener;
 use std::time::Duration;
 
 use ringway_http::{
@@ -104,35 +102,4 @@ fn socket_that_ends_fails_its_calls_and_says_why() {
 #[test]
 fn text_in_fragments_is_put_together() {
     assert_eq!(outcome(Act::Fragments).expect("an answer"), 1);
-}
-
-#[test]
-fn server_without_websockets_is_named() {
-    let other = "HTTP/1.1 101 Up\r\nupgrade: websocket\r\nconnection: upgrade\r\n\
-                 sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
-    for (answer, said) in [
-        ("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", "answered with HTTP status 404"),
-        ("HTTP/1.1 100 Go on\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", "answered with HTTP status 200"),
-        (other, "another handshake"),
-        ("{}\n", "does not speak JSON-RPC"),
-    ] {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let url = format!("ws://{}/rpc", listener.local_addr().expect("it is bound"));
-        let server = std::thread::spawn(move || {
-            let (mut socket, _) = listener.accept().expect("a client");
-            let mut head = Vec::new();
-            while !head.ends_with(b"\r\n\r\n") {
-                let mut byte = [0];
-                socket.read_exact(&mut byte).expect("a request");
-                head.extend_from_slice(&byte);
-            }
-            socket.write_all(answer.as_bytes()).expect("it listens");
-            let _until_it_leaves = socket.read_to_end(&mut Vec::new());
-            head
-        });
-        let status = client(&url).subtract(2, 1).wait().expect_err("no WebSocket");
-        assert!(status.is_unavailable() && status.message().contains(said), "{status}");
-        let head = server.join().expect("no panic");
-        assert!(head.starts_with(b"GET /rpc HTTP/1.1\r\n"), "{}", head.escape_ascii());
-    }
 }
