@@ -17,6 +17,10 @@ pub(crate) const WATCH_CHANGES_MAX: usize = 1_000;
 /// Changes that a watch looks at in one turn, for the same reason: most may be of other keys.
 pub(crate) const WATCH_SCANNED_MAX: usize = 10_000;
 
+/// Bytes of keys and values that a watch gets at once, so that no response is too long for its reader. All changes of
+/// one revision come together here too.
+pub(crate) const WATCH_BYTES_MAX: usize = 1 << 20;
+
 /// The bytes of all keys and values. A registry of ten thousand servers has some 10 MiB.
 pub(crate) const KEYS_BYTES_MAX: usize = 256 << 20;
 
@@ -32,6 +36,10 @@ pub(crate) const TXN_OPERATIONS_MAX: usize = 128;
 /// Comparisons and operations of a transaction with all that are nested in it, so that nesting does not multiply the
 /// work. etcd has no such bound.
 pub(crate) const TXN_OPERATIONS_TOTAL_MAX: usize = 1_024;
+
+/// Keys that the comparisons and operations of a transaction may meet together: one of them all keys, but not each of
+/// them, because the registry is locked meanwhile.
+pub(crate) const TXN_KEYS_MAX: usize = KEYS_MAX + TXN_OPERATIONS_TOTAL_MAX;
 
 /// Leases of a registry, one for each server that registers.
 pub(crate) const LEASES_MAX: usize = 100_000;
@@ -50,6 +58,12 @@ pub(crate) const EXPIRED_AT_ONCE: usize = 100;
 
 /// Watches of one stream. A client of etcd has one stream for all its watches.
 pub(crate) const WATCHES_PER_STREAM_MAX: usize = 10_000;
+
+/// Bytes of the keys that the watches of one stream name: some hundred for each watch.
+pub(crate) const WATCHED_BYTES_PER_STREAM_MAX: usize = 4 << 20;
+
+/// Watches of a stream that are served in one turn of a core, while others wait for it.
+pub(crate) const WATCHES_AT_ONCE: usize = 100;
 
 /// How often a quiet watch that has asked for it hears of its progress, as in etcd.
 pub(crate) const WATCH_PROGRESS_INTERVAL: Duration = Duration::from_secs(600);

@@ -43,6 +43,7 @@ impl Registry {
                 }
                 Ok(())
             });
+            runtime::yield_now().await; // many leases may expire at once
         }
     }
 

@@ -50,6 +50,10 @@ pub(super) fn too_many_operations() -> Status {
     Status::invalid_argument("etcdserver: too many operations in txn request")
 }
 
+pub(super) fn too_many_keys() -> Status {
+    Status::invalid_argument("etcdserver: too many keys in txn request")
+}
+
 pub(super) fn invalid_sort() -> Status {
     Status::invalid_argument("etcdserver: invalid sort option")
 }

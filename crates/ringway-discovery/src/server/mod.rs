@@ -24,6 +24,8 @@ mod leases;
 mod listeners;
 mod maintenance;
 mod read;
+#[cfg(test)]
+mod tests;
 mod transaction;
 mod watch;
 mod watcher;

@@ -5,6 +5,7 @@
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
+use bytes::Bytes;
 use ringway_rpc::Status;
 
 use super::{change, failure, read};
@@ -88,8 +89,9 @@ fn keys_changed(operations: &[RequestOp]) -> Result<Changed<'_>, Status> {
 
 /// Carries out a checked transaction. The outer header is not filled in yet.
 pub(super) fn run(store: &mut Store, request: TxnRequest) -> Result<TxnResponse, Status> {
-    let path = choose(store, request);
-    let bytes = can_run(store, &path)?;
+    let mut keys_left = limits::TXN_KEYS_MAX;
+    let path = choose(store, request, &mut keys_left)?;
+    let bytes = can_run(store, &path, &mut keys_left)?;
     change::has_space(store, bytes)?;
     store.change(|change| carry_out(change, path)).0
 }
@@ -106,26 +108,35 @@ enum Step {
 }
 
 /// All comparisons are made before anything is changed, those of nested transactions too.
-fn choose(store: &Store, request: TxnRequest) -> Chosen {
-    let succeeded = request.compare.iter().all(|compare| holds(store, compare));
+fn choose(store: &Store, request: TxnRequest, keys_left: &mut usize) -> Result<Chosen, Status> {
+    let mut succeeded = true;
+    for compare in &request.compare {
+        succeeded = succeeded && holds(store, compare, keys_left)?;
+    }
     let operations = if succeeded { request.success } else { request.failure };
-    let steps = operations.into_iter().filter_map(|operation| {
-        Some(match operation.request? {
-            Request::RequestTxn(nested) => Step::Nested(choose(store, nested)),
-            operation => Step::Operation(operation),
-        })
+    let steps = operations.into_iter().filter_map(|operation| operation.request);
+    let steps = steps.map(|operation| match operation {
+        Request::RequestTxn(nested) => choose(store, nested, keys_left).map(Step::Nested),
+        operation => Ok(Step::Operation(operation)),
     });
-    Chosen { succeeded, steps: steps.collect() }
+    Ok(Chosen { succeeded, steps: steps.collect::<Result<_, _>>()? })
 }
 
-fn holds(store: &Store, compare: &Compare) -> bool {
+/// Counts keys that a transaction meets.
+fn meet(keys: usize, left: &mut usize) -> Result<(), Status> {
+    *left = left.checked_sub(keys).ok_or_else(failure::too_many_keys)?;
+    Ok(())
+}
+
+fn holds(store: &Store, compare: &Compare, keys_left: &mut usize) -> Result<bool, Status> {
     let range = KeyRange::from_wire(compare.key.clone(), compare.range_end.clone());
     let found = store.read(&range, None, usize::MAX).map_or_else(|_| Vec::new(), |read| read.keys);
+    meet(found.len(), keys_left)?;
     if found.is_empty() {
         // A key that is not there has no value, not even an empty one.
-        return compare.target() != CompareTarget::Value && holds_for(compare, None);
+        return Ok(compare.target() != CompareTarget::Value && holds_for(compare, None));
     }
-    found.iter().all(|found| holds_for(compare, Some(found)))
+    Ok(found.iter().all(|found| holds_for(compare, Some(found))))
 }
 
 fn holds_for(compare: &Compare, found: Option<&KeyValue>) -> bool {
@@ -162,20 +173,31 @@ fn holds_for(compare: &Compare, found: Option<&KeyValue>) -> bool {
 }
 
 /// Checks that all steps can be carried out. Returns the bytes that they need.
-fn can_run(store: &Store, chosen: &Chosen) -> Result<usize, Status> {
+fn can_run(store: &Store, chosen: &Chosen, keys_left: &mut usize) -> Result<usize, Status> {
     let mut bytes = 0;
     for step in &chosen.steps {
         bytes += match step {
             Step::Operation(Request::RequestPut(put)) => change::can_put(store, put)?,
             Step::Operation(Request::RequestRange(range)) => {
                 can_read(store, range.revision)?;
+                meet(keys_in(store, &range.key, &range.range_end), keys_left)?;
+                0
+            }
+            Step::Operation(Request::RequestDeleteRange(delete)) => {
+                meet(keys_in(store, &delete.key, &delete.range_end), keys_left)?;
                 0
             }
             Step::Operation(_) => 0,
-            Step::Nested(nested) => can_run(store, nested)?,
+            Step::Nested(nested) => can_run(store, nested, keys_left)?,
         };
     }
     Ok(bytes)
+}
+
+/// The keys of a range as it is now.
+fn keys_in(store: &Store, key: &Bytes, range_end: &Bytes) -> usize {
+    let range = KeyRange::from_wire(key.clone(), range_end.clone());
+    store.read(&range, None, 0).map_or(0, |read| read.count)
 }
 
 fn can_read(store: &Store, revision: i64) -> Result<(), Status> {

@@ -13,9 +13,11 @@ use ringway_runtime as runtime;
 
 use super::Registry;
 use super::listeners::ListenerId;
-use super::watcher::Watcher;
+use super::watcher::{Seen, Watcher, named_bytes};
 use crate::etcd::api::etcdserverpb::watch_request::RequestUnion;
-use crate::etcd::api::etcdserverpb::{Watch, WatchCreateRequest, WatchRequest, WatchResponse};
+use crate::etcd::api::etcdserverpb::{
+    ResponseHeader, Watch, WatchCreateRequest, WatchRequest, WatchResponse,
+};
 use crate::limits;
 
 impl Watch for Registry {
@@ -69,6 +71,8 @@ struct WatchStream<'a> {
     registry: &'a Registry,
     listener: ListenerId,
     watchers: BTreeMap<i64, Watcher>,
+    /// Bytes of the keys that the watches name.
+    bytes: usize,
     next_id: i64,
     responses: Sink<WatchResponse>,
 }
@@ -83,7 +87,7 @@ impl Drop for WatchStream<'_> {
 impl<'a> WatchStream<'a> {
     fn new(registry: &'a Registry, responses: Sink<WatchResponse>) -> Self {
         let listener = registry.state().listeners.join();
-        Self { registry, listener, watchers: BTreeMap::new(), next_id: 0, responses }
+        Self { registry, listener, watchers: BTreeMap::new(), bytes: 0, next_id: 0, responses }
     }
 
     /// Whether something has changed that a watch may see.
@@ -111,6 +115,8 @@ impl<'a> WatchStream<'a> {
             Some("mvcc: duplicate watch ID provided on the WatchStream")
         } else if self.watchers.len() >= limits::WATCHES_PER_STREAM_MAX {
             Some("etcdserver: too many watches on this stream")
+        } else if self.bytes + named_bytes(&request) > limits::WATCHED_BYTES_PER_STREAM_MAX {
+            Some("etcdserver: the keys of the watches on this stream are too long")
         } else {
             None
         };
@@ -129,6 +135,7 @@ impl<'a> WatchStream<'a> {
             } else {
                 let watcher = Watcher::new(id, &request, &state.store);
                 state.listeners.watch(self.listener, id, watcher.range.clone());
+                self.bytes += watcher.bytes;
                 self.watchers.insert(id, watcher);
             }
             response
@@ -148,7 +155,7 @@ impl<'a> WatchStream<'a> {
     }
 
     async fn cancel(&mut self, id: i64) -> Result<(), Status> {
-        if self.watchers.remove(&id).is_none() {
+        if !self.forget(id) {
             return Ok(());
         }
         let response = {
@@ -161,14 +168,34 @@ impl<'a> WatchStream<'a> {
         Ok(())
     }
 
+    /// Removes a watch; false if there was none.
+    fn forget(&mut self, id: i64) -> bool {
+        let watcher = self.watchers.remove(&id);
+        self.bytes -= watcher.as_ref().map_or(0, |watcher| watcher.bytes);
+        watcher.is_some()
+    }
+
     /// Tells the revision up to which this watch, or the whole stream, has seen everything.
     async fn progress(&mut self, id: i64) -> Result<(), Status> {
         self.deliver().await?;
-        let header = self.registry.header(&self.registry.state());
+        if id != NO_WATCH && !self.watchers.contains_key(&id) {
+            return Ok(()); // its end was told
+        }
+        let header = self.header_of_seen(id);
         self.responses
             .send(WatchResponse { header, watch_id: id, ..WatchResponse::default() })
             .await?;
         Ok(())
+    }
+
+    /// The header with the revision that a watch, or each of the stream, has seen. More may have come for one while
+    /// another was served.
+    fn header_of_seen(&self, id: i64) -> Option<ResponseHeader> {
+        let concerned = self.watchers.values().filter(|watcher| id == NO_WATCH || watcher.id == id);
+        let seen = concerned.map(Watcher::seen).min();
+        let header = self.registry.header(&self.registry.state())?;
+        let revision = seen.map_or(header.revision, |seen| seen.0.min(header.revision));
+        Some(ResponseHeader { revision, ..header })
     }
 
     async fn progress_of_quiet(&mut self) -> Result<(), Status> {
@@ -187,54 +214,62 @@ impl<'a> WatchStream<'a> {
     /// Sends what the watches have not seen. It holds the store for one batch of one watch at a time.
     async fn deliver(&mut self) -> Result<(), Status> {
         let ids: Vec<i64> = self.watchers.keys().copied().collect();
-        for id in ids {
-            while let Some(response) = self.next_response(id) {
-                let ends = response.canceled;
-                self.responses.send(response).await?;
-                if ends {
-                    break;
+        for (at, id) in ids.into_iter().enumerate() {
+            if at % limits::WATCHES_AT_ONCE == limits::WATCHES_AT_ONCE - 1 {
+                runtime::yield_now().await;
+            }
+            loop {
+                match self.next_batch(id) {
+                    Batch::Told(response) => self.responses.send(response).await?,
+                    Batch::Foreign => runtime::yield_now().await,
+                    Batch::End => break,
                 }
             }
         }
         Ok(())
     }
 
-    /// The next changes for a watch, or its end because they were compacted; `None` if there is nothing to tell.
-    fn next_response(&mut self, id: i64) -> Option<WatchResponse> {
-        let watcher = self.watchers.get_mut(&id)?;
+    /// The next changes for a watch, or its end because they were compacted.
+    fn next_batch(&mut self, id: i64) -> Batch {
+        let Some(watcher) = self.watchers.get_mut(&id) else {
+            return Batch::End;
+        };
         let mut state = self.registry.state();
-        while !watcher.is_synced(&state.store) {
-            let header = self.registry.header(&state);
-            match watcher.see(&state.store) {
-                Ok(seen) if seen.events.is_empty() && seen.more => {}
-                Ok(seen) if seen.events.is_empty() => return None,
-                Ok(seen) => {
-                    let events = seen.events;
-                    return Some(WatchResponse {
-                        header,
-                        watch_id: id,
-                        events,
-                        ..WatchResponse::default()
-                    });
-                }
-                Err(compacted) => {
-                    state.listeners.unwatch(self.listener, id);
-                    drop(state);
-                    self.watchers.remove(&id);
-                    return Some(WatchResponse {
-                        header,
-                        watch_id: id,
-                        canceled: true,
-                        compact_revision: compacted.first.0,
-                        cancel_reason: "etcdserver: mvcc: required revision has been compacted"
-                            .to_owned(),
-                        ..WatchResponse::default()
-                    });
-                }
+        if watcher.is_synced(&state.store) {
+            return Batch::End;
+        }
+        let header = self.registry.header(&state);
+        match watcher.see(&state.store) {
+            Ok(seen) if seen.events.is_empty() && seen.more => Batch::Foreign,
+            Ok(seen) if seen.events.is_empty() => Batch::End,
+            Ok(Seen { events, .. }) => {
+                Batch::Told(WatchResponse { header, watch_id: id, events, ..Default::default() })
+            }
+            Err(compacted) => {
+                state.listeners.unwatch(self.listener, id);
+                drop(state);
+                self.forget(id);
+                Batch::Told(WatchResponse {
+                    header,
+                    watch_id: id,
+                    canceled: true,
+                    compact_revision: compacted.first.0,
+                    cancel_reason: "etcdserver: mvcc: required revision has been compacted"
+                        .to_owned(),
+                    ..WatchResponse::default()
+                })
             }
         }
-        None
     }
+}
+
+/// What a watch hears next.
+enum Batch {
+    Told(WatchResponse),
+    /// Nothing yet: many changes were of other keys.
+    Foreign,
+    /// Nothing more.
+    End,
 }
 
 /// The id in responses that concern no single watch.

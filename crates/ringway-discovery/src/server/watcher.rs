@@ -10,6 +10,8 @@ use crate::store::{Change, Compacted, KeyRange, Revision, Store};
 pub(super) struct Watcher {
     pub(super) id: i64,
     pub(super) range: KeyRange,
+    /// Bytes of the keys that it names.
+    pub(super) bytes: usize,
     next: Revision,
     wants_before: bool,
     ignores_puts: bool,
@@ -24,6 +26,11 @@ pub(super) struct Seen {
     pub(super) more: bool,
 }
 
+/// Bytes of the keys that a request for a watch names.
+pub(super) fn named_bytes(request: &WatchCreateRequest) -> usize {
+    request.key.len() + request.range_end.len()
+}
+
 impl Watcher {
     /// A watch from the revision that it asks for, or from the next one.
     pub(super) fn new(id: i64, request: &WatchCreateRequest, store: &Store) -> Self {
@@ -33,11 +40,14 @@ impl Watcher {
         };
         let filters: Vec<_> = request.filters().collect();
         // A watch of no key is a watch of the first that there can be, as in etcd.
-        let key =
-            if request.key.is_empty() { Bytes::from_static(&[0]) } else { request.key.clone() };
+        let key: &[u8] = if request.key.is_empty() { &[0] } else { &request.key };
+        // Copies, because what is decoded may share the memory of a larger request.
+        let (key, range_end) =
+            (Bytes::copy_from_slice(key), Bytes::copy_from_slice(&request.range_end));
         Self {
             id,
-            range: KeyRange::from_wire(key, request.range_end.clone()),
+            bytes: named_bytes(request),
+            range: KeyRange::from_wire(key, range_end),
             next,
             wants_before: request.prev_kv,
             ignores_puts: filters.contains(&FilterType::Noput),
@@ -49,6 +59,11 @@ impl Watcher {
     /// Whether the watch has seen all that there is.
     pub(super) fn is_synced(&self, store: &Store) -> bool {
         self.next > store.revision()
+    }
+
+    /// The last revision of which the watch has seen everything.
+    pub(super) fn seen(&self) -> Revision {
+        Revision(self.next.0 - 1)
     }
 
     /// The next changes.

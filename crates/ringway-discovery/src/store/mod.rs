@@ -253,13 +253,14 @@ impl Store {
         if from < self.compacted {
             return Err(Compacted { first: self.compacted });
         }
-        let mut changes = Vec::new();
+        let (mut changes, mut bytes) = (Vec::new(), 0);
         let begin = self.log.partition_point(|logged| logged.revision < from);
         let mut last = from;
         for (scanned, logged) in self.log.range(begin..).enumerate() {
             let is_new = logged.revision != last;
             if is_new
                 && (changes.len() >= limits::WATCH_CHANGES_MAX
+                    || bytes >= limits::WATCH_BYTES_MAX
                     || scanned >= limits::WATCH_SCANNED_MAX)
             {
                 return Ok(Changes { changes, next: logged.revision });
@@ -267,6 +268,7 @@ impl Store {
             last = logged.revision;
             if range.contains(&logged.key) {
                 changes.extend(self.change_of(logged));
+                bytes += logged.bytes;
             }
         }
         Ok(Changes { changes, next: from.max(self.revision.next()) })

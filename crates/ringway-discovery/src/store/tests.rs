@@ -312,3 +312,19 @@ fn every_revision_reads_as_the_model_has_it_and_changes_lead_from_one_to_the_nex
         assert!(replayed.into_iter().eq(model.at(store.revision())), "seed {seed}");
     }
 }
+
+#[test]
+fn changes_come_in_pieces_of_so_many_bytes() {
+    let mut store = store();
+    let value = "v".repeat(limits::WATCH_BYTES_MAX / 2);
+    for _ in 0..5 {
+        put(&mut store, "a", &value);
+    }
+    let (mut next, mut numbers) = (Revision(2), Vec::new());
+    while next <= store.revision() {
+        let seen = store.changes(&KeyRange::all(), next).expect("nothing is compacted");
+        numbers.push(seen.changes.len());
+        next = seen.next;
+    }
+    assert_eq!(numbers, [2, 2, 1]);
+}

@@ -1,0 +1,172 @@
+//! What clients can make a registry hold and do, and what it tells them.
+
+use bytes::Bytes;
+use prost::Message;
+use ringway_rpc::{Client, Server};
+use ringway_runtime::sim::SimConfig;
+use ringway_runtime::{self as runtime, Builder};
+
+use super::*;
+use crate::etcd::api::etcdserverpb::request_op::Request;
+use crate::etcd::api::etcdserverpb::watch_request::RequestUnion;
+use crate::etcd::api::etcdserverpb::{
+    Compare, KvClient, Lease, LeaseGrantRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
+    WatchClient, WatchCreateRequest, WatchProgressRequest, WatchRequest,
+};
+use crate::store::LeaseId;
+
+fn put(key: impl Into<Bytes>, value: impl Into<Bytes>) -> PutRequest {
+    PutRequest { key: key.into(), value: value.into(), ..PutRequest::default() }
+}
+
+fn watch(key: Bytes, start_revision: i64) -> WatchRequest {
+    let create = WatchCreateRequest { key, start_revision, ..WatchCreateRequest::default() };
+    WatchRequest { request_union: Some(RequestUnion::CreateRequest(create)) }
+}
+
+fn operation(request: Request) -> RequestOp {
+    RequestOp { request: Some(request) }
+}
+
+/// A message as it comes from the network, with the memory that its fields share.
+fn decoded<T: Message + Default>(message: &T) -> (T, Bytes) {
+    let bytes = Bytes::from(message.encode_to_vec());
+    (T::decode(bytes.clone()).expect("it was encoded"), bytes)
+}
+
+/// Runs a test against a registry server on a free port.
+fn with_server(test: impl AsyncFnOnce(Registry, Client) + Send + 'static) {
+    let registry = Registry::new();
+    let server = registry.serve_on(Server::bind("tcp://127.0.0.1:0").expect("a free port"));
+    let handle = server.threads(1).start().expect("the server starts");
+    let address = handle.addresses().first().expect("an address").to_string();
+    let client = Client::connect(address).expect("an address");
+    runtime::block_on(async move { test(registry, client).await }).expect("a runtime");
+    handle.shutdown();
+    handle.wait().expect("it ends in order");
+}
+
+#[test]
+fn progress_is_told_only_of_what_every_watch_has_seen() {
+    with_server(async |_, client: Client| {
+        let keys = KvClient::new(client.clone());
+        for _ in 0..60 {
+            keys.put(put("b", vec![0; 64 << 10])).await.expect("it is put");
+        }
+        let (mut requests, mut responses) = WatchClient::new(client).watch();
+        requests.send(watch("a".into(), 0)).await.expect("it is sent");
+        requests.send(watch("b".into(), 1)).await.expect("it is sent");
+        let asked = RequestUnion::ProgressRequest(WatchProgressRequest {});
+        let asked = WatchRequest { request_union: Some(asked) };
+        requests.send(asked).await.expect("it is sent");
+        let (mut has_put, mut progress) = (false, 0);
+        loop {
+            let response = responses.next().await.expect("no failure").expect("no end");
+            match response.events.first().and_then(|event| event.kv.as_ref()) {
+                Some(b) if b.key == "b" && !has_put => {
+                    // The rest waits for its reader, and the watch of \"a\" was served.
+                    keys.put(put("a", "1")).await.expect("it is put");
+                    has_put = true;
+                }
+                Some(a) if a.key == "a" => {
+                    assert!(a.mod_revision > progress, "{} after {progress}", a.mod_revision);
+                    return;
+                }
+                None if !response.created => {
+                    progress = response.header.expect("a header").revision;
+                }
+                _ => {}
+            }
+        }
+    });
+}
+
+#[test]
+fn watches_of_one_stream_name_so_many_bytes_and_no_more() {
+    with_server(async |_, client: Client| {
+        let (mut requests, mut responses) = WatchClient::new(client).watch();
+        let key = vec![b'k'; limits::WATCHED_BYTES_PER_STREAM_MAX / 4];
+        let mut refused = Vec::new();
+        for _ in 0..5 {
+            requests.send(watch(key.clone().into(), 0)).await.expect("it is sent");
+            let response = responses.next().await.expect("no failure").expect("no end");
+            refused.push(response.canceled);
+        }
+        assert_eq!(refused, [false, false, false, false, true]);
+        let cancel = crate::etcd::api::etcdserverpb::WatchCancelRequest { watch_id: 0 };
+        let cancel = WatchRequest { request_union: Some(RequestUnion::CancelRequest(cancel)) };
+        requests.send(cancel).await.expect("it is sent");
+        requests.send(watch(key.into(), 0)).await.expect("it is sent");
+        let cancelled = responses.next().await.expect("no failure").expect("no end");
+        let watched = responses.next().await.expect("no failure").expect("no end");
+        assert!(cancelled.canceled && !watched.canceled, "{}", watched.cancel_reason);
+    });
+}
+
+#[test]
+fn what_a_request_leaves_behind_does_not_hold_its_memory() {
+    let mut store = Store::new();
+    let (request, memory) = decoded(&TxnRequest {
+        compare: vec![Compare { key: vec![0; 1 << 20].into(), ..Compare::default() }],
+        success: vec![operation(Request::RequestPut(put("a", "1")))],
+        failure: Vec::new(),
+    });
+    assert!(!memory.is_unique(), "its fields share the memory");
+    transaction::run(&mut store, request).expect("it is carried out");
+    assert_eq!(store.len(), 1);
+    assert!(memory.is_unique(), "the key or its value holds a MiB");
+
+    let (request, memory) = decoded(&watch("a".into(), 1));
+    let Some(RequestUnion::CreateRequest(create)) = request.request_union else {
+        panic!("it was encoded");
+    };
+    let watcher = watcher::Watcher::new(1, &create, &store);
+    drop(create);
+    assert!(memory.is_unique() && watcher.range.contains(b"a"), "the watch holds its request");
+}
+
+#[test]
+fn a_transaction_meets_all_keys_once_and_not_a_thousand_times() {
+    let mut store = Store::new();
+    store
+        .change(|change| {
+            (0..2_000).try_for_each(|at: u32| {
+                change.put(at.to_be_bytes().to_vec().into(), Bytes::new(), LeaseId::NONE).map(drop)
+            })
+        })
+        .0
+        .expect("without a lease");
+    let all = || RangeRequest { key: "\0".into(), range_end: "\0".into(), ..Default::default() };
+    let ranges = |number: usize| TxnRequest {
+        success: (0..number).map(|_| operation(Request::RequestRange(all()))).collect(),
+        ..TxnRequest::default()
+    };
+    transaction::run(&mut store, ranges(1)).expect("one range");
+    let nested = (0..7).map(|_| operation(Request::RequestTxn(ranges(100)))).collect();
+    let request = TxnRequest { success: nested, ..TxnRequest::default() };
+    transaction::check(&request).expect("few enough operations");
+    let refused = transaction::run(&mut store, request).expect_err("1.4 million keys");
+    assert!(refused.message().contains("too many keys"), "{refused}");
+}
+
+#[test]
+fn others_have_their_turn_while_many_leases_expire() {
+    let test = async {
+        let registry = Registry::new();
+        let leases = || registry.state().store.lease_count();
+        for _ in 0..10 * limits::EXPIRED_AT_ONCE {
+            let request = LeaseGrantRequest { ttl: 2, id: 0 };
+            registry.lease_grant(request).await.expect("it is granted");
+        }
+        runtime::sleep(limits::LEASE_TTL_MIN - Duration::from_millis(1)).await;
+        let all = leases();
+        while leases() == all {
+            runtime::sleep(Duration::from_nanos(1_000)).await;
+        }
+        assert!(leases() > 0, "all have expired in one turn");
+        while leases() > 0 {
+            runtime::yield_now().await;
+        }
+    };
+    Builder::simulate(SimConfig::new(1), test).expect("it is never stuck");
+}
