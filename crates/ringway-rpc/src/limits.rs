@@ -444,6 +444,9 @@ pub(crate) const JSONRPC_SENT_KEPT: usize = 64 * 1024;
 pub(crate) const JSONRPC_CALLS_MAX: usize = 1_024;
 /// Messages of the longest batch that a client reads: as many as it sends, and a server may send.
 pub(crate) const JSONRPC_BATCH_MAX: usize = 1_000;
+/// Subscriptions that were given up before their server has told their ids: half the calls of a connection, which takes
+/// no more calls then.
+pub(crate) const JSONRPC_GIVEN_UP_MAX: usize = JSONRPC_CALLS_MAX / 2;
 /// Messages of a subscription that wait for their reader, who has fallen behind then: the protocol cannot make
 /// a server wait for one reader without the others of the connection.
 pub(crate) const JSONRPC_UNREAD_MESSAGES_MAX: usize = 16 * 1024;

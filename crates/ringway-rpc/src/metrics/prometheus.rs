@@ -19,8 +19,8 @@ const BOUNDS_US: [u64; 14] = [
 pub(super) fn text(all: &[MethodSnapshot]) -> String {
     let mut text = String::new();
     for (side, name) in [(Side::Server, "server"), (Side::Client, "client")] {
-        let called = |method: &&MethodSnapshot| method.side == side && method.started > 0;
-        let methods: Vec<_> = all.iter().filter(called).collect();
+        let asked = |method: &&MethodSnapshot| method.side == side && was_asked_for(method);
+        let methods: Vec<_> = all.iter().filter(asked).collect();
         if methods.is_empty() {
             continue;
         }
@@ -31,6 +31,11 @@ pub(super) fn text(all: &[MethodSnapshot]) -> String {
         latency(&mut text, name, &methods);
     }
     text
+}
+
+/// Whether there were calls, also if none of them could begin.
+fn was_asked_for(method: &MethodSnapshot) -> bool {
+    method.started > 0 || method.shed > 0 || method.expired > 0
 }
 
 /// A metric with one value for each method.
@@ -159,6 +164,20 @@ mod tests {
             assert!(text.lines().any(|line| line == expected), "{expected} is not in\n{text}");
         }
         assert!(!text.contains("Never") && !text.contains("client"), "{text}");
+    }
+
+    #[test]
+    fn a_method_is_written_out_whose_calls_were_all_refused() {
+        let metrics = Metrics::new();
+        metrics.counters(Side::Server, "a/Shed").shed();
+        metrics.counters(Side::Server, "a/Late").expired();
+        let text = metrics.snapshot().prometheus();
+        for expected in [
+            "ringway_server_shed_total{service=\"a\",method=\"Shed\"} 1",
+            "ringway_server_expired_total{service=\"a\",method=\"Late\"} 1",
+        ] {
+            assert!(text.lines().any(|line| line == expected), "{expected} is not in\n{text}");
+        }
     }
 
     #[test]

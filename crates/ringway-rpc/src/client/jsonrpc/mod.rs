@@ -17,6 +17,8 @@ mod slots;
 mod socket;
 mod state;
 mod subscribed;
+#[cfg(test)]
+mod tests;
 mod violation;
 
 pub(super) use failure::status_of;

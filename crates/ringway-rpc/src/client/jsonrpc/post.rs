@@ -20,6 +20,9 @@ pub(super) struct Post {
     answer_max: usize,
     /// The front of an answer.
     part: Vec<u8>,
+    /// What is known of it: nothing is read twice, however small the pieces are that it comes in.
+    begun: Option<AnswerHead>,
+    chunks: Chunks,
     /// What the answer is for that is under way.
     pub(super) waits: Option<AwaitedAnswer>,
     /// Whether there is no further exchange.
@@ -52,6 +55,8 @@ impl Post {
             head: head.into_bytes().into(),
             answer_max: text_max + limits::JSONRPC_HTTP_HEAD_BYTES,
             part: Vec::new(),
+            begun: None,
+            chunks: Chunks::default(),
             waits: None,
             is_closing: false,
         }
@@ -88,17 +93,37 @@ impl Post {
         }
         let before = self.part.len();
         self.part.extend_from_slice(input);
-        let Some((PostAnswer { status, content, closes }, len)) = parse(&self.part)? else {
+        let Some((answer, len)) = self.parse_part()? else {
             *input = &[];
             return match self.part.len() > self.answer_max {
                 true => Err(JsonServerViolation::TextTooLong { max: self.answer_max }),
                 false => Ok(None),
             };
         };
-        let content = Cow::Owned(content.into_owned());
         *input = &input[len - before..];
-        self.part = Vec::new();
-        Ok(Some(PostAnswer { status, content, closes }))
+        (self.part, self.begun, self.chunks) = (Vec::new(), None, Chunks::default());
+        Ok(Some(answer))
+    }
+
+    /// The answer at the front of the part with its length; `None` if it is not whole.
+    fn parse_part(&mut self) -> Result<Option<(PostAnswer<'static>, usize)>, JsonServerViolation> {
+        if self.begun.is_none() {
+            self.begun = parse_head(&self.part)?;
+        }
+        let Some(AnswerHead { status, closes, length, len: head }) = self.begun else {
+            return Ok(None);
+        };
+        let body = &self.part[head..];
+        let found = match length {
+            Some(length) => body.get(..length).map(|body| (body.to_vec(), length)),
+            None => {
+                let len = self.chunks.advance(body)?;
+                len.map(|len| (std::mem::take(&mut self.chunks.content), len))
+            }
+        };
+        Ok(found.map(|(content, len)| {
+            (PostAnswer { status, content: Cow::Owned(content), closes }, head + len)
+        }))
     }
 }
 
@@ -146,21 +171,49 @@ fn put_fields(meta: &[u8], out: &mut Vec<u8>) {
 
 /// An answer at the front of `bytes` with its length; `None` if it is not whole.
 fn parse(bytes: &[u8]) -> Result<Option<(PostAnswer<'_>, usize)>, JsonServerViolation> {
+    let Some(AnswerHead { status, closes, length, len: head }) = parse_head(bytes)? else {
+        return Ok(None);
+    };
+    let body = &bytes[head..];
+    let found = match length {
+        Some(length) => body.get(..length).map(|body| (Cow::Borrowed(body), length)),
+        None => {
+            let mut chunks = Chunks::default();
+            chunks.advance(body)?.map(|len| (Cow::Owned(chunks.content), len))
+        }
+    };
+    Ok(found.map(|(content, len)| (PostAnswer { status, content, closes }, head + len)))
+}
+
+/// What the head of an answer says.
+#[derive(Clone, Copy, Debug)]
+struct AnswerHead {
+    status: u16,
+    closes: bool,
+    /// Bytes of the content; `None` is in chunks.
+    length: Option<usize>,
+    /// Bytes of the head itself, with those of interim answers before it.
+    len: usize,
+}
+
+/// The head at the front of `bytes`; `None` if it is not whole.
+fn parse_head(bytes: &[u8]) -> Result<Option<AnswerHead>, JsonServerViolation> {
     let mut begin = 0;
     loop {
         let mut fields = [httparse::EMPTY_HEADER; limits::JSONRPC_HTTP_FIELDS];
         let mut response = httparse::Response::new(&mut fields);
-        let rest = &bytes[begin..];
-        let head = match response.parse(rest) {
-            Ok(httparse::Status::Complete(len)) => len,
-            Ok(httparse::Status::Partial) if rest.len() > limits::JSONRPC_HTTP_HEAD_BYTES => {
+        match response.parse(&bytes[begin..]) {
+            Ok(httparse::Status::Complete(len)) => begin += len,
+            Ok(httparse::Status::Partial) if bytes.len() > limits::JSONRPC_HTTP_HEAD_BYTES => {
                 return Err(wrong("its head is too long"));
             }
             Ok(httparse::Status::Partial) => return Ok(None),
             Err(error) => return Err(wrong(&error.to_string())),
-        };
+        }
+        if begin > limits::JSONRPC_HTTP_HEAD_BYTES {
+            return Err(wrong("its head is too long"));
+        }
         let status = response.code.unwrap_or_default();
-        begin += head;
         if (100..200).contains(&status) {
             if status == 101 {
                 return Err(wrong("it upgrades a connection that did not ask for it"));
@@ -169,14 +222,7 @@ fn parse(bytes: &[u8]) -> Result<Option<(PostAnswer<'_>, usize)>, JsonServerViol
         }
         let version = response.version.unwrap_or_default();
         let ContentFraming { length, closes } = framing(status, version, response.headers)?;
-        let body = &bytes[begin..];
-        let found = match length {
-            Some(length) => body.get(..length).map(|body| (Cow::Borrowed(body), length)),
-            None => chunks(body)?.map(|(body, len)| (Cow::Owned(body), len)),
-        };
-        return Ok(
-            found.map(|(content, len)| (PostAnswer { status, content, closes }, begin + len))
-        );
+        return Ok(Some(AnswerHead { status, closes, length, len: begin }));
     }
 }
 
@@ -225,33 +271,49 @@ fn framing(
     Ok(ContentFraming { length, closes })
 }
 
-/// The content in chunks at the front of `bytes`, with its length there; `None` if it is not whole.
-fn chunks(bytes: &[u8]) -> Result<Option<(Vec<u8>, usize)>, JsonServerViolation> {
-    let (mut content, mut at) = (Vec::new(), 0);
-    loop {
-        let size = match httparse::parse_chunk_size(&bytes[at..]) {
-            Ok(httparse::Status::Complete((len, size))) => {
-                at += len;
-                usize::try_from(size).map_err(|_| wrong("a chunk is too long"))?
-            }
-            Ok(httparse::Status::Partial) => return Ok(None),
-            Err(_) => return Err(wrong("the size of a chunk is not a number")),
-        };
-        if size == 0 {
-            let mut fields = [httparse::EMPTY_HEADER; limits::JSONRPC_HTTP_FIELDS];
-            return match httparse::parse_headers(&bytes[at..], &mut fields) {
-                Ok(httparse::Status::Complete((len, _))) => Ok(Some((content, at + len))),
-                Ok(httparse::Status::Partial) => Ok(None),
-                Err(error) => Err(wrong(&error.to_string())),
+/// A content in chunks, as far as it has come.
+#[derive(Default, Debug)]
+struct Chunks {
+    content: Vec<u8>,
+    /// Bytes of the chunks that are in the content.
+    at: usize,
+}
+
+impl Chunks {
+    /// Reads on in `bytes`, which begin where they have begun before. Returns the length there once all is read.
+    fn advance(&mut self, bytes: &[u8]) -> Result<Option<usize>, JsonServerViolation> {
+        loop {
+            let rest = &bytes[self.at..];
+            let (line, size) = match httparse::parse_chunk_size(rest) {
+                Ok(httparse::Status::Complete(found)) => found,
+                Ok(httparse::Status::Partial) => return partial(rest),
+                Err(_) => return Err(wrong("the size of a chunk is not a number")),
             };
+            let size = usize::try_from(size).map_err(|_| wrong("a chunk is too long"))?;
+            if size == 0 {
+                let mut fields = [httparse::EMPTY_HEADER; limits::JSONRPC_HTTP_FIELDS];
+                return match httparse::parse_headers(&rest[line..], &mut fields) {
+                    Ok(httparse::Status::Complete((len, _))) => Ok(Some(self.at + line + len)),
+                    Ok(httparse::Status::Partial) => partial(rest),
+                    Err(error) => Err(wrong(&error.to_string())),
+                };
+            }
+            let end = line.checked_add(size).and_then(|end| end.checked_add(2));
+            let Some(chunk) = end.and_then(|end| rest.get(line..end)) else { return Ok(None) };
+            let Some(chunk) = chunk.strip_suffix(b"\r\n") else {
+                return Err(wrong("a chunk does not end where it should"));
+            };
+            self.content.extend_from_slice(chunk);
+            self.at += line + size + 2;
         }
-        let end = at.checked_add(size).and_then(|end| end.checked_add(2));
-        let Some(chunk) = end.and_then(|end| bytes.get(at..end)) else { return Ok(None) };
-        let Some(chunk) = chunk.strip_suffix(b"\r\n") else {
-            return Err(wrong("a chunk does not end where it should"));
-        };
-        content.extend_from_slice(chunk);
-        at += size + 2;
+    }
+}
+
+/// A line of a chunk or the fields behind all that are not whole yet.
+fn partial(rest: &[u8]) -> Result<Option<usize>, JsonServerViolation> {
+    match rest.len() > limits::JSONRPC_HTTP_HEAD_BYTES {
+        true => Err(wrong("what stands around a chunk is too long")),
+        false => Ok(None),
     }
 }
 
@@ -314,6 +376,34 @@ mod tests {
         let endless = [b'a'; limits::JSONRPC_HTTP_HEAD_BYTES];
         post.next(&mut &b"HTTP/1.1 200 OK\r\nx: "[..]).expect("so far");
         assert!(post.next(&mut &endless[..]).is_err(), "an endless head");
+    }
+
+    #[test]
+    fn answer_in_tiny_chunks_and_pieces_is_read_once() {
+        let size = 64 << 10;
+        let mut answer = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
+        answer.extend_from_slice(&b"1\r\nx\r\n".repeat(size));
+        answer.extend_from_slice(b"0\r\n\r\n");
+        let mut post = Post::new("a:1", "/", 1 << 20);
+        // To read all of it again with each byte would take minutes.
+        let found = answer.iter().find_map(|byte| {
+            post.next(&mut std::slice::from_ref(byte)).expect("so far").map(|it| it.content.len())
+        });
+        assert_eq!(found, Some(size));
+    }
+
+    #[test]
+    fn what_stands_around_chunks_has_an_end() {
+        let head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+        for begin in [&b"1;"[..], b"0\r\na: "] {
+            let mut post = Post::new("a:1", "/", 1 << 20);
+            post.next(&mut &[&head[..], begin].concat()[..]).expect("so far");
+            let mut endless = &[b'a'; limits::JSONRPC_HTTP_HEAD_BYTES + 1][..];
+            let error = post.next(&mut endless).expect_err("an endless line").to_string();
+            assert!(error.contains("around a chunk"), "{error}");
+        }
+        let interim = b"HTTP/1.1 103 Early Hints\r\n\r\n".repeat(1_000);
+        assert!(Post::new("a:1", "/", 1 << 20).next(&mut &interim[..]).is_err(), "endless heads");
     }
 
     #[test]

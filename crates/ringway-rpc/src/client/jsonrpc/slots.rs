@@ -1,6 +1,10 @@
 //! The calls of a connection that wait for their answer.
 
+use std::collections::VecDeque;
+
 use ringway_wire::native::StreamId;
+
+use crate::limits;
 
 /// The calls, by the slots of their streams. A request's id is a number that is never used again, with the slot
 /// in it: what comes late for a call that was given up finds nothing.
@@ -42,9 +46,30 @@ pub(super) enum AwaitedCall {
 pub(super) struct Subscriber {
     /// The id of the subscription, as the server writes it.
     pub(super) id: Box<str>,
-    pub(super) messages: usize,
-    /// Bytes of messages since all were read.
-    pub(super) bytes: usize,
+    /// The bytes of each message that has not been read.
+    lens: VecDeque<usize>,
+    /// Their sum.
+    bytes: usize,
+}
+
+impl Subscriber {
+    pub(super) fn new(id: &str) -> Self {
+        Self { id: id.into(), lens: VecDeque::new(), bytes: 0 }
+    }
+
+    /// Notes a message; false if too many have not been read.
+    pub(super) fn add(&mut self, len: usize) -> bool {
+        self.lens.push_back(len);
+        self.bytes += len;
+        self.lens.len() <= limits::JSONRPC_UNREAD_MESSAGES_MAX
+            && self.bytes <= limits::JSONRPC_UNREAD_BYTES_MAX
+    }
+
+    /// Notes that the first messages have been read.
+    pub(super) fn read(&mut self, messages: usize) {
+        let read = self.lens.drain(..messages.min(self.lens.len()));
+        self.bytes -= read.sum::<usize>();
+    }
 }
 
 impl JsonSlots {
@@ -98,6 +123,12 @@ impl JsonSlots {
         Some(std::mem::replace(&mut slot.of, AwaitedCall::Unary))
     }
 
+    /// The number of subscriptions whose ids nobody waits for any more.
+    pub(super) fn given_up(&self) -> usize {
+        let is_it = |slot: &&SentSlot| slot.number != 0 && matches!(slot.of, AwaitedCall::GivenUp);
+        self.slots.iter().filter(is_it).count()
+    }
+
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
@@ -135,12 +166,25 @@ mod tests {
     }
 
     #[test]
+    fn reader_that_always_has_one_message_left_has_not_fallen_behind() {
+        let mut subscriber = Subscriber::new("1");
+        let len = limits::JSONRPC_UNREAD_BYTES_MAX / 4;
+        assert!(subscriber.add(len));
+        for _ in 0..10 {
+            assert!(subscriber.add(len), "at most two are unread");
+            subscriber.read(1);
+        }
+        assert!((0..3).all(|_| subscriber.add(len)) && !subscriber.add(1), "the fifth is too much");
+        subscriber.read(usize::MAX);
+        assert!(subscriber.add(len));
+    }
+
+    #[test]
     fn only_one_may_be_meant_by_an_answer_without_an_id() {
         let mut slots = JsonSlots::default();
         assert_eq!(slots.only_unanswered(), None);
         let (batch, _) = slots.insert(AwaitedCall::Batch(7));
-        let unread = Subscriber { id: "1".into(), messages: 0, bytes: 0 };
-        slots.insert(AwaitedCall::Subscribed(unread));
+        slots.insert(AwaitedCall::Subscribed(Subscriber::new("1")));
         assert_eq!(slots.only_unanswered(), Some(batch));
         assert_eq!((slots.find_batch(7), slots.find_batch(8)), (Some(batch), None));
         slots.insert(AwaitedCall::Unary);

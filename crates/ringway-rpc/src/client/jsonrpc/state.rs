@@ -235,17 +235,23 @@ impl JsonClient {
             if input.is_empty() {
                 return Ok(None);
             }
-            (self.heard, self.asked) = (now, None);
+            self.heard = now;
             match &mut self.carrier {
-                TextCarrier::Lines(lines) => match lines.next_whole(input) {
-                    Some(line) => match self.plain(line) {
-                        Some(event) => return Ok(Some(event)),
-                        None => self.take_text(line),
-                    },
-                    None => self.take_cut_line(input),
-                },
+                TextCarrier::Lines(lines) => {
+                    self.asked = None;
+                    match lines.next_whole(input) {
+                        Some(line) => match self.plain(line) {
+                            Some(event) => return Ok(Some(event)),
+                            None => self.take_text(line),
+                        },
+                        None => self.take_cut_line(input),
+                    }
+                }
                 TextCarrier::Post(post) => match post.next(input) {
-                    Ok(Some(answer)) => self.take_answer(&answer),
+                    Ok(Some(answer)) => {
+                        self.asked = None; // a part of an answer may be all that comes
+                        self.take_answer(&answer);
+                    }
                     Ok(None) => {}
                     Err(violation) => self.failed = Some(violation),
                 },
@@ -404,7 +410,13 @@ impl JsonClient {
     /// Cancels a call from this side. The protocol has no word for it, except for subscriptions.
     pub(super) fn give_up(&mut self, stream: StreamId) {
         match self.slots.get(stream) {
-            Some(call @ AwaitedCall::Asked) => *call = AwaitedCall::GivenUp,
+            Some(call @ AwaitedCall::Asked) => {
+                *call = AwaitedCall::GivenUp;
+                // A server that answers none of them would fill the connection for ever.
+                if self.slots.given_up() == limits::JSONRPC_GIVEN_UP_MAX {
+                    self.happened.push_back(Happened::Leaving);
+                }
+            }
             _ => {
                 self.unsubscribe(stream);
                 self.forget(stream);

@@ -10,13 +10,12 @@ use super::failure::CallFailure;
 use super::slots::{AwaitedCall, Subscriber};
 use super::state::{Happened, JsonClient};
 use crate::call::status::Code;
-use crate::limits;
 
 impl JsonClient {
     /// Begins a subscription that the server has answered with its id.
     pub(super) fn subscribed(&mut self, stream: StreamId, id: &str) {
         let Some(call) = self.slots.get(stream) else { return };
-        *call = AwaitedCall::Subscribed(Subscriber { id: id.into(), messages: 0, bytes: 0 });
+        *call = AwaitedCall::Subscribed(Subscriber::new(id));
         // A server that gives an id twice has ended what had it.
         if let Some(former) = self.subscriptions.insert(id.into(), stream) {
             let why = "the server has given the id of this subscription to another one";
@@ -31,11 +30,7 @@ impl JsonClient {
         };
         let Some(&stream) = self.subscriptions.get(id.as_str()) else { return };
         let Some(AwaitedCall::Subscribed(unread)) = self.slots.get(stream) else { return };
-        unread.messages += 1;
-        unread.bytes += result.len();
-        if unread.messages > limits::JSONRPC_UNREAD_MESSAGES_MAX
-            || unread.bytes > limits::JSONRPC_UNREAD_BYTES_MAX
-        {
+        if !unread.add(result.len()) {
             let why = "too many messages wait for their reader";
             self.unsubscribe(stream);
             return self.end(stream, Err(CallFailure::here(Code::ResourceExhausted, why)));
@@ -73,10 +68,7 @@ impl JsonClient {
     /// Notes that messages of a subscription have been read.
     pub(super) fn read(&mut self, stream: StreamId, messages: usize) {
         if let Some(AwaitedCall::Subscribed(unread)) = self.slots.get(stream) {
-            unread.messages = unread.messages.saturating_sub(messages);
-            if unread.messages == 0 {
-                unread.bytes = 0;
-            }
+            unread.read(messages);
         }
     }
 }

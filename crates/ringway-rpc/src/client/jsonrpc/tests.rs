@@ -1,0 +1,50 @@
+//! The machine against servers that do not answer.
+
+use std::time::Duration;
+
+use ringway_wire::native::{Body, ClientEvent, Open};
+
+use super::violation::JsonServerViolation;
+use super::{JsonClient, JsonClientConfig, TextForm};
+use crate::client::machine::ClientMachine;
+use crate::limits;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn config() -> JsonClientConfig {
+    JsonClientConfig { text_max: 1 << 20, ping_after: 10 * SECOND, ping_timeout: SECOND }
+}
+
+#[test]
+fn a_part_of_an_answer_does_not_keep_a_server_that_is_gone() {
+    let mut client = JsonClient::by_post(config(), "a:1", "/", Duration::ZERO);
+    let content = r#"{"jsonrpc":"2.0","id":0,"result":true}"#;
+    let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{content}", content.len());
+    let receive = |client: &mut JsonClient, mut input: &[u8], now| {
+        assert!(matches!(client.next_event(&mut input, now), Ok(None)) && input.is_empty());
+    };
+    receive(&mut client, answer.as_bytes(), SECOND);
+    assert_eq!(client.capacity(), 1);
+
+    client.handle_timeout(11 * SECOND).expect("it asks");
+    receive(&mut client, &answer.as_bytes()[..20], 11 * SECOND);
+    assert_eq!(client.capacity(), 0);
+    let at = client.poll_timeout().expect("a time");
+    assert_eq!(at, 12 * SECOND, "it waits for the rest as long as for an answer");
+    assert_eq!(client.handle_timeout(at), Err(JsonServerViolation::Silent));
+}
+
+#[test]
+fn subscriptions_that_nobody_answers_do_not_fill_a_connection_for_ever() {
+    let mut client = JsonClient::on_lines(config(), Duration::ZERO);
+    for at in 1..=limits::JSONRPC_GIVEN_UP_MAX {
+        let message = Some(Body::Copy(br#"{"jsonrpc":"2.0","method":"x""#));
+        let codec = TextForm::Subscription.codec();
+        let open = Open { codec, message, end: true, ..Open::default() };
+        let stream = client.open(open).expect("there is room");
+        client.cancel(stream, 0, "");
+        assert_eq!(client.has_events(), at == limits::JSONRPC_GIVEN_UP_MAX, "after {at}");
+    }
+    let event = client.next_event(&mut &[][..], SECOND).expect("no violation");
+    assert!(matches!(event, Some(ClientEvent::Leaving { .. })), "it takes no more calls");
+}
