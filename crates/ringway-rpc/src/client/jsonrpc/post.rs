@@ -22,7 +22,7 @@ pub(super) struct Post {
     part: Vec<u8>,
     /// What is known of it: nothing is read twice, however small the pieces are that it comes in.
     begun: Option<AnswerHead>,
-    chunks: Chunks,
+    chunks: ChunkedContent,
     /// What the answer is for that is under way.
     pub(super) waits: Option<AwaitedAnswer>,
     /// Whether there is no further exchange.
@@ -56,7 +56,7 @@ impl Post {
             answer_max: text_max + limits::JSONRPC_HTTP_HEAD_BYTES,
             part: Vec::new(),
             begun: None,
-            chunks: Chunks::default(),
+            chunks: ChunkedContent::default(),
             waits: None,
             is_closing: false,
         }
@@ -101,7 +101,7 @@ impl Post {
             };
         };
         *input = &input[len - before..];
-        (self.part, self.begun, self.chunks) = (Vec::new(), None, Chunks::default());
+        (self.part, self.begun, self.chunks) = (Vec::new(), None, ChunkedContent::default());
         Ok(Some(answer))
     }
 
@@ -178,7 +178,7 @@ fn parse(bytes: &[u8]) -> Result<Option<(PostAnswer<'_>, usize)>, JsonServerViol
     let found = match length {
         Some(length) => body.get(..length).map(|body| (Cow::Borrowed(body), length)),
         None => {
-            let mut chunks = Chunks::default();
+            let mut chunks = ChunkedContent::default();
             chunks.advance(body)?.map(|len| (Cow::Owned(chunks.content), len))
         }
     };
@@ -273,13 +273,13 @@ fn framing(
 
 /// A content in chunks, as far as it has come.
 #[derive(Default, Debug)]
-struct Chunks {
+struct ChunkedContent {
     content: Vec<u8>,
     /// Bytes of the chunks that are in the content.
     at: usize,
 }
 
-impl Chunks {
+impl ChunkedContent {
     /// Reads on in `bytes`, which begin where they have begun before. Returns the length there once all is read.
     fn advance(&mut self, bytes: &[u8]) -> Result<Option<usize>, JsonServerViolation> {
         loop {
