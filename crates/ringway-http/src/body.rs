@@ -1,5 +1,6 @@
 //! Bodies: what a peer sends us, and what we send.
 
+use std::fmt::Display;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
@@ -15,6 +16,7 @@ use serde::de::DeserializeOwned;
 
 use crate::body_account::BodyAccount;
 use crate::error::{Error, Result};
+use crate::feed::{BodyFeed, Content};
 use crate::limits::{BODY_RATE_MIN, BODY_STALL};
 use crate::upgrade::Upgrade;
 
@@ -29,7 +31,7 @@ pub type Response = http::Response<Body>;
 /// What is not asked for stays in the kernel: a slow handler slows its own client down.
 #[derive(Debug)]
 pub struct RequestBody {
-    incoming: Incoming,
+    incoming: Content,
     left: usize,
     bytes_max: usize,
     pace: Pace,
@@ -38,6 +40,16 @@ pub struct RequestBody {
 
 impl RequestBody {
     pub(crate) fn new(incoming: Incoming, bytes_max: usize) -> Self {
+        Self::of(Content::Incoming(incoming), bytes_max)
+    }
+
+    /// A body that comes by another way, of `length` bytes if that is known.
+    pub(crate) fn fed(length: Option<u64>, bytes_max: usize) -> (Self, BodyFeed) {
+        let (feed, content) = BodyFeed::new(length);
+        (Self::of(Content::Fed(content), bytes_max), feed)
+    }
+
+    fn of(incoming: Content, bytes_max: usize) -> Self {
         let (pace, account) = Default::default();
         Self { incoming, left: bytes_max, bytes_max, pace, account }
     }
@@ -180,7 +192,7 @@ impl Pace {
 
 /// The next piece of data that is not empty. Trailers are skipped.
 pub(crate) async fn next_chunk(
-    incoming: &mut Incoming,
+    incoming: &mut (impl HttpBody<Data = Bytes, Error: Display> + Unpin),
     pace: &mut Pace,
     of: &'static str,
 ) -> Result<Option<Bytes>> {
@@ -283,6 +295,26 @@ impl Body {
             0 => Self::empty(),
             left => Self(Kind::Sized { left, stream: Box::pin(stream) }),
         }
+    }
+
+    /// The next piece of it, for whoever sends it without hyper; `None` is the end.
+    ///
+    /// # Errors
+    /// When the rest of it cannot be had: cut the answer off, so that the peer notices.
+    pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes>>> {
+        loop {
+            let Some(frame) = ready!(Pin::new(&mut *self).poll_frame(cx)) else {
+                return Poll::Ready(None);
+            };
+            if let Ok(data) = frame?.into_data() {
+                return Poll::Ready(Some(Ok(data)));
+            }
+        }
+    }
+
+    /// Whether nothing is left of it.
+    pub fn is_over(&self) -> bool {
+        self.is_end_stream()
     }
 
     /// Whether it comes piece by piece.

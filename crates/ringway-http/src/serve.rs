@@ -173,6 +173,11 @@ fn check(request: &Request) -> Result<()> {
     if hosts > 1 || hosts == 0 && request.version() == Version::HTTP_11 {
         return Err(Error::bad_request("a request names exactly one Host"));
     }
+    check_target(request)
+}
+
+/// Refuses what is too long to be looked up.
+pub(crate) fn check_target(request: &Request) -> Result<()> {
     let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
     if target > limits::TARGET_BYTES_MAX {
         return Err(Error::new(StatusCode::URI_TOO_LONG, "the path is longer than 8 KiB"));

@@ -286,6 +286,10 @@ pub(crate) const DIRECT_WINDOW: usize = 1024 * 1024;
 /// What a message between HTTP and a handler counts beside its bytes, so that empty ones are bounded too.
 pub(crate) const DIRECT_MESSAGE_COST: usize = 32;
 
+/// What answers a request over HTTP/2, kept for the next request of its connection: a browser asks for about six
+/// things at once, and each takes some KiB until the connection rests.
+pub(crate) const GUEST_DOORS_KEPT: usize = 8;
+
 /// Bytes of replies over HTTP that are gathered into one chunk: some system calls' worth.
 pub(crate) const WEB_CHUNK_BYTES: usize = 64 * 1024;
 

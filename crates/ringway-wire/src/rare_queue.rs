@@ -25,6 +25,10 @@ impl<T> RareQueue<T> {
         self.0.get_or_insert_with(|| Box::new(Entries(VecDeque::new()))).0.push_back(entry);
     }
 
+    pub(crate) fn extend(&mut self, entries: impl IntoIterator<Item = T>) {
+        entries.into_iter().for_each(|entry| self.push_back(entry));
+    }
+
     #[inline]
     pub(crate) fn pop_front(&mut self) -> Option<T> {
         self.0.as_mut()?.0.pop_front()

@@ -99,13 +99,18 @@ impl WebSocketUpgrade {
     ///
     /// # Errors
     /// 400 when the handshake is wrong, 403 when a page of another origin has sent it. A request of other kinds
-    /// is answered 426.
+    /// is answered 426, one over HTTP/2 501.
     pub fn answer<F>(self, handler: F) -> Result<Response>
     where
         F: AsyncFnOnce(&mut WebSocket) -> Result + 'static,
     {
         let Self { request, protocols, origins, limits } = self;
         let headers = &request.headers;
+        if request.version == Version::HTTP_2 {
+            // RFC 8441 would need a stream of its own kind, which our HTTP/2 does not offer.
+            let message = "a WebSocket needs a connection of HTTP/1.1";
+            return Err(Error::new(StatusCode::NOT_IMPLEMENTED, message));
+        }
         if !has_token(headers, &UPGRADE, "websocket")
             || headers.get(SEC_WEBSOCKET_VERSION).is_none_or(|version| version != "13")
         {

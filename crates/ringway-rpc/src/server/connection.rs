@@ -22,6 +22,7 @@ use super::budget::Kept;
 use super::calls::Calls;
 use super::connections::CoreConnection;
 use super::core::ServerCore;
+use super::guests::Guests;
 use super::machine::Machine;
 use super::method_ids::MethodIds;
 use crate::call::context::Site;
@@ -70,6 +71,8 @@ pub(crate) struct ServerConnection<M: Machine> {
     id: u64,
     /// The last failure of a call, and when that was.
     pub(super) last_failure: Cell<Option<Box<(Code, Duration)>>>,
+    /// Requests that are no calls.
+    pub(super) guests: Guests,
     /// The number of calls that the client was last told are welcome.
     leased: Cell<Option<u32>>,
     send_mark: usize,
@@ -112,6 +115,7 @@ impl<M: Machine> ServerConnection<M> {
             opened_at: core.now(),
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             last_failure: Cell::new(None),
+            guests: Guests::default(),
             leased: Cell::new(None),
             send_mark,
             core,
@@ -305,6 +309,7 @@ impl<M: Machine> ServerConnection<M> {
         self.calls.borrow_mut().drop_spare();
         self.deferred.borrow_mut().shrink_to_fit();
         self.scratch.take();
+        self.guests.drop_spare();
     }
 
     /// Reports the bytes kept here to the core, and lets it check its memory.
@@ -357,6 +362,7 @@ impl<M: Machine> ServerConnection<M> {
             Some(address) => format!("the connection from {address} was lost"),
             None => String::from("the connection was lost"),
         };
+        self.guests.end_all();
         let lost = self.calls.borrow_mut().take_all();
         for call in lost {
             call.cancel(Code::Cancelled, &why);

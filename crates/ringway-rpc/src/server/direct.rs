@@ -209,7 +209,7 @@ impl DirectMachine {
 impl Machine for DirectMachine {
     type Violation = Infallible;
 
-    const NAME: &'static str = "HTTP/1.1";
+    const NAME: &'static str = "HTTP";
     const NUMBERS_ARE_INDICES: bool = true;
     const TRANSLATES: bool = true;
 
@@ -410,6 +410,11 @@ impl DirectCalls {
         let peer = Some(connection.downgrade());
         let machine = DirectMachine { peer, ..DirectMachine::default() };
         Self(ServerConnection::open(core, connection, machine))
+    }
+
+    /// Calls of requests that come from `site`, whose connection counts what it keeps for them by itself.
+    pub(super) fn of_site(core: Rc<ServerCore>, site: Rc<Site>) -> Self {
+        Self(ServerConnection::open_at(core, site, 0, DirectMachine::default()))
     }
 
     /// Runs what carries the calls, and counts what is kept for them after each turn of it.

@@ -1,4 +1,4 @@
-//! HTTP/1.1 on the port of calls: calls as the Connect protocol has them, JSON-RPC by POST, and the side doors
+//! HTTP on the port of calls: calls as the Connect protocol has them, JSON-RPC by POST, and the side doors
 //! `/metrics`, `/healthz` and `/readyz`.
 
 use std::rc::Rc;
@@ -16,24 +16,52 @@ use crate::builtin::health::{Health, ServingStatus};
 
 /// Serves a connection that speaks HTTP/1.1.
 pub(super) async fn serve(core: Rc<ServerCore>, connection: Connection, first: View) -> Result {
-    let calls = DirectCalls::open(Rc::clone(&core), &connection);
     let mut limits = HttpLimits::default();
-    limits.body_bytes_max = core.settings().native.settings.max_message as usize;
-    let door = JsonDoor::new(Rc::clone(&core), Rc::clone(calls.site()));
+    limits.body_bytes_max = body_bytes_max(&core);
+    let doors = Doors::of(DirectCalls::open(Rc::clone(&core), &connection), core);
     let respond = async |request: Request| {
-        calls.count(&request);
-        let mut response = match console_for(&core, &calls, &request).await {
-            Some(response) => response,
-            None if door.is_for(&request) => door.answer(request).await,
-            None => respond(&core, &calls, request).await,
-        };
-        if calls.is_over() {
+        let mut response = doors.answer(request).await;
+        if doors.calls.is_over() {
             let close = http::HeaderValue::from_static("close");
             response.headers_mut().insert(http::header::CONNECTION, close);
         }
         response
     };
-    calls.carry(ringway_http::serve_connection(connection, Some(first), limits, respond)).await
+    let serving = ringway_http::serve_connection(connection, Some(first), limits, respond);
+    doors.calls.carry(serving).await
+}
+
+/// Bytes of a request's body that a handler may read.
+pub(super) fn body_bytes_max(core: &ServerCore) -> usize {
+    core.settings().native.settings.max_message as usize
+}
+
+/// All that answers requests of HTTP, one at a time, whichever version they come by.
+pub(super) struct Doors {
+    core: Rc<ServerCore>,
+    calls: DirectCalls,
+    json: JsonDoor,
+}
+
+impl Doors {
+    pub(super) fn of(calls: DirectCalls, core: Rc<ServerCore>) -> Self {
+        let json = JsonDoor::new(Rc::clone(&core), Rc::clone(calls.site()));
+        Self { core, calls, json }
+    }
+
+    pub(super) fn calls(&self) -> &DirectCalls {
+        &self.calls
+    }
+
+    pub(super) async fn answer(&self, request: Request) -> Response {
+        let Self { core, calls, json } = self;
+        calls.count(&request);
+        match console_for(core, calls, &request).await {
+            Some(response) => response,
+            None if json.is_for(&request) => json.answer(request).await,
+            None => respond(core, calls, request).await,
+        }
+    }
 }
 
 async fn respond(core: &Rc<ServerCore>, calls: &DirectCalls, request: Request) -> Response {

@@ -30,6 +30,7 @@ mod dispatch;
 mod drain_alarm;
 mod driver;
 mod first_bytes;
+mod guests;
 mod handle;
 mod http;
 mod intercepted;

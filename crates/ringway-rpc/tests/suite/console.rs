@@ -120,7 +120,7 @@ fn the_data_are_those_of_the_counters() {
         ["queued_ms", "running_ms", "waiting_ms", "client_ms"].into_iter().map(part).sum();
     assert!((parts - part("total_ms")).abs() < 0.01, "{slow:?}");
     let own = &second["cores"][0]["own"];
-    assert_eq!(own["connections"][0]["protocol"], "HTTP/1.1");
+    assert_eq!(own["connections"][0]["protocol"], "HTTP");
     assert!(second["cores"][0]["turns"].as_u64() > Some(0));
     end(handle);
 }

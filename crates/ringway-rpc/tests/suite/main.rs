@@ -34,6 +34,8 @@ mod grpc_tonic;
 mod grpc_tonic_server;
 mod grpc_web;
 mod handed_sinks;
+mod http2_clients;
+mod http2_web;
 mod http_calls;
 mod jsonrpc_age;
 mod jsonrpc_attacks;

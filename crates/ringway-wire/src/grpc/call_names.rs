@@ -51,6 +51,10 @@ impl Resolver for RequestNames {
         }
         Known { value: meaning(key, value), keep: false }
     }
+
+    fn calls(&self) -> Option<(Key, u64)> {
+        Some((CONTENT_TYPE, ContentType::NotGrpc as u64))
+    }
 }
 
 /// The resolver of a client.

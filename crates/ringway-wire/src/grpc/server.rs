@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::client_input::Input;
 use super::compression::ServerCompression;
+use super::guests::Guests;
 use super::message::PREFIX_LEN;
 use super::server_calls::ServedCalls;
 use super::server_end::ServerDrain;
@@ -67,6 +68,8 @@ pub struct GrpcServer {
     /// Deadlines of calls whose requests are incomplete.
     pub(super) waits: Option<Box<Deadlines<StreamId>>>,
     pub(super) drain: Option<Box<ServerDrain>>,
+    /// Requests that are no calls; `None` refuses them.
+    pub(super) guests: Option<Box<Guests>>,
 }
 
 impl GrpcServer {
@@ -81,6 +84,7 @@ impl GrpcServer {
             pending: RareQueue::default(),
             waits: None,
             drain: None,
+            guests: None,
         }
     }
 
@@ -150,13 +154,17 @@ impl GrpcServer {
     fn on_other<'i>(&mut self, event: Event<'i>, input: Input<'_, 'i>) -> Option<ServerEvent<'i>> {
         match event {
             Event::Trailers { stream } => self.on_content(stream, Piece::EMPTY, true, input),
-            Event::Reset { stream, .. } => {
-                let (stream, is_known) = self.on_gone(stream)?;
+            Event::Reset { stream: http, .. } => {
+                let Some((stream, is_known)) = self.on_gone(http) else {
+                    return self.on_guest_gone(http);
+                };
                 let reason = Piece::EMPTY;
                 is_known.then_some(ServerEvent::Cancelled { stream, code: code::CANCELLED, reason })
             }
-            Event::Failed { stream, code } => {
-                let (stream, is_known) = self.on_gone(stream)?;
+            Event::Failed { stream: http, code } => {
+                let Some((stream, is_known)) = self.on_gone(http) else {
+                    return self.on_guest_gone(http);
+                };
                 // The machine cancels a stream whose client has accepted no data for too long.
                 let code = match code {
                     ErrorCode::CANCEL => code::RESOURCE_EXHAUSTED,
@@ -164,8 +172,10 @@ impl GrpcServer {
                 };
                 is_known.then_some(ServerEvent::Failed { stream, code })
             }
-            Event::Writable { stream } => {
-                let stream = self.calls.name(stream)?;
+            Event::Writable { stream: http } => {
+                let Some(stream) = self.calls.name(http) else {
+                    return self.on_guest_writable(http);
+                };
                 Some(ServerEvent::Writable { stream })
             }
             Event::Leaving { code, reason, .. } => {
@@ -239,7 +249,10 @@ impl GrpcServer {
     #[must_use]
     pub fn kept_len(&self, side: Side) -> usize {
         match side {
-            Side::Unread => self.calls.kept() + self.http.incomplete_len(),
+            Side::Unread => {
+                let guests = self.guests.as_ref().map_or(0, |guests| guests.unread());
+                self.calls.kept() + self.http.incomplete_len() + guests
+            }
             Side::Unsent => self.http.unsent_len(),
         }
     }

@@ -103,6 +103,7 @@ impl GrpcServer {
                 self.calls.end(stream);
             }
         }
+        self.give_up_guests();
         // Drops replies that their clients do not read.
         self.http.reset_unsent(ErrorCode::CANCEL);
     }
@@ -144,7 +145,10 @@ impl GrpcServer {
 
     fn largest(&self, side: Side) -> Option<(StreamHandle, usize)> {
         match side {
-            Side::Unread => self.calls.largest(),
+            Side::Unread => {
+                let both = [self.calls.largest(), self.largest_guest()];
+                both.into_iter().flatten().max_by_key(|&(_, len)| len)
+            }
             Side::Unsent => self.http.largest_unsent(),
         }
     }
@@ -154,6 +158,9 @@ impl GrpcServer {
     /// call holds any.
     pub fn end_largest(&mut self, side: Side) -> bool {
         let Some((stream, _)) = self.largest(side) else { return false };
+        if self.end_large_guest(stream) {
+            return true;
+        }
         let known = self.calls.of(stream).filter(|call| call.is_known()).map(|call| call.id());
         match side {
             Side::Unread => {

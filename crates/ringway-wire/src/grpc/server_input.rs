@@ -31,7 +31,7 @@ impl GrpcServer {
         let read = CallHead::read(fields.head());
         let head = match read {
             Ok(head) if !fields.is_cut() && !self.is_drain_over() => head,
-            read => return self.refuse_head(stream, read),
+            read => return self.refuse_head(stream, read, data, end),
         };
         let method = head.method.unwrap_or_default();
         let meta = match fields.is_empty() && !RequestMeta::is_needed(&head) {
@@ -161,7 +161,9 @@ impl GrpcServer {
         input: Input<'_, 'i>,
     ) -> Option<ServerEvent<'i>> {
         let now = self.http.now;
-        let call = self.calls.of(stream)?;
+        let Some(call) = self.calls.of(stream) else {
+            return self.on_guest_content(stream, data, end);
+        };
         call.touched = now;
         let (id, is_known, is_ignored) = (call.id(), call.is_known(), call.is_ignored);
         loop {
@@ -276,11 +278,13 @@ impl GrpcServer {
 
     /// Answers a request that is not a call, comes too late or has too many fields.
     #[cold]
-    fn refuse_head(
+    fn refuse_head<'i>(
         &mut self,
         stream: StreamHandle,
         read: Result<CallHead, NoCall>,
-    ) -> Option<ServerEvent<'static>> {
+        data: Piece<'i>,
+        end: bool,
+    ) -> Option<ServerEvent<'i>> {
         if self.is_drain_over() {
             self.http.unserved.refused += 1;
             self.http.reset(stream, ErrorCode::REFUSED_STREAM);
@@ -295,6 +299,7 @@ impl GrpcServer {
                 self.calls.begin(stream);
                 self.fail_unknown(stream, code::INTERNAL, "grpc-timeout is malformed")
             }
+            Err(_) if self.guests.is_some() => self.on_guest(stream, data, end),
             Err(NoCall::WrongMethod) => self.answer_plainly(stream, b"405"),
             Err(NoCall::WrongContentType) => self.answer_plainly(stream, b"415"),
         }

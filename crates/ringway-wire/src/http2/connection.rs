@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::arriving::Arriving;
 use super::budgets::Budgets;
 use super::draining::Draining;
+use super::foreign::Foreign;
 use super::frames::PREFACE;
 use super::growth::WindowGrowth;
 use super::hpack::TABLE_SIZE_DEFAULT;
@@ -91,6 +92,8 @@ pub struct Connection<R: Role> {
     pub(super) next_own: u32,
     /// Whether the peer takes no more streams.
     pub(super) is_leaving: bool,
+    /// Whether the texts of requests that are no calls are wanted, and whether there was one.
+    pub(super) foreign: Foreign,
     /// Whether a stream could not be opened since the last `Capacity` event.
     pub(super) is_starved: bool,
     pub(super) drain: Draining,
@@ -173,6 +176,7 @@ impl<R: Role> Connection<R> {
             last_peer: 0,
             next_own: 1,
             is_leaving: false,
+            foreign: Foreign::Unwanted,
             is_starved: false,
             drain: Draining::No,
             unserved: Unserved::default(),

@@ -4,6 +4,7 @@ use super::Violation;
 use super::field_check;
 use super::hpack::ENTRY_OVERHEAD;
 use super::meaning::{ALWAYS, KEPT, KEYED, KEYS, Key, MALFORMED, Meaning, PSEUDO, REGULAR};
+use super::texts::Texts;
 
 /// The known fields of a message, as numbers.
 #[derive(Debug, Clone, Copy, Default)]
@@ -71,6 +72,8 @@ pub struct Fields {
     /// Whether fields were dropped because the list is too large.
     is_cut: bool,
     fault: Option<Violation>,
+    /// All fields as texts, if they are wanted.
+    whole: Option<Box<Texts>>,
 }
 
 impl Fields {
@@ -83,6 +86,7 @@ impl Fields {
         size_max: 0,
         is_cut: false,
         fault: None,
+        whole: None,
     };
 
     /// Creates storage for `size_max` bytes of fields, counted as the setting does: with 32 for
@@ -141,6 +145,30 @@ impl Fields {
         self.texts.clear();
         self.lens.clear();
         (self.size, self.is_cut, self.fault) = (0, false, None);
+        if let Some(whole) = &mut self.whole {
+            whole.clear();
+        }
+    }
+
+    /// Whether all fields are kept as texts.
+    #[inline]
+    pub(super) fn keeps_texts(&self) -> bool {
+        self.whole.is_some()
+    }
+
+    /// Sets whether all fields are kept as texts, from the next message on.
+    pub(super) fn keep_texts(&mut self, is_wanted: bool) {
+        self.whole = is_wanted.then(Box::default);
+    }
+
+    /// Takes the texts of all fields, which the limit has not cut off.
+    pub(crate) fn take_texts(&mut self) -> Box<Texts> {
+        self.whole.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// The texts of a message that was decoded without them, to be filled from now on.
+    pub(super) fn texts_mut(&mut self) -> &mut Texts {
+        self.whole.get_or_insert_default()
     }
 
     /// Adds a field of `size` bytes if only its meaning matters: a known field, or a pseudo-field
@@ -205,6 +233,18 @@ impl Fields {
 
     fn blame(&mut self, violation: Violation) {
         self.fault.get_or_insert(violation);
+    }
+
+    /// Adds a field of `size` bytes with its text.
+    #[inline]
+    pub(super) fn add_text(&mut self, meaning: Meaning, size: u32, name: &[u8], value: &[u8]) {
+        let is_kept = self.add(meaning, size);
+        if let Some(whole) = self.whole.as_mut().filter(|_| !self.is_cut) {
+            whole.push(name, value);
+        }
+        if is_kept {
+            self.keep(name, value);
+        }
     }
 
     pub(super) fn keep(&mut self, name: &[u8], value: &[u8]) {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::field_check;
-use super::fields::field_size;
+use super::fields::{Head, field_size};
 use super::hpack::{STATIC_LEN, STATIC_TABLE};
 
 /// The key of a known field.
@@ -87,6 +87,12 @@ pub trait Resolver: fmt::Debug + Send + Sync {
     /// `:authority`. It is also called for other fields that HTTP/2 interprets, where only `keep`
     /// matters.
     fn value(&self, key: Key, value: &[u8]) -> Known;
+
+    /// What tells calls from other requests, for a server that answers both: a POST is a call if
+    /// this key has a value below the number. `None` makes all requests calls.
+    fn calls(&self) -> Option<(Key, u64)> {
+        None
+    }
 }
 
 /// The properties of a field that follow from its name.
@@ -174,6 +180,8 @@ pub(super) struct StaticEntry {
 #[derive(Debug)]
 pub struct Vocabulary {
     resolver: Box<dyn Resolver>,
+    /// What the resolver says of [calls](Resolver::calls).
+    calls: Option<(Key, u64)>,
     static_entries: [StaticEntry; STATIC_LEN],
 }
 
@@ -187,7 +195,18 @@ impl Vocabulary {
             let size = field_size(name.len(), value.len()) as u32;
             StaticEntry { class, meaning, size }
         });
-        Self { resolver: Box::new(resolver), static_entries }
+        let calls = resolver.calls();
+        Self { resolver: Box::new(resolver), calls, static_entries }
+    }
+
+    /// Whether a request with this head is no call.
+    #[inline]
+    pub(super) fn is_foreign(&self, head: &Head) -> bool {
+        self.calls.is_some_and(|(key, below)| {
+            let is_call = head.value(key).is_some_and(|value| value < below)
+                && head.value(Key::METHOD) == Some(Method::Post as u64);
+            !is_call
+        })
     }
 
     /// The entry of the static table at index `at`, which starts at 0.

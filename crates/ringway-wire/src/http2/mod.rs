@@ -15,6 +15,7 @@ mod error_code;
 mod event;
 mod field_check;
 mod fields;
+mod foreign;
 mod frames;
 pub(crate) mod fuzz_machines;
 mod growth;
@@ -39,6 +40,7 @@ mod start_window;
 mod stream;
 mod stream_id;
 mod streams;
+mod texts;
 mod violation;
 mod windows;
 
@@ -55,6 +57,7 @@ pub use meaning::{Key, Known, Method, Resolver, Vocabulary};
 pub use role::{Calling, Role, Serving};
 pub use server::Http2Server;
 pub use stream_id::StreamHandle;
+pub use texts::Texts;
 pub use violation::Violation;
 
 pub use crate::native::{Body, Gone, Outgoing, Piece};

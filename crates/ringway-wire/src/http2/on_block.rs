@@ -3,6 +3,7 @@
 
 use super::closed::Past;
 use super::connection::Connection;
+use super::foreign::Foreign;
 use super::frames::{FrameHeader, MAX_31, flag, headers_block};
 use super::meaning::Key;
 use super::open_block::OpenBlock;
@@ -73,7 +74,7 @@ impl<R: Role> Connection<R> {
         let fields = self.fields.get_or_insert_with(|| Box::new(Fields::new(size_max)));
         self.decoder.decode(block, &self.vocabulary, fields)?;
         if R::IS_SERVER && id > self.last_peer {
-            return self.on_request(id, end);
+            return self.on_request(id, block, end);
         }
         match self.streams.find(id) {
             Some(stream) if self.streams.at(stream.slot).remote_ended => {
@@ -103,7 +104,12 @@ impl<R: Role> Connection<R> {
 
     /// Opens a new stream of the peer (section 5.1.1).
     #[inline]
-    fn on_request(&mut self, id: u32, end: bool) -> Result<Option<Event<'static>>, Violation> {
+    fn on_request(
+        &mut self,
+        id: u32,
+        block: &[u8],
+        end: bool,
+    ) -> Result<Option<Event<'static>>, Violation> {
         if id.is_multiple_of(2) {
             return Err(Violation::WrongParity);
         }
@@ -113,8 +119,12 @@ impl<R: Role> Connection<R> {
             self.refuse(id, ErrorCode::REFUSED_STREAM, end)?;
             return self.budgets.bear_reset(self.now).map(|()| None);
         }
+        if self.foreign != Foreign::Unwanted && !self.sort(block) {
+            self.refuse(id, ErrorCode::REFUSED_STREAM, end)?;
+            return self.budgets.bear_reset(self.now).map(|()| None);
+        }
         let fields = self.fields();
-        let is_whole = fields.head.has_pseudo_exactly(REQUEST);
+        let is_whole = fields.head.has_pseudo_exactly(REQUEST) || self.is_connect();
         let fault = match fields.fault() {
             None if !is_whole && !fields.is_cut() => Some(Violation::BadPseudoField),
             fault => fault,

@@ -184,9 +184,10 @@ fn asked(event: &ServerEvent<'_>) -> String {
         }
         ServerEvent::PeerLeaving { code, reason } => format!("leaving {code} {:?}", &**reason),
         ServerEvent::Named { method, meta } => format!("{method} {:?}", &**meta),
-        ServerEvent::End { .. } | ServerEvent::Failed { .. } | ServerEvent::Writable { .. } => {
-            format!("{event:?}")
-        }
+        ServerEvent::End { .. }
+        | ServerEvent::Failed { .. }
+        | ServerEvent::Writable { .. }
+        | ServerEvent::Guest { .. } => format!("{event:?}"),
     }
 }
 

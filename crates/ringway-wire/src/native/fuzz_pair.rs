@@ -233,6 +233,7 @@ fn on_asked(
         ServerEvent::Named { method, .. } => assert_ne!(method, 0),
         ServerEvent::End { .. } | ServerEvent::Writable { .. } => {}
         ServerEvent::PeerLeaving { .. } => panic!("the client stays"),
+        ServerEvent::Guest { .. } => unreachable!("not in this protocol"),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use super::control::GoAwayFrame;
 use super::{Piece, RequestHead, StreamId};
+use crate::grpc::GuestEvent;
+use crate::http2::StreamHandle;
 
 /// Something that arrived from the client, or that happened to a stream.
 #[derive(Debug)]
@@ -69,6 +71,14 @@ pub enum ServerEvent<'i> {
         code: u32,
         /// The client's reason, as text.
         reason: Piece<'i>,
+    },
+    /// Something of a request that is no call, from a machine that
+    /// [reports](crate::grpc::GrpcServer::host_guests) those.
+    Guest {
+        /// The stream.
+        stream: StreamHandle,
+        /// What it is.
+        event: GuestEvent<'i>,
     },
 }
 

@@ -34,7 +34,7 @@ impl Resolver for AsText {
 pub(crate) struct Came {
     /// The fields of the head and of the trailers.
     pub fields: Vec<(String, String)>,
-    content: Vec<u8>,
+    pub content: Vec<u8>,
     pub has_ended: bool,
     pub reset: Option<ErrorCode>,
 }
@@ -72,6 +72,8 @@ pub(crate) struct GrpcCaller {
     pub came: BTreeMap<u32, Came>,
     /// Whether read content is reported, so that more may arrive.
     pub reads: bool,
+    /// Whether the server has sent GOAWAY.
+    pub is_left: bool,
     socket: TcpStream,
     origin: Instant,
 }
@@ -81,7 +83,7 @@ impl GrpcCaller {
         let socket = TcpStream::connect(address).expect("the server listens");
         socket.set_nodelay(true).expect("an option of TCP");
         let (came, origin) = (BTreeMap::new(), Instant::now());
-        Self { machine: machine(), came, reads: true, socket, origin }
+        Self { machine: machine(), came, reads: true, is_left: false, socket, origin }
     }
 
     /// Opens a call of a method by name, with additional fields.
@@ -127,6 +129,12 @@ impl GrpcCaller {
         self.flush();
     }
 
+    /// Sends a part of a request's content as it is.
+    pub(crate) fn put(&mut self, stream: StreamHandle, content: &[u8], end: bool) {
+        self.machine.send(stream, &[], Body::Copy(content), end).expect("the request goes on");
+        self.flush();
+    }
+
     pub(crate) fn finish(&mut self, stream: StreamHandle) {
         self.machine.finish(stream, &[]).expect("the call goes on");
         self.flush();
@@ -165,6 +173,14 @@ impl GrpcCaller {
         }
     }
 
+    /// Reads until the server has said that it leaves.
+    #[track_caller]
+    pub(crate) fn until_left(&mut self) {
+        while !self.is_left {
+            assert!(self.read(), "the connection has ended");
+        }
+    }
+
     /// Receives once; returns false at the end of the connection.
     pub(crate) fn read(&mut self) -> bool {
         self.flush();
@@ -180,6 +196,10 @@ impl GrpcCaller {
                 Event::Trailers { stream } => (stream, None, true),
                 Event::Reset { stream, code } => {
                     self.came.entry(stream.id()).or_default().reset = Some(code);
+                    continue;
+                }
+                Event::Leaving { .. } => {
+                    self.is_left = true;
                     continue;
                 }
                 _ => continue,

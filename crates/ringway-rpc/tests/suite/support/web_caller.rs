@@ -32,6 +32,11 @@ impl Answer {
         lines.find(|(found, _)| *found == name).map(|(_, value)| value)
     }
 
+    /// Names and values of all fields, in lower case.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.head.lines().filter_map(|line| line.split_once(": "))
+    }
+
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }

@@ -10,7 +10,7 @@ use crate::limits::HTTP2_PARTIAL_KEPT;
 /// The decoder of a connection's received field blocks.
 #[derive(Debug)]
 pub struct Decoder {
-    table: DynamicTable,
+    pub(super) table: DynamicTable,
     /// Largest table size that the peer may choose.
     limit: u16,
     scratch: Option<Box<Scratch>>,
@@ -61,10 +61,13 @@ impl Decoder {
         fields.clear();
         let mut rest = block;
         self.take_size_updates(&mut rest)?;
-        self.take_run(&mut rest, vocabulary, fields);
+        let is_whole = fields.keeps_texts();
+        if !is_whole {
+            self.take_run(&mut rest, vocabulary, fields);
+        }
         while let Some((&first, behind)) = rest.split_first() {
             rest = behind;
-            if self.note_short(first, vocabulary, fields) {
+            if !is_whole && self.note_short(first, vocabulary, fields) {
                 continue;
             }
             if first & 0x80 != 0 {
@@ -167,18 +170,14 @@ impl Decoder {
         let index = integer::decode(first, 0x7f, rest)?;
         if let Some(at) = index.checked_sub(STATIC_LEN + 1) {
             let entry = self.table.entry(at).ok_or(Violation::NoSuchIndex)?;
-            if fields.add(entry.meaning(), entry.size()) {
-                let (name, value) = self.table.text(entry);
-                fields.keep(name, value);
-            }
+            let (name, value) = self.table.text(entry);
+            fields.add_text(entry.meaning(), entry.size(), name, value);
             return Ok(());
         }
         let at = index.checked_sub(1).ok_or(Violation::NoSuchIndex)?;
         let entry = vocabulary.static_entry(at);
-        if fields.add(entry.meaning, entry.size) {
-            let (name, value) = STATIC_TABLE[at];
-            fields.keep(name, value);
-        }
+        let (name, value) = STATIC_TABLE[at];
+        fields.add_text(entry.meaning, entry.size, name, value);
         Ok(())
     }
 
@@ -203,9 +202,7 @@ impl Decoder {
         };
         let value = take_string(rest, &mut scratch.value)?;
         let meaning = vocabulary.meaning(class, value);
-        if fields.add(meaning, field_size(name.len(), value.len()) as u32) {
-            fields.keep(name, value);
-        }
+        fields.add_text(meaning, field_size(name.len(), value.len()) as u32, name, value);
         Ok(())
     }
 
@@ -233,9 +230,7 @@ impl Decoder {
         };
         let value = take_string(rest, &mut scratch.value)?;
         let meaning = vocabulary.meaning(class, value);
-        if fields.add(meaning, field_size(name.len(), value.len()) as u32) {
-            fields.keep(name, value);
-        }
+        fields.add_text(meaning, field_size(name.len(), value.len()) as u32, name, value);
         self.table.insert(name, value, class, meaning);
         Ok(())
     }

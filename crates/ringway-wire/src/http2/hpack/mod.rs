@@ -1,6 +1,7 @@
 //! Header compression (RFC 7541): decodes field blocks into meanings, and encodes fields into
 //! blocks.
 
+mod again;
 mod codes;
 mod decoder;
 mod dynamic_table;

@@ -1,0 +1,250 @@
+//! Requests on a gRPC server's connections that are no calls, for somebody who answers HTTP.
+
+use std::collections::BTreeMap;
+
+use super::server::GrpcServer;
+use crate::http2::{ErrorCode, Line, StreamHandle, Texts};
+use crate::native::{Body, Gone, Piece, ServerEvent};
+
+/// Something that has happened to a request that is no call.
+#[derive(Debug)]
+pub enum GuestEvent<'i> {
+    /// The request begins. Answer it by [`guest_head`](GrpcServer::guest_head), unless it ends
+    /// before.
+    Head {
+        /// All its fields; their names, values and pseudo-fields are well-formed (RFC 9113, section
+        /// 8), but for what HTTP itself demands of paths and hosts.
+        texts: Box<Texts>,
+        /// Whether fields are missing, because there are more than the server accepts.
+        is_cut: bool,
+        /// The first part of its content, if it came at once; otherwise empty.
+        data: Piece<'i>,
+        /// Whether the client sends nothing more.
+        end: bool,
+    },
+    /// A part of its content. The client gets credit for it when it is
+    /// [taken](GrpcServer::guest_taken).
+    Data {
+        /// The bytes; empty only if `end` is set.
+        data: Piece<'i>,
+        /// Whether the client sends nothing more.
+        end: bool,
+    },
+    /// More of the answer [may be sent](GrpcServer::guest_has_room).
+    Writable,
+    /// The request is over: by its client, or by the machine.
+    Gone,
+}
+
+/// The open requests, by the slots of their streams.
+#[derive(Debug, Default)]
+pub(super) struct Guests {
+    open: BTreeMap<usize, Guest>,
+    /// Bytes of content that nobody has taken.
+    unread: usize,
+}
+
+#[derive(Debug)]
+struct Guest {
+    stream: StreamHandle,
+    unread: usize,
+    /// Whether the head of the answer was sent.
+    has_head: bool,
+}
+
+impl Guests {
+    fn get(&mut self, stream: StreamHandle) -> Option<&mut Guest> {
+        self.open.get_mut(&stream.slot()).filter(|guest| guest.stream == stream)
+    }
+
+    fn remove(&mut self, stream: StreamHandle) -> Option<Guest> {
+        self.get(stream)?;
+        let guest = self.open.remove(&stream.slot())?;
+        self.unread -= guest.unread;
+        Some(guest)
+    }
+
+    pub(super) fn unread(&self) -> usize {
+        self.unread
+    }
+
+    fn largest_unread(&self) -> Option<(StreamHandle, usize)> {
+        let guests = self.open.values().map(|guest| (guest.stream, guest.unread));
+        guests.filter(|&(_, len)| len > 0).max_by_key(|&(_, len)| len)
+    }
+}
+
+/// An event of a request that is no call.
+fn told<'i>(stream: StreamHandle, event: GuestEvent<'i>) -> Option<ServerEvent<'i>> {
+    Some(ServerEvent::Guest { stream, event })
+}
+
+impl GrpcServer {
+    /// Reports requests that are no calls, from now on; without this they are refused.
+    pub fn host_guests(&mut self) {
+        self.guests = Some(Box::default());
+        self.http.keep_foreign_texts();
+    }
+
+    /// Reports the head of a request that is no call; `None` if such requests are refused.
+    #[cold]
+    pub(super) fn on_guest<'i>(
+        &mut self,
+        stream: StreamHandle,
+        data: Piece<'i>,
+        end: bool,
+    ) -> Option<ServerEvent<'i>> {
+        let guests = self.guests.as_mut()?;
+        let unread = data.len();
+        guests.open.insert(stream.slot(), Guest { stream, unread, has_head: false });
+        guests.unread += unread;
+        let is_cut = self.http.fields().is_cut();
+        let texts = self.http.take_texts();
+        told(stream, GuestEvent::Head { texts, is_cut, data, end })
+    }
+
+    /// Reports content of a request that is no call.
+    #[cold]
+    pub(super) fn on_guest_content<'i>(
+        &mut self,
+        stream: StreamHandle,
+        data: Piece<'i>,
+        end: bool,
+    ) -> Option<ServerEvent<'i>> {
+        let guests = self.guests.as_mut()?;
+        guests.get(stream)?.unread += data.len();
+        guests.unread += data.len();
+        told(stream, GuestEvent::Data { data, end })
+    }
+
+    #[cold]
+    pub(super) fn on_guest_writable(
+        &mut self,
+        stream: StreamHandle,
+    ) -> Option<ServerEvent<'static>> {
+        self.guests.as_mut()?.get(stream)?;
+        told(stream, GuestEvent::Writable)
+    }
+
+    #[cold]
+    pub(super) fn on_guest_gone(&mut self, stream: StreamHandle) -> Option<ServerEvent<'static>> {
+        self.guests.as_mut()?.remove(stream)?;
+        told(stream, GuestEvent::Gone)
+    }
+
+    /// Reports that so many bytes of a guest's content were taken, so that credit for them is
+    /// returned.
+    pub fn guest_taken(&mut self, stream: StreamHandle, bytes: usize) {
+        let Some(guests) = &mut self.guests else { return };
+        let Some(guest) = guests.get(stream) else { return };
+        let bytes = bytes.min(guest.unread);
+        guest.unread -= bytes;
+        guests.unread -= bytes;
+        self.http.taken(stream, bytes);
+    }
+
+    /// Sends the head of an answer; `end` says that there is nothing else.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Gone`] when the request is over, or has a head already.
+    pub fn guest_head(
+        &mut self,
+        stream: StreamHandle,
+        lines: &[Line<'_>],
+        end: bool,
+    ) -> Result<(), Gone> {
+        let guest = self.guests.as_mut().and_then(|guests| guests.get(stream)).ok_or(Gone)?;
+        if std::mem::replace(&mut guest.has_head, true) {
+            return Err(Gone);
+        }
+        self.http.head(stream, lines, end)?;
+        self.end_guest(stream, end);
+        Ok(())
+    }
+
+    /// Sends a part of an answer's content; `end` marks the last part.
+    ///
+    /// What exceeds the client's credit is queued without limit: `false` asks the caller to
+    /// [wait](Self::guest_has_room) before the next part.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Gone`] when the request is over, or has no head yet.
+    pub fn guest_send(
+        &mut self,
+        stream: StreamHandle,
+        body: Body<'_>,
+        end: bool,
+    ) -> Result<bool, Gone> {
+        let guest = self.guests.as_mut().and_then(|guests| guests.get(stream)).ok_or(Gone)?;
+        if !guest.has_head {
+            return Err(Gone);
+        }
+        let has_room = self.http.send(stream, &[], body, end)?;
+        self.end_guest(stream, end);
+        Ok(has_room)
+    }
+
+    fn end_guest(&mut self, stream: StreamHandle, end: bool) {
+        if end && let Some(guests) = &mut self.guests {
+            let _answered = guests.remove(stream);
+        }
+    }
+
+    /// Whether more of an answer may be sent; if not, [`Writable`](GuestEvent::Writable) tells when
+    /// it may.
+    #[must_use]
+    pub fn guest_has_room(&self, stream: StreamHandle) -> bool {
+        self.http.has_room(stream)
+    }
+
+    /// Cuts an answer off.
+    pub fn guest_reset(&mut self, stream: StreamHandle, code: ErrorCode) {
+        let guest = self.guests.as_mut().and_then(|guests| guests.remove(stream));
+        if guest.is_some() {
+            self.http.reset(stream, code);
+        }
+    }
+
+    /// Bytes of fields that the client accepts in a head, with 32 added for each field.
+    #[must_use]
+    pub fn guest_head_max(&self) -> u32 {
+        self.http.peer_header_list_max()
+    }
+
+    /// Ends a request in place of whoever answers it, who is told: by 503 if nothing was answered
+    /// yet.
+    #[cold]
+    fn give_up_guest(&mut self, stream: StreamHandle, code: ErrorCode) {
+        let Some(guest) = self.guests.as_mut().and_then(|guests| guests.remove(stream)) else {
+            return;
+        };
+        let line = Line::Once { name: b":status", value: b"503" };
+        if guest.has_head || self.http.head(stream, &[line], true).is_err() {
+            self.http.reset(stream, code);
+        }
+        self.pending.extend(told(stream, GuestEvent::Gone));
+    }
+
+    /// Ends all requests because the drain is over.
+    pub(super) fn give_up_guests(&mut self) {
+        let Some(guests) = &self.guests else { return };
+        let open: Vec<_> = guests.open.values().map(|guest| guest.stream).collect();
+        open.into_iter().for_each(|stream| self.give_up_guest(stream, ErrorCode::CANCEL));
+    }
+
+    /// The request that keeps the most unread bytes.
+    pub(super) fn largest_guest(&self) -> Option<(StreamHandle, usize)> {
+        self.guests.as_ref()?.largest_unread()
+    }
+
+    /// Ends a request that keeps the most bytes. `false` means that the stream is a call's.
+    pub(super) fn end_large_guest(&mut self, stream: StreamHandle) -> bool {
+        let is_guest = self.guests.as_mut().is_some_and(|guests| guests.get(stream).is_some());
+        if is_guest {
+            self.give_up_guest(stream, ErrorCode::ENHANCE_YOUR_CALM);
+        }
+        is_guest
+    }
+}

@@ -1,0 +1,183 @@
+//! Reads the texts of a block that was decoded without them.
+
+use super::dynamic_table::DynamicTable;
+use super::{Decoder, STATIC_LEN, STATIC_TABLE, huffman, integer};
+use crate::http2::Violation;
+use crate::http2::texts::Texts;
+
+/// A field as a block represents it (RFC 7541, section 6).
+enum Field<'b> {
+    /// An index of name and value.
+    Indexed(usize),
+    Literal {
+        name: Name<'b>,
+        value: Coded<'b>,
+        is_inserted: bool,
+    },
+    SizeUpdate,
+}
+
+enum Name<'b> {
+    Indexed(usize),
+    Coded(Coded<'b>),
+}
+
+/// A string that may be Huffman-coded (section 5.2).
+struct Coded<'b> {
+    is_huffman: bool,
+    bytes: &'b [u8],
+}
+
+impl<'b> Coded<'b> {
+    fn take(rest: &mut &'b [u8]) -> Result<Self, Violation> {
+        let (&first, behind) = rest.split_first().ok_or(Violation::BlockTruncated)?;
+        *rest = behind;
+        let len = integer::decode(first, 0x7f, rest)?;
+        let (bytes, behind) = rest.split_at_checked(len).ok_or(Violation::BlockTruncated)?;
+        *rest = behind;
+        Ok(Self { is_huffman: first & 0x80 != 0, bytes })
+    }
+
+    fn text(&self) -> Result<Vec<u8>, Violation> {
+        if !self.is_huffman {
+            return Ok(self.bytes.to_vec());
+        }
+        let mut text = Vec::new();
+        huffman::decode(self.bytes, &mut text)?;
+        Ok(text)
+    }
+}
+
+impl<'b> Field<'b> {
+    fn take(rest: &mut &'b [u8]) -> Result<Self, Violation> {
+        let (&first, behind) = rest.split_first().ok_or(Violation::BlockTruncated)?;
+        *rest = behind;
+        if first & 0x80 != 0 {
+            return integer::decode(first, 0x7f, rest).map(Self::Indexed);
+        }
+        if first & 0x60 == 0x20 {
+            return integer::decode(first, 0x1f, rest).map(|_size| Self::SizeUpdate);
+        }
+        let is_inserted = first & 0x40 != 0;
+        let name = match integer::decode(first, if is_inserted { 0x3f } else { 0x0f }, rest)? {
+            0 => Name::Coded(Coded::take(rest)?),
+            index => Name::Indexed(index),
+        };
+        Ok(Self::Literal { name, value: Coded::take(rest)?, is_inserted })
+    }
+}
+
+impl Decoder {
+    /// Adds the texts of the block that was decoded last, which was well-formed. `None` when one is
+    /// gone, because the block itself has evicted it from the table.
+    #[cold]
+    pub(in crate::http2) fn read_texts(&self, block: &[u8], texts: &mut Texts) -> Option<()> {
+        let (mut rest, mut inserted) = (block, 0);
+        while !rest.is_empty() {
+            let field = Field::take(&mut rest).ok()?;
+            inserted += usize::from(matches!(field, Field::Literal { is_inserted: true, .. }));
+        }
+        let (mut rest, mut newer) = (block, inserted);
+        while !rest.is_empty() {
+            match Field::take(&mut rest).ok()? {
+                Field::SizeUpdate => {}
+                Field::Indexed(index) => {
+                    let (name, value) = text_at(&self.table, index, newer)?;
+                    texts.push(name, value);
+                }
+                Field::Literal { name, value, is_inserted } => {
+                    let value = value.text().ok()?;
+                    match name {
+                        Name::Coded(name) => texts.push(&name.text().ok()?, &value),
+                        Name::Indexed(index) => {
+                            texts.push(text_at(&self.table, index, newer)?.0, &value);
+                        }
+                    }
+                    newer -= usize::from(is_inserted);
+                }
+            }
+        }
+        Some(())
+    }
+}
+
+/// The entry that had this index before the `newer` last entries were inserted.
+fn text_at(table: &DynamicTable, index: usize, newer: usize) -> Option<(&[u8], &[u8])> {
+    match index.checked_sub(STATIC_LEN + 1) {
+        // An entry that is larger than the table has emptied it, so nothing is found behind it.
+        Some(at) => table.entry(at + newer).map(|entry| table.text(entry)),
+        None => STATIC_TABLE.get(index.checked_sub(1)?).copied(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http2::hpack::fuzz::Keeper;
+    use crate::http2::{Encoder, Fields, Line, Vocabulary};
+
+    type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+    fn pairs<'t>(texts: impl Iterator<Item = (&'t [u8], &'t [u8])>) -> Pairs {
+        texts.map(|(name, value)| (name.to_vec(), value.to_vec())).collect()
+    }
+
+    #[test]
+    fn texts_are_the_same_when_they_are_read_afterwards() {
+        let vocabulary = Vocabulary::new(Keeper);
+        let (mut decoder, mut encoder) = (Decoder::default(), Encoder::default());
+        let (mut read, mut lost) = (0, 0);
+        for round in 0..200_usize {
+            let value = "v".repeat(round * 7 % 1_900);
+            let old = (round / 3).to_string();
+            let lines = [
+                Line::Static(3),
+                Line::Fixed { id: 1, name: b"same", value: b"always" },
+                Line::Named { id: 2, name: b"named", value: old.as_bytes() },
+                Line::Fixed {
+                    id: 3 + (round % 50) as u16,
+                    name: format!("name-{}", round % 50).leak().as_bytes(),
+                    value: format!("{}", "x".repeat(round % 50 * 30)).leak().as_bytes(),
+                },
+                Line::Once { name: b"once", value: value.as_bytes() },
+                Line::Secret { name: b"secret", value: old.as_bytes() },
+            ];
+            let mut block = Vec::new();
+            encoder.begin(&mut block);
+            lines.iter().for_each(|line| encoder.put(line, &mut block));
+            let mut fields = Fields::new(1 << 20);
+            decoder.decode(&block, &vocabulary, &mut fields).expect("well-formed");
+            let mut texts = Texts::default();
+            match decoder.read_texts(&block, &mut texts) {
+                None => lost += 1,
+                Some(()) => {
+                    assert_eq!(pairs(texts.iter()), pairs(fields.iter()), "round {round}");
+                    read += 1;
+                }
+            }
+        }
+        assert!(read > 150, "{read} blocks were read, and {lost} not");
+    }
+
+    #[test]
+    fn what_a_block_has_evicted_itself_is_lost() {
+        let (vocabulary, mut decoder) = (Vocabulary::new(Keeper), Decoder::default());
+        let insert = |len: u8, byte: u8| {
+            let mut literal = vec![0x40, 1, b'n', 0x7f];
+            integer::encode(0, 0x7f, 3_000 + usize::from(len), &mut literal);
+            literal.drain(3..4);
+            literal.extend(std::iter::repeat_n(byte, 3_000 + usize::from(len)));
+            literal
+        };
+        let mut fields = Fields::new(1 << 20);
+        decoder.decode(&insert(0, b'a'), &vocabulary, &mut fields).expect("well-formed");
+        // The first entry is named, and then the second takes its room.
+        let block = [&[0x80 | 62][..], &insert(1, b'b')].concat();
+        decoder.decode(&block, &vocabulary, &mut fields).expect("well-formed");
+        assert_eq!(decoder.read_texts(&block, &mut Texts::default()), None);
+        let mut texts = Texts::default();
+        decoder.decode(&[0x80 | 62], &vocabulary, &mut fields).expect("well-formed");
+        assert_eq!(decoder.read_texts(&[0x80 | 62], &mut texts), Some(()));
+        assert_eq!(pairs(texts.iter()), [(b"n".to_vec(), vec![b'b'; 3_001])]);
+    }
+}
