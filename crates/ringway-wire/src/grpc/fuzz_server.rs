@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{GrpcServer, RequestNames, ServerCompression, ServerConfig};
+use super::{GrpcServer, GuestEvent, RequestNames, ServerCompression, ServerConfig};
 use crate::http2::fuzz_machines::check_frames;
-use crate::http2::{Http2Config, Vocabulary};
+use crate::http2::{ErrorCode, Http2Config, Line, StreamHandle, Vocabulary};
 use crate::native::{Body, Outgoing, Reply, ServerEvent, StreamId};
 
 /// Feeds a server. Bits of the first byte say that the input contains preface and SETTINGS, that
-/// the server has low limits, and that compression is off; the second byte says how the input is
-/// cut.
+/// the server has low limits, that compression is off, and that requests are reported that are no
+/// calls; the second byte says how the input is cut.
 pub fn fuzz(data: &[u8]) {
     let [form, cut, input @ ..] = data else { return };
     let mut wire = if form & 1 == 0 { GREETING.to_vec() } else { Vec::new() };
@@ -46,7 +46,9 @@ struct Session {
     server: GrpcServer,
     /// Calls that are not answered: their methods, and their messages so far.
     calls: BTreeMap<StreamId, (u32, Vec<Vec<u8>>)>,
-    /// Calls that completed.
+    /// The other requests that are not answered: their fields, and their content so far.
+    guests: BTreeMap<StreamHandle, (String, Vec<u8>)>,
+    /// Calls, and other requests, that completed.
     told: Vec<String>,
     error: Option<String>,
     /// Whether the server has reset a stream.
@@ -63,10 +65,14 @@ impl Session {
         let mut session = Self {
             server: GrpcServer::new(config, vocabulary, Duration::ZERO),
             calls: BTreeMap::new(),
+            guests: BTreeMap::new(),
             told: Vec::new(),
             error: None,
             has_reset: false,
         };
+        if form & 8 != 0 {
+            session.server.host_guests();
+        }
         if form & 4 == 0 {
             let all = ServerCompression::new(None, 10);
             session.server.set_compression(Arc::new(all));
@@ -119,7 +125,35 @@ impl Session {
             ServerEvent::Cancelled { stream, .. } | ServerEvent::Failed { stream, .. } => {
                 self.calls.remove(&stream).expect("a call that is known");
             }
+            ServerEvent::Guest { stream, event } => self.on_guest(stream, event),
             _ => {}
+        }
+    }
+
+    /// Acts as a handler of other requests, which takes what comes and sends it back.
+    fn on_guest(&mut self, stream: StreamHandle, event: GuestEvent<'_>) {
+        let (data, end) = match event {
+            GuestEvent::Head { texts, is_cut, data, end } => {
+                let texts = if is_cut { "cut".into() } else { format!("{texts:?}") };
+                let former = self.guests.insert(stream, (texts, Vec::new()));
+                assert!(former.is_none(), "a stream is one request");
+                let line = Line::Once { name: b":status", value: b"200" };
+                self.server.guest_head(stream, &[line], false).expect("it has just come");
+                (data, end)
+            }
+            GuestEvent::Data { data, end } => (data, end),
+            GuestEvent::Writable => return assert!(self.guests.contains_key(&stream)),
+            GuestEvent::Gone => {
+                self.guests.remove(&stream).expect("a request that is known");
+                return;
+            }
+        };
+        self.server.guest_taken(stream, data.len());
+        let content = &mut self.guests.get_mut(&stream).expect("a request that is known").1;
+        content.extend_from_slice(&data);
+        self.server.guest_send(stream, Body::Copy(&data), end).expect("it goes on");
+        if end && let Some(whole) = self.guests.remove(&stream) {
+            self.told.push(format!("{whole:?}"));
         }
     }
 
@@ -145,6 +179,11 @@ impl Session {
             for (stream, _) in std::mem::take(&mut self.calls) {
                 self.server.respond(stream, Reply { status: 14, meta: &[], message: None });
             }
+            for (stream, _) in std::mem::take(&mut self.guests) {
+                self.server.guest_reset(stream, ErrorCode::CANCEL);
+            }
+            let guests = self.server.guests.as_ref().map_or(0, |guests| guests.unread());
+            assert_eq!(guests, 0, "kept of requests that are over");
         }
         let mut sent = Vec::new();
         self.server.transmit(usize::MAX, &mut |out| match out {

@@ -459,7 +459,9 @@ fn on_server_event(calls: &mut BTreeMap<u32, Call>, event: ServerEvent<'_>) {
                 call.down.waits_for_room = false;
             }
         }
-        ServerEvent::PeerLeaving { .. } | ServerEvent::Named { .. } => panic!("never said"),
+        ServerEvent::PeerLeaving { .. } | ServerEvent::Named { .. } | ServerEvent::Guest { .. } => {
+            panic!("never said")
+        }
     }
 }
 

@@ -443,6 +443,7 @@ fn on_server_event(calls: &mut BTreeMap<u32, Call>, event: ServerEvent<'_>) {
         }
         ServerEvent::Named { method, .. } => assert_ne!(method, 0, "no number, no name to keep"),
         ServerEvent::PeerLeaving { .. } => panic!("the client stays"),
+        ServerEvent::Guest { .. } => panic!("not in this protocol"),
     }
 }
 

@@ -104,14 +104,19 @@ fn own(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// The head of a call, with some fields that are rare or forbidden.
+/// The head of a call or of another request, with some fields that are rare or forbidden.
 fn block(random: &mut Random) -> Vec<u8> {
-    let path = ["/a.B/C0", "/a.B/C1", "/a.B/C2", "/a.B/C3", "/a.B/No"][random.below(5)];
+    let path = PATHS[random.below(PATHS.len())];
+    let (method, kind) = match random.below(3) {
+        0 => (METHODS[random.below(METHODS.len())], TYPES[random.below(TYPES.len())]),
+        _ => ("POST", "application/grpc"),
+    };
     let mut fields = vec![
-        (":method", "POST"),
+        (":method", method),
         (":scheme", "http"),
         (":path", path),
-        ("content-type", "application/grpc"),
+        (":authority", "localhost"),
+        ("content-type", kind),
     ];
     if random.below(16) == 0 {
         fields.remove(random.below(fields.len()));
@@ -129,7 +134,33 @@ fn block(random: &mut Random) -> Vec<u8> {
     block
 }
 
-const FIELDS: [(&str, &str); 16] = [
+const PATHS: [&str; 9] = [
+    "/a.B/C0",
+    "/a.B/C1",
+    "/a.B/C2",
+    "/a.B/C3",
+    "/a.B/No",
+    "/",
+    "/rpc",
+    "/metrics",
+    "/a.B/C0?connect=v1&encoding=json&message=1",
+];
+
+const METHODS: [&str; 6] = ["POST", "GET", "HEAD", "OPTIONS", "CONNECT", "no token"];
+
+const TYPES: [&str; 6] = [
+    "application/json",
+    "application/octet-stream",
+    "application/connect+octet-stream",
+    "application/grpc-web+octet-stream",
+    "application/grpc-web-text",
+    "text/plain",
+];
+
+const FIELDS: [(&str, &str); 19] = [
+    ("host", "localhost"),
+    ("host", "elsewhere"),
+    ("cookie", "a=b"),
     ("grpc-timeout", "1m"),
     ("grpc-timeout", "99999999H"),
     ("grpc-timeout", "0n"),

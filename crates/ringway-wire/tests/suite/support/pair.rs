@@ -221,6 +221,7 @@ impl From<ServerEvent<'_>> for Asked {
             ServerEvent::Failed { stream, code } => Asked::Failed(stream, code),
             ServerEvent::Writable { stream } => Asked::Writable(stream),
             ServerEvent::PeerLeaving { code, reason } => Asked::Leaving(code, text(&reason)),
+            ServerEvent::Guest { .. } => panic!("not in this protocol"),
         }
     }
 }
