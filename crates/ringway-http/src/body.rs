@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 
 use crate::body_account::BodyAccount;
 use crate::error::{Error, Result};
-use crate::feed::{BodyFeed, Content};
+use crate::feed::{BodyFeed, RequestContent};
 use crate::limits::{BODY_RATE_MIN, BODY_STALL};
 use crate::upgrade::Upgrade;
 
@@ -31,7 +31,7 @@ pub type Response = http::Response<Body>;
 /// What is not asked for stays in the kernel: a slow handler slows its own client down.
 #[derive(Debug)]
 pub struct RequestBody {
-    incoming: Content,
+    incoming: RequestContent,
     left: usize,
     bytes_max: usize,
     pace: Pace,
@@ -40,16 +40,16 @@ pub struct RequestBody {
 
 impl RequestBody {
     pub(crate) fn new(incoming: Incoming, bytes_max: usize) -> Self {
-        Self::of(Content::Incoming(incoming), bytes_max)
+        Self::of(RequestContent::Incoming(incoming), bytes_max)
     }
 
     /// A body that comes by another way, of `length` bytes if that is known.
     pub(crate) fn fed(length: Option<u64>, bytes_max: usize) -> (Self, BodyFeed) {
         let (feed, content) = BodyFeed::new(length);
-        (Self::of(Content::Fed(content), bytes_max), feed)
+        (Self::of(RequestContent::Fed(content), bytes_max), feed)
     }
 
-    fn of(incoming: Content, bytes_max: usize) -> Self {
+    fn of(incoming: RequestContent, bytes_max: usize) -> Self {
         let (pace, account) = Default::default();
         Self { incoming, left: bytes_max, bytes_max, pace, account }
     }

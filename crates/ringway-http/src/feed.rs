@@ -109,12 +109,12 @@ impl FedContent {
 
 /// The content of a request, by the way that it comes.
 #[derive(Debug)]
-pub(crate) enum Content {
+pub(crate) enum RequestContent {
     Incoming(Incoming),
     Fed(FedContent),
 }
 
-impl HttpBody for Content {
+impl HttpBody for RequestContent {
     type Data = Bytes;
     type Error = ContentError;
 
@@ -151,8 +151,8 @@ mod tests {
     fn a_body_is_read_as_it_comes_and_tells_what_was_read() {
         let mut cx = Context::from_waker(Waker::noop());
         let (feed, content) = BodyFeed::new(Some(5));
-        let mut content = Content::Fed(content);
-        let mut poll = |content: &mut Content| Pin::new(content).poll_frame(&mut cx);
+        let mut content = RequestContent::Fed(content);
+        let mut poll = |content: &mut RequestContent| Pin::new(content).poll_frame(&mut cx);
         assert!(poll(&mut content).is_pending());
         feed.push(b"ab");
         feed.push(b"c");

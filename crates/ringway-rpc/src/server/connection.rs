@@ -3,7 +3,7 @@
 
 mod rest;
 
-use std::cell::{Cell, Ref, RefCell, RefMut};
+use std::cell::{Cell, OnceCell, Ref, RefCell, RefMut};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ use super::budget::Kept;
 use super::calls::Calls;
 use super::connections::CoreConnection;
 use super::core::ServerCore;
-use super::guests::Guests;
+use super::guests::host::GuestHost;
 use super::machine::Machine;
 use super::method_ids::MethodIds;
 use crate::call::context::Site;
@@ -71,8 +71,8 @@ pub(crate) struct ServerConnection<M: Machine> {
     id: u64,
     /// The last failure of a call, and when that was.
     pub(super) last_failure: Cell<Option<Box<(Code, Duration)>>>,
-    /// Requests that are no calls.
-    pub(super) guests: Guests,
+    /// Answers requests that are no calls.
+    pub(super) guest_host: OnceCell<Box<dyn GuestHost>>,
     /// The number of calls that the client was last told are welcome.
     leased: Cell<Option<u32>>,
     send_mark: usize,
@@ -115,7 +115,7 @@ impl<M: Machine> ServerConnection<M> {
             opened_at: core.now(),
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             last_failure: Cell::new(None),
-            guests: Guests::default(),
+            guest_host: OnceCell::new(),
             leased: Cell::new(None),
             send_mark,
             core,
@@ -309,7 +309,7 @@ impl<M: Machine> ServerConnection<M> {
         self.calls.borrow_mut().drop_spare();
         self.deferred.borrow_mut().shrink_to_fit();
         self.scratch.take();
-        self.guests.drop_spare();
+        self.guest_host.get().into_iter().for_each(|host| host.drop_spare());
     }
 
     /// Reports the bytes kept here to the core, and lets it check its memory.
@@ -362,7 +362,7 @@ impl<M: Machine> ServerConnection<M> {
             Some(address) => format!("the connection from {address} was lost"),
             None => String::from("the connection was lost"),
         };
-        self.guests.end_all();
+        self.guest_host.get().into_iter().for_each(|host| host.end_all());
         let lost = self.calls.borrow_mut().take_all();
         for call in lost {
             call.cancel(Code::Cancelled, &why);

@@ -204,7 +204,6 @@ impl ServerCore {
             SharedByGrpc { config: self.shared.settings.grpc(), names }
         });
         let mut machine = grpc::GrpcServer::new(config.clone(), Arc::clone(names), self.now());
-        machine.host_guests();
         if let Some(compression) = self.compression() {
             machine.set_compression(Arc::clone(compression));
         }

@@ -85,7 +85,11 @@ impl<M: Machine> ServerConnection<M> {
             }
             ServerEvent::Failed { stream, code } => self.on_failed(stream, Code::from_wire(code)),
             ServerEvent::Writable { stream } => self.streams().writable(stream),
-            ServerEvent::Guest { stream, event } => M::on_guest(self, stream, event),
+            ServerEvent::Guest { stream, event } => {
+                if let Some(host) = self.guest_host.get() {
+                    host.on_event(stream, event);
+                }
+            }
             ServerEvent::PeerLeaving { code, reason } => {
                 let reason = String::from_utf8_lossy(&reason);
                 log(|| tracing::debug!(code, %reason, "a client announces that it leaves"));

@@ -17,7 +17,7 @@ use super::machine::Machine;
 use crate::connection::driver::{Closed, Driver, Endpoint, Flow};
 use crate::limits;
 
-/// Serves a connection with the machine of its protocol.
+/// Serves a connection with the machine of its protocol, once its calls are prepared.
 ///
 /// The future is the driver and nothing else; an `async` function would hold its arguments, the machine
 /// among them, for as long as the connection lives.
@@ -26,10 +26,12 @@ pub(crate) fn serve<M: Machine>(
     connection: Connection,
     machine: M,
     first: View,
+    prepare: impl FnOnce(&Rc<ServerConnection<M>>),
 ) -> impl Future<Output = Result> {
     connection.receive_while_draining(true);
     let now = core.now();
     let calls = ServerConnection::open(core, &connection, machine);
+    prepare(&calls);
     let end = ServerEnd { calls, linger_until: None };
     let mut driver = Driver::new(connection, end);
     driver.take_in(Some(first), now);

@@ -9,10 +9,11 @@
 //! ```
 
 mod answering;
+pub(super) mod host;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::Waker;
 
 use ringway_http::http::StatusCode;
@@ -22,29 +23,35 @@ use ringway_wire::grpc::{GrpcServer, GuestEvent};
 use ringway_wire::http2::StreamHandle;
 
 use self::answering::answer;
+use self::host::GuestHost;
 use super::connection::ServerConnection;
 use super::direct::DirectCalls;
+
 use super::http::{Doors, body_bytes_max};
 use crate::limits;
 
-/// The requests of one connection that are no calls, and what is kept for the next ones.
-#[derive(Default)]
-pub(super) struct Guests(RefCell<Option<Box<Table>>>);
+/// Answers the requests of one connection that are no calls.
+pub(super) struct Guests {
+    connection: Weak<ServerConnection<GrpcServer>>,
+    table: Rc<Table>,
+}
 
+/// The requests of a connection, and what is kept for the next ones.
 #[derive(Default)]
 struct Table {
-    open: HashMap<StreamHandle, Open>,
-    spare: Vec<Doors>,
+    open: RefCell<HashMap<StreamHandle, Open>>,
+    spare: RefCell<Vec<Doors>>,
+    is_over: Cell<bool>,
 }
 
 /// A request that is being answered.
 struct Open {
-    exchange: Rc<Exchange>,
+    exchange: Rc<GuestExchange>,
     task: JoinHandle<()>,
 }
 
 /// What a request's task and its connection tell each other.
-struct Exchange {
+struct GuestExchange {
     stream: StreamHandle,
     /// Its content; `None` if it is refused.
     feed: Option<BodyFeed>,
@@ -52,7 +59,7 @@ struct Exchange {
     sender: Cell<Option<Waker>>,
 }
 
-impl Exchange {
+impl GuestExchange {
     fn push(&self, data: &[u8], end: bool) {
         let Some(feed) = &self.feed else { return };
         if !data.is_empty() {
@@ -64,104 +71,102 @@ impl Exchange {
     }
 }
 
-impl Guests {
+impl Table {
     /// The doors for one more request.
     fn doors(&self, connection: &Rc<ServerConnection<GrpcServer>>) -> Doors {
-        let spare = self.0.borrow_mut().as_mut().and_then(|table| table.spare.pop());
+        let spare = self.spare.borrow_mut().pop();
         spare.unwrap_or_else(|| {
             let (core, site) = (connection.core(), connection.site());
             Doors::of(DirectCalls::of_site(Rc::clone(core), Rc::clone(site)), Rc::clone(core))
         })
     }
 
-    /// Keeps doors for the next request, unless their age is over.
+    /// Keeps doors for the next request, unless their age or the connection is over.
     fn keep(&self, doors: Doors) {
-        let is_over = doors.calls().is_over();
-        let mut table = self.0.borrow_mut();
-        let room = table.as_mut().filter(|table| table.spare.len() < limits::GUEST_DOORS_KEPT);
-        let unwanted = match room {
-            Some(table) if !is_over => {
-                table.spare.push(doors);
-                None
-            }
-            _ => Some(doors),
-        };
-        drop(table);
-        drop(unwanted);
+        let has_room = self.spare.borrow().len() < limits::GUEST_DOORS_KEPT;
+        if has_room && !self.is_over.get() && !doors.calls().is_over() {
+            self.spare.borrow_mut().push(doors);
+        }
     }
 
-    fn insert(&self, open: Open) {
-        let stream = open.exchange.stream;
-        self.0.borrow_mut().get_or_insert_default().open.insert(stream, open);
-    }
-
-    fn get(&self, stream: StreamHandle) -> Option<Rc<Exchange>> {
-        let table = self.0.borrow();
-        table.as_ref()?.open.get(&stream).map(|open| Rc::clone(&open.exchange))
+    fn get(&self, stream: StreamHandle) -> Option<Rc<GuestExchange>> {
+        self.open.borrow().get(&stream).map(|open| Rc::clone(&open.exchange))
     }
 
     fn remove(&self, stream: StreamHandle) -> Option<Open> {
-        self.0.borrow_mut().as_mut()?.open.remove(&stream)
+        self.open.borrow_mut().remove(&stream)
+    }
+}
+
+impl Guests {
+    /// Has the requests of this connection answered that are no calls.
+    pub(super) fn host(connection: &Rc<ServerConnection<GrpcServer>>) {
+        let guests = Self { connection: Rc::downgrade(connection), table: Rc::default() };
+        let is_new = connection.guest_host.set(Box::new(guests)).is_ok();
+        debug_assert!(is_new, "a connection is opened once");
+        connection.machine().host_guests();
     }
 
-    /// Ends all requests of a connection that has ended.
-    pub(super) fn end_all(&self) {
-        let Some(table) = self.0.take() else { return };
-        table.open.into_values().for_each(|open| open.task.abort());
+    fn begin(
+        &self,
+        stream: StreamHandle,
+        request: ringway_http::Result<(Request, BodyFeed)>,
+        data: &[u8],
+        end: bool,
+    ) {
+        let Some(connection) = self.connection.upgrade() else { return };
+        let (request, feed) = match request {
+            Ok((request, feed)) => (Ok(request), Some(feed)),
+            Err(error) => (Err(error), None),
+        };
+        let exchange = Rc::new(GuestExchange { stream, feed, sender: Cell::default() });
+        exchange.push(data, end);
+        let answering = answer(connection, Rc::clone(&self.table), Rc::clone(&exchange), request);
+        let task = spawn_named("a request over HTTP/2", answering);
+        self.table.open.borrow_mut().insert(stream, Open { exchange, task });
     }
 
-    /// Frees what is kept for the next requests.
-    pub(super) fn drop_spare(&self) {
-        let spare = self.0.borrow_mut().as_mut().map(|table| std::mem::take(&mut table.spare));
+    fn body_bytes_max(&self) -> usize {
+        self.connection.upgrade().map_or(0, |connection| body_bytes_max(connection.core()))
+    }
+}
+
+impl GuestHost for Guests {
+    fn on_event(&self, stream: StreamHandle, event: GuestEvent<'_>) {
+        match event {
+            GuestEvent::Head { texts, is_cut, data, end } => {
+                let request = match is_cut {
+                    true => Err(too_large()),
+                    false => http2_request(texts.iter(), self.body_bytes_max()),
+                };
+                self.begin(stream, request, &data, end);
+            }
+            GuestEvent::Data { data, end } => {
+                let exchange = self.table.get(stream);
+                exchange.into_iter().for_each(|exchange| exchange.push(&data, end));
+            }
+            GuestEvent::Writable => {
+                let sender = self.table.get(stream).and_then(|exchange| exchange.sender.take());
+                sender.into_iter().for_each(Waker::wake);
+            }
+            // What it has called is cancelled with its task.
+            GuestEvent::Gone => {
+                self.table.remove(stream).into_iter().for_each(|open| open.task.abort());
+            }
+        }
+    }
+
+    fn drop_spare(&self) {
+        let spare = self.table.spare.take();
         drop(spare); // outside of the borrow
     }
-}
 
-/// Handles what the machine tells of a request.
-pub(super) fn on_event(
-    connection: &Rc<ServerConnection<GrpcServer>>,
-    stream: StreamHandle,
-    event: GuestEvent<'_>,
-) {
-    let guests = &connection.guests;
-    match event {
-        GuestEvent::Head { texts, is_cut, data, end } => {
-            let request = match is_cut {
-                true => Err(too_large()),
-                false => http2_request(texts.iter(), body_bytes_max(connection.core())),
-            };
-            begin(connection, stream, request, &data, end);
-        }
-        GuestEvent::Data { data, end } => {
-            guests.get(stream).into_iter().for_each(|exchange| exchange.push(&data, end));
-        }
-        GuestEvent::Writable => {
-            let sender = guests.get(stream).and_then(|exchange| exchange.sender.take());
-            sender.into_iter().for_each(Waker::wake);
-        }
-        // What it has called is cancelled with its task.
-        GuestEvent::Gone => {
-            guests.remove(stream).into_iter().for_each(|open| open.task.abort());
-        }
+    fn end_all(&self) {
+        self.table.is_over.set(true);
+        let open = self.table.open.take();
+        open.into_values().for_each(|open| open.task.abort());
+        self.drop_spare();
     }
-}
-
-fn begin(
-    connection: &Rc<ServerConnection<GrpcServer>>,
-    stream: StreamHandle,
-    request: ringway_http::Result<(Request, BodyFeed)>,
-    data: &[u8],
-    end: bool,
-) {
-    let (request, feed) = match request {
-        Ok((request, feed)) => (Ok(request), Some(feed)),
-        Err(error) => (Err(error), None),
-    };
-    let exchange = Rc::new(Exchange { stream, feed, sender: Cell::default() });
-    exchange.push(data, end);
-    let answering = answer(Rc::clone(connection), Rc::clone(&exchange), request);
-    let task = spawn_named("a request over HTTP/2", answering);
-    connection.guests.insert(Open { exchange, task });
 }
 
 /// RFC 6585, section 5.

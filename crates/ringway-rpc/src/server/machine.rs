@@ -1,19 +1,15 @@
 //! The interface between a server's connection and its protocol machine.
 
 use std::fmt::{Debug, Display};
-use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use ringway_wire::grpc::{self, GuestEvent};
-use ringway_wire::http2::{self, StreamHandle};
 use ringway_wire::native::{
     self, Body, GoAwayCode, Gone, Outgoing, PlainRequest, Reply, RequestHead, ServerEvent, Side,
     StreamId, Unserved,
 };
+use ringway_wire::{grpc, http2};
 
-use super::connection::ServerConnection;
-use super::guests;
 use crate::call::codec;
 use crate::call::status::Status;
 
@@ -147,13 +143,6 @@ pub(crate) trait Machine: 'static {
     /// Fast path: decodes the next message of a stream if it is a simple one.
     fn receive_message<'i>(&mut self, input: &mut &'i [u8]) -> Option<(StreamId, &'i [u8])>;
 
-    /// Handles what has happened to a request that is no call, from a machine that reports those.
-    fn on_guest(_: &Rc<ServerConnection<Self>>, _: StreamHandle, _: GuestEvent<'_>)
-    where
-        Self: Sized,
-    {
-    }
-
     /// How the one message of a call becomes what its method takes, if it is not that already. The call has been
     /// admitted.
     fn take_translation(&mut self, _stream: StreamId) -> Option<Translation> {
@@ -227,14 +216,6 @@ impl Machine for grpc::GrpcServer {
 
     fn is_leave(_violation: &http2::Violation) -> bool {
         false
-    }
-
-    fn on_guest(
-        connection: &Rc<ServerConnection<Self>>,
-        stream: StreamHandle,
-        event: GuestEvent<'_>,
-    ) {
-        guests::on_event(connection, stream, event);
     }
 
     fn is_drained(&self) -> bool {

@@ -199,7 +199,7 @@ impl Server {
     }
 
     /// Sets certificate and key of the `tls://` addresses. If `tls` names no ALPN protocols, the server
-    /// offers `h2` for gRPC, `ringway/1` for the native protocol and `http/1.1`.
+    /// offers `h2`, `ringway/1` for the native protocol and `http/1.1`.
     pub fn tls(self, tls: ServerTls) -> Self {
         self.net(|net| net.tls(tls))
     }
@@ -211,9 +211,8 @@ impl Server {
 
     /// Changes the other settings of cores, connections and sockets. TLS that is set here offers the same
     /// protocols as [with `tls`](Self::tls). A hook that is set here with
-    /// [`on_shutdown`] runs after the health of all services has become NOT_SERVING.
-    ///
-    /// [`on_shutdown`]: ringway_net::Server::on_shutdown
+    /// [`on_shutdown`](ringway_net::Server::on_shutdown) runs after the health of all services has become
+    /// NOT_SERVING.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -383,7 +382,7 @@ impl Server {
         self.metrics.clone()
     }
 
-    /// Answers other HTTP/1.1 requests on the server's port, such as pages and webhooks. Calls, `/metrics`,
+    /// Answers other HTTP requests on the server's port, such as pages and webhooks. Calls, `/metrics`,
     /// `/healthz` and `/readyz` are always served, and `routes` cannot replace them.
     pub fn http_routes(mut self, routes: Router) -> Self {
         self.http.routes = Some(routes);

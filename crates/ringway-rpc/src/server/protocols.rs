@@ -9,6 +9,7 @@ use ringway_wire::Detected;
 
 use super::core::ServerCore;
 use super::first_bytes::{FirstBytes, first_bytes};
+use super::guests::Guests;
 use super::log::log;
 use super::shared::ServerShared;
 use super::{driver, http};
@@ -36,18 +37,18 @@ fn stage(core: Rc<ServerCore>, connection: Connection, first: FirstBytes) -> Opt
     match first {
         FirstBytes::Speaks(Detected::Native, first) if may_speak(&connection, ALPN_NATIVE) => {
             let machine = core.native_machine();
-            Some(Box::pin(driver::serve(core, connection, machine, first)))
+            Some(Box::pin(driver::serve(core, connection, machine, first, |_| {})))
         }
         FirstBytes::Speaks(Detected::Http2, first) if may_speak(&connection, ALPN_HTTP2) => {
             let machine = core.grpc_machine();
-            Some(Box::pin(driver::serve(core, connection, machine, first)))
+            Some(Box::pin(driver::serve(core, connection, machine, first, Guests::host)))
         }
         FirstBytes::Speaks(Detected::Http1, first) if may_speak(&connection, ALPN_HTTP1) => {
             Some(Box::pin(http::serve(core, connection, first)))
         }
         FirstBytes::Speaks(Detected::Json, first) if may_speak(&connection, b"") => {
             let machine = core.json_machine();
-            Some(Box::pin(driver::serve(core, connection, machine, first)))
+            Some(Box::pin(driver::serve(core, connection, machine, first, |_| {})))
         }
         FirstBytes::Speaks(detected, _) => {
             core.share().count_unknown_protocol();

@@ -20,6 +20,7 @@ mod compression;
 pub(crate) mod fuzz;
 pub(crate) mod fuzz_client;
 pub(crate) mod fuzz_server;
+mod guest_event;
 mod guests;
 mod inflate_error;
 mod known_heads;
@@ -42,7 +43,7 @@ pub use client::GrpcClient;
 pub use client_config::ClientConfig;
 pub use compress::{compress, decompress};
 pub use compression::{ClientCompression, ServerCompression, accepted_names};
-pub use guests::GuestEvent;
+pub use guest_event::GuestEvent;
 pub use inflate_error::InflateError;
 pub use message::{Message, MessageError, Messages, PREFIX_LEN, prefix};
 pub use metadata::{

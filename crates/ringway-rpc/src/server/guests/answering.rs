@@ -12,18 +12,19 @@ use ringway_wire::grpc::GrpcServer;
 use ringway_wire::http2::{Body, ErrorCode, Gone, Line};
 use ringway_wire::native::Side;
 
-use super::Exchange;
+use super::{GuestExchange, Table};
 use crate::server::connection::ServerConnection;
 use crate::server::http::Doors;
 
 /// Answers a request, or says why there is none.
 pub(super) async fn answer(
     connection: Rc<ServerConnection<GrpcServer>>,
-    exchange: Rc<Exchange>,
+    table: Rc<Table>,
+    exchange: Rc<GuestExchange>,
     request: Result<Request, Error>,
 ) {
-    let answering = Answering { connection, exchange };
-    let doors = answering.connection.guests.doors(&answering.connection);
+    let answering = Answering { connection, table, exchange };
+    let doors = answering.table.doors(&answering.connection);
     let is_sent = {
         let mut answered = pin!(doors.calls().carry(answering.run(&doors, request)));
         poll_fn(|cx| {
@@ -34,14 +35,15 @@ pub(super) async fn answer(
         .await
     };
     if is_sent.is_ok() {
-        answering.connection.guests.keep(doors);
+        answering.table.keep(doors);
     }
 }
 
 /// A request until it is answered. Dropped before that, it is cut off.
 struct Answering {
     connection: Rc<ServerConnection<GrpcServer>>,
-    exchange: Rc<Exchange>,
+    table: Rc<Table>,
+    exchange: Rc<GuestExchange>,
 }
 
 impl Answering {
@@ -136,7 +138,7 @@ impl Answering {
 impl Drop for Answering {
     fn drop(&mut self) {
         let stream = self.exchange.stream;
-        let _this_task = self.connection.guests.remove(stream);
+        let _this_task = self.table.remove(stream);
         // Nothing happens if it was answered, or its client has gone.
         self.connection.machine().guest_reset(stream, ErrorCode::INTERNAL_ERROR);
         self.connection.wake();

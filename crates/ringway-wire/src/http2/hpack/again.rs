@@ -6,7 +6,7 @@ use crate::http2::Violation;
 use crate::http2::texts::Texts;
 
 /// A field as a block represents it (RFC 7541, section 6).
-enum Field<'b> {
+enum BlockField<'b> {
     /// An index of name and value.
     Indexed(usize),
     Literal {
@@ -48,7 +48,7 @@ impl<'b> Coded<'b> {
     }
 }
 
-impl<'b> Field<'b> {
+impl<'b> BlockField<'b> {
     fn take(rest: &mut &'b [u8]) -> Result<Self, Violation> {
         let (&first, behind) = rest.split_first().ok_or(Violation::BlockTruncated)?;
         *rest = behind;
@@ -74,18 +74,18 @@ impl Decoder {
     pub(in crate::http2) fn read_texts(&self, block: &[u8], texts: &mut Texts) -> Option<()> {
         let (mut rest, mut inserted) = (block, 0);
         while !rest.is_empty() {
-            let field = Field::take(&mut rest).ok()?;
-            inserted += usize::from(matches!(field, Field::Literal { is_inserted: true, .. }));
+            let field = BlockField::take(&mut rest).ok()?;
+            inserted += usize::from(matches!(field, BlockField::Literal { is_inserted: true, .. }));
         }
         let (mut rest, mut newer) = (block, inserted);
         while !rest.is_empty() {
-            match Field::take(&mut rest).ok()? {
-                Field::SizeUpdate => {}
-                Field::Indexed(index) => {
+            match BlockField::take(&mut rest).ok()? {
+                BlockField::SizeUpdate => {}
+                BlockField::Indexed(index) => {
                     let (name, value) = text_at(&self.table, index, newer)?;
                     texts.push(name, value);
                 }
-                Field::Literal { name, value, is_inserted } => {
+                BlockField::Literal { name, value, is_inserted } => {
                     let value = value.text().ok()?;
                     match name {
                         Name::Coded(name) => texts.push(&name.text().ok()?, &value),

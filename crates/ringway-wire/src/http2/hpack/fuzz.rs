@@ -18,7 +18,7 @@ impl Resolver for Keeper {
     }
 }
 
-type Texts = Vec<(Vec<u8>, Vec<u8>)>;
+type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Decodes blocks of up to 255 bytes, each preceded by its length; the first byte selects the
 /// limits.
@@ -40,7 +40,7 @@ pub fn fuzz(data: &[u8]) {
         if result.is_err() {
             return;
         }
-        let texts: Texts = fields.iter().map(|(n, v)| (n.to_vec(), v.to_vec())).collect();
+        let texts: Pairs = fields.iter().map(|(n, v)| (n.to_vec(), v.to_vec())).collect();
         if form & 4 != 0 {
             path.encoder.set_limit(u32::from(len) * 16);
         }
@@ -57,7 +57,7 @@ struct Path {
 
 impl Path {
     /// Encodes decoded fields in every way, and decodes them again.
-    fn check(&mut self, texts: &Texts) {
+    fn check(&mut self, texts: &Pairs) {
         let mut block = Vec::new();
         self.encoder.begin(&mut block);
         for (at, (name, value)) in texts.iter().enumerate() {
@@ -78,7 +78,7 @@ impl Path {
         let decoded: Result<(), Violation> =
             self.decoder.decode(&block, &self.vocabulary, &mut again);
         assert_eq!(decoded, Ok(()), "our own blocks are well-formed");
-        let again: Texts = again.iter().map(|(n, v)| (n.to_vec(), v.to_vec())).collect();
+        let again: Pairs = again.iter().map(|(n, v)| (n.to_vec(), v.to_vec())).collect();
         assert_eq!(again, *texts);
     }
 }

@@ -1,0 +1,17 @@
+//! What a connection tells whoever answers its requests that are no calls.
+
+use ringway_wire::grpc::GuestEvent;
+use ringway_wire::http2::StreamHandle;
+
+/// Whoever answers the requests of a connection that are no calls. A connection knows no more of them: what answers
+/// them makes calls of connections itself.
+pub(in crate::server) trait GuestHost {
+    /// Handles what the machine tells of a request.
+    fn on_event(&self, stream: StreamHandle, event: GuestEvent<'_>);
+
+    /// Frees what is kept for the next requests.
+    fn drop_spare(&self);
+
+    /// Ends all requests: the connection has ended.
+    fn end_all(&self);
+}
