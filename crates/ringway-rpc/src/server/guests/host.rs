@@ -5,7 +5,7 @@ use ringway_wire::http2::StreamHandle;
 
 /// Whoever answers the requests of a connection that are no calls. A connection knows no more of them: what answers
 /// them makes calls of connections itself.
-pub(in crate::server) trait GuestHost {
+pub(crate) trait GuestHost {
     /// Handles what the machine tells of a request.
     fn on_event(&self, stream: StreamHandle, event: GuestEvent<'_>);
 
