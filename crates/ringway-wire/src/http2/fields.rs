@@ -235,15 +235,21 @@ impl Fields {
         self.fault.get_or_insert(violation);
     }
 
-    /// Adds a field of `size` bytes with its text.
+    /// Keeps the text of a field that was [added](Self::add).
     #[inline]
-    pub(super) fn add_text(&mut self, meaning: Meaning, size: u32, name: &[u8], value: &[u8]) {
-        let is_kept = self.add(meaning, size);
-        if let Some(whole) = self.whole.as_mut().filter(|_| !self.is_cut) {
-            whole.push(name, value);
+    pub(super) fn keep_text(&mut self, is_kept: bool, name: &[u8], value: &[u8]) {
+        if self.whole.is_some() {
+            self.keep_whole(name, value);
         }
         if is_kept {
             self.keep(name, value);
+        }
+    }
+
+    #[cold]
+    fn keep_whole(&mut self, name: &[u8], value: &[u8]) {
+        if let Some(whole) = self.whole.as_mut().filter(|_| !self.is_cut) {
+            whole.push(name, value);
         }
     }
 

@@ -1,55 +1,35 @@
 //! Reads the texts of a block that was decoded without them.
 
+use super::decoder::take_string;
 use super::dynamic_table::DynamicTable;
-use super::{Decoder, STATIC_LEN, STATIC_TABLE, huffman, integer};
+use super::{Decoder, STATIC_LEN, STATIC_TABLE, integer};
 use crate::http2::Violation;
 use crate::http2::texts::Texts;
 
 /// A field as a block represents it (RFC 7541, section 6).
-enum BlockField<'b> {
+enum BlockField {
     /// An index of name and value.
     Indexed(usize),
     Literal {
-        name: Name<'b>,
-        value: Coded<'b>,
+        name: Name,
+        value: Vec<u8>,
         is_inserted: bool,
     },
     SizeUpdate,
 }
 
-enum Name<'b> {
+enum Name {
     Indexed(usize),
-    Coded(Coded<'b>),
+    Coded(Vec<u8>),
 }
 
-/// A string that may be Huffman-coded (section 5.2).
-struct Coded<'b> {
-    is_huffman: bool,
-    bytes: &'b [u8],
+/// A string of a block.
+fn take_text(rest: &mut &[u8]) -> Result<Vec<u8>, Violation> {
+    take_string(rest, &mut Vec::new()).map(<[u8]>::to_vec)
 }
 
-impl<'b> Coded<'b> {
-    fn take(rest: &mut &'b [u8]) -> Result<Self, Violation> {
-        let (&first, behind) = rest.split_first().ok_or(Violation::BlockTruncated)?;
-        *rest = behind;
-        let len = integer::decode(first, 0x7f, rest)?;
-        let (bytes, behind) = rest.split_at_checked(len).ok_or(Violation::BlockTruncated)?;
-        *rest = behind;
-        Ok(Self { is_huffman: first & 0x80 != 0, bytes })
-    }
-
-    fn text(&self) -> Result<Vec<u8>, Violation> {
-        if !self.is_huffman {
-            return Ok(self.bytes.to_vec());
-        }
-        let mut text = Vec::new();
-        huffman::decode(self.bytes, &mut text)?;
-        Ok(text)
-    }
-}
-
-impl<'b> BlockField<'b> {
-    fn take(rest: &mut &'b [u8]) -> Result<Self, Violation> {
+impl BlockField {
+    fn take(rest: &mut &[u8]) -> Result<Self, Violation> {
         let (&first, behind) = rest.split_first().ok_or(Violation::BlockTruncated)?;
         *rest = behind;
         if first & 0x80 != 0 {
@@ -60,10 +40,10 @@ impl<'b> BlockField<'b> {
         }
         let is_inserted = first & 0x40 != 0;
         let name = match integer::decode(first, if is_inserted { 0x3f } else { 0x0f }, rest)? {
-            0 => Name::Coded(Coded::take(rest)?),
+            0 => Name::Coded(take_text(rest)?),
             index => Name::Indexed(index),
         };
-        Ok(Self::Literal { name, value: Coded::take(rest)?, is_inserted })
+        Ok(Self::Literal { name, value: take_text(rest)?, is_inserted })
     }
 }
 
@@ -86,9 +66,8 @@ impl Decoder {
                     texts.push(name, value);
                 }
                 BlockField::Literal { name, value, is_inserted } => {
-                    let value = value.text().ok()?;
                     match name {
-                        Name::Coded(name) => texts.push(&name.text().ok()?, &value),
+                        Name::Coded(name) => texts.push(&name, &value),
                         Name::Indexed(index) => {
                             texts.push(text_at(&self.table, index, newer)?.0, &value);
                         }

@@ -170,14 +170,20 @@ impl Decoder {
         let index = integer::decode(first, 0x7f, rest)?;
         if let Some(at) = index.checked_sub(STATIC_LEN + 1) {
             let entry = self.table.entry(at).ok_or(Violation::NoSuchIndex)?;
-            let (name, value) = self.table.text(entry);
-            fields.add_text(entry.meaning(), entry.size(), name, value);
+            let is_kept = fields.add(entry.meaning(), entry.size());
+            if is_kept || fields.keeps_texts() {
+                let (name, value) = self.table.text(entry);
+                fields.keep_text(is_kept, name, value);
+            }
             return Ok(());
         }
         let at = index.checked_sub(1).ok_or(Violation::NoSuchIndex)?;
         let entry = vocabulary.static_entry(at);
-        let (name, value) = STATIC_TABLE[at];
-        fields.add_text(entry.meaning, entry.size, name, value);
+        let is_kept = fields.add(entry.meaning, entry.size);
+        if is_kept || fields.keeps_texts() {
+            let (name, value) = STATIC_TABLE[at];
+            fields.keep_text(is_kept, name, value);
+        }
         Ok(())
     }
 
@@ -202,7 +208,10 @@ impl Decoder {
         };
         let value = take_string(rest, &mut scratch.value)?;
         let meaning = vocabulary.meaning(class, value);
-        fields.add_text(meaning, field_size(name.len(), value.len()) as u32, name, value);
+        let is_kept = fields.add(meaning, field_size(name.len(), value.len()) as u32);
+        if is_kept || fields.keeps_texts() {
+            fields.keep_text(is_kept, name, value);
+        }
         Ok(())
     }
 
@@ -230,14 +239,17 @@ impl Decoder {
         };
         let value = take_string(rest, &mut scratch.value)?;
         let meaning = vocabulary.meaning(class, value);
-        fields.add_text(meaning, field_size(name.len(), value.len()) as u32, name, value);
+        let is_kept = fields.add(meaning, field_size(name.len(), value.len()) as u32);
+        if is_kept || fields.keeps_texts() {
+            fields.keep_text(is_kept, name, value);
+        }
         self.table.insert(name, value, class, meaning);
         Ok(())
     }
 }
 
 /// Takes a string (section 5.2), borrowed from the block or decoded into `scratch`.
-fn take_string<'s, 'b: 's>(
+pub(super) fn take_string<'s, 'b: 's>(
     rest: &mut &'b [u8],
     scratch: &'s mut Vec<u8>,
 ) -> Result<&'s [u8], Violation> {
