@@ -116,7 +116,7 @@ mod tests {
                 Line::Fixed {
                     id: 3 + (round % 50) as u16,
                     name: format!("name-{}", round % 50).leak().as_bytes(),
-                    value: format!("{}", "x".repeat(round % 50 * 30)).leak().as_bytes(),
+                    value: "x".repeat(round % 50 * 30).leak().as_bytes(),
                 },
                 Line::Once { name: b"once", value: value.as_bytes() },
                 Line::Secret { name: b"secret", value: old.as_bytes() },
