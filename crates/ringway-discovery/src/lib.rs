@@ -10,10 +10,14 @@ mod endpoint;
 mod etcd;
 mod limits;
 mod local;
+mod log;
 mod resolve;
 mod server;
 mod sources;
 mod store;
+
+#[doc(hidden)] // for measurements by the bare wire
+pub use etcd::api as etcd_api;
 
 pub use admin::{ListedEndpoint, RegistryAdmin};
 pub use announcement::Announcement;
@@ -25,7 +29,7 @@ pub use endpoint::{Endpoint, Error, Health};
 pub use etcd::{EtcdConfig, EtcdRegistry};
 pub use local::{Endpoints, Local, LocalRegistration, LocalService, LocalWatch};
 pub use resolve::{RegistryResolver, install};
-pub use server::Registry;
+pub use server::{Registry, RegistryBuilder};
 pub use store::{
     Change, Changes, Compacted, KeyRange, KeyValue, Lease, LeaseError, LeaseId, Read, ReadError,
     Revision, Store, Transaction,

@@ -56,6 +56,28 @@ pub(crate) const EXPIRY_LOOK: Duration = Duration::from_millis(500);
 /// Leases that end at once, while others wait for the store.
 pub(crate) const EXPIRED_AT_ONCE: usize = 100;
 
+/// Bytes of changes that wait for the log. More are refused, as etcd refuses what it cannot keep up with: at a disk's
+/// 100 MiB a second they would wait for long.
+pub(crate) const JOURNAL_BYTES_MAX: usize = 16 << 20;
+
+/// Bytes of a file of the log, after which the next one begins and a snapshot is made. A start reads it in a fraction
+/// of a second.
+pub(crate) const LOG_FILE_BYTES: u64 = 32 << 20;
+
+/// Bytes of a file of a registry that are read: those of a snapshot of all keys and their history, and more than those
+/// of a log whose last change deletes a million keys.
+pub(crate) const DATA_FILE_BYTES_MAX: usize = 1 << 30;
+
+/// Bytes of a snapshot that are made and written at once, so that other tasks of the core run in between.
+pub(crate) const SNAPSHOT_PIECE_BYTES: usize = 256 << 10;
+
+/// Files of a registry's folder: a log and a snapshot, and a log more for each snapshot that failed.
+pub(crate) const DATA_FILES_MAX: usize = 10_000;
+
+/// The time that a lease has at least after a restart, or its own if that is shorter: its holder finds the server again
+/// and renews it.
+pub(crate) const RESTORED_LEASE_MIN: Duration = Duration::from_secs(5);
+
 /// Watches of one stream. A client of etcd has one stream for all its watches.
 pub(crate) const WATCHES_PER_STREAM_MAX: usize = 10_000;
 

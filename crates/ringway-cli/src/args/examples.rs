@@ -153,6 +153,7 @@ Examples:
 pub(super) const SERVE_REGISTRY: &str = "\
 Examples:
   ringway serve registry
+  ringway serve registry --data /var/lib/registry
   ringway serve registry --listen tcp://0.0.0.0:2379 --cores 0
   etcdctl put market/10.0.0.1 serving              a client of etcd, on the same machine";
 

@@ -73,9 +73,15 @@ pub(super) enum ServeKind {
     /// Serve RPC: an echo service with all four kinds of methods.
     #[command(after_help = examples::SERVE_RPC)]
     Rpc(ServeFlags),
-    /// Serve a registry for discovery, in memory, with the API of etcd v3
+    /// Serve a registry for discovery with the API of etcd v3, in memory or with its data in a folder
     #[command(after_help = examples::SERVE_REGISTRY)]
-    Registry(ServeFlags),
+    Registry {
+        #[command(flatten)]
+        flags: ServeFlags,
+        /// Keep the keys in this folder, and answer a change when it is on the disk [default: in memory]
+        #[arg(long, value_name = "DIR")]
+        data: Option<PathBuf>,
+    },
 }
 
 #[derive(Debug, Args)]

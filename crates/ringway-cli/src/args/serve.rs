@@ -23,6 +23,8 @@ pub(crate) struct ServeConfig {
     pub(crate) tls: Option<TlsFiles>,
     /// PEM file of the authorities whose clients are accepted on `tls://`; without it all clients are.
     pub(crate) client_ca: Option<PathBuf>,
+    /// The folder of a registry; `None` keeps it in memory.
+    pub(crate) data: Option<PathBuf>,
     /// Whether a parent asks for counters on standard input and ends the server by closing it.
     pub(crate) control: bool,
 }
@@ -78,6 +80,9 @@ impl ServeConfig {
         if let Some(file) = &self.client_ca {
             flag("--client-ca", file.display().to_string());
         }
+        if let Some(folder) = &self.data {
+            flag("--data", folder.display().to_string());
+        }
         if self.control {
             args.push("--control".to_owned());
         }
@@ -88,12 +93,16 @@ impl ServeConfig {
 /// # Errors
 /// A core is not allowed, `tls://` has no certificate, or an address is one for clients.
 pub(super) fn resolve(raw: Serve, allowed: &Cores) -> Result<ServeConfig, ValueError> {
+    let mut data = None;
     let (service, flags) = match raw.kind {
         ServeKind::Echo(flags) => (Service::Echo, flags),
         ServeKind::Discard { flags, frame: false } => (Service::Discard, flags),
         ServeKind::Discard { flags, frame: true } => (Service::DiscardFramed, flags),
         ServeKind::Rpc(flags) => (Service::Rpc, flags),
-        ServeKind::Registry(flags) => (Service::Registry, flags),
+        ServeKind::Registry { flags, data: folder } => {
+            data = folder;
+            (Service::Registry, flags)
+        }
     };
     let ServeFlags { mut listen, cores, backend, spin, cert, key, client_ca, control } = flags;
     if listen.is_empty() {
@@ -114,7 +123,7 @@ pub(super) fn resolve(raw: Serve, allowed: &Cores) -> Result<ServeConfig, ValueE
         )));
     }
     let cores = cores.unwrap_or_else(|| allowed.clone()).within(allowed, "--cores")?;
-    Ok(ServeConfig { service, listen, cores, backend, spin, tls, client_ca, control })
+    Ok(ServeConfig { service, listen, cores, backend, spin, tls, client_ca, data, control })
 }
 
 fn default_address(service: Service) -> &'static str {
@@ -166,6 +175,7 @@ mod tests {
             "serve echo",
             "serve rpc --spin 0",
             "serve discard --cores 2",
+            "serve registry --data /tmp/registry",
             "serve discard --frame --listen tcp://[::1]:0 --listen unix:///tmp/d --cores 1,3 \
              --backend uring --spin 1.5us --control --cert c.pem --key k.pem --client-ca ca.pem",
         ] {

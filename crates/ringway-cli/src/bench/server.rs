@@ -42,6 +42,7 @@ impl Server {
             spin: config.spin,
             tls: None,
             client_ca: None,
+            data: None,
             control: true,
         };
         let process = ServerProcess::start(process::own_server(&serve)?, "the server")?;

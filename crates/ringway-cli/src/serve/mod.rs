@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::args::{ServeConfig, Service, TlsFiles};
 use crate::echo_service::{EchoServer, EchoService};
-use crate::{allocations, bench, control, cores};
+use crate::{allocations, bench, control, cores, stderr};
 use handlers::{Discard, Framed};
 use stop::Stop;
 use tally::Totals;
@@ -84,7 +84,7 @@ fn start_rpc(config: &ServeConfig) -> Result<ServerHandle, Box<dyn Error>> {
     let set_up = set_up(config)?;
     let server = server.net(set_up).drain_timeout(DRAIN_TIMEOUT);
     let mut server = match config.service {
-        Service::Registry => Registry::new().serve_on(server),
+        Service::Registry => registry(config)?.serve_on(server),
         _ => server.service(EchoServer::new(EchoService::new())),
     };
     if let Some(tls) = read_tls(config)? {
@@ -92,6 +92,14 @@ fn start_rpc(config: &ServeConfig) -> Result<ServerHandle, Box<dyn Error>> {
         server = server.tls(tls);
     }
     Ok(server.start()?.net().clone())
+}
+
+fn registry(config: &ServeConfig) -> Result<Registry, Box<dyn Error>> {
+    let Some(folder) = config.data.clone() else {
+        return Ok(Registry::new());
+    };
+    let builder = Registry::builder().data(folder).on_notice(|text| stderr::complain(text));
+    Ok(ringway_runtime::block_on(builder.open())??)
 }
 
 /// Applies the flags that every kind of server has, except those of TLS.

@@ -6,6 +6,7 @@ mod call;
 mod call_grpc;
 mod command_line;
 mod registry;
+mod registry_data;
 mod report;
 mod serve;
 mod support;

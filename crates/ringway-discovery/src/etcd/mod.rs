@@ -32,7 +32,7 @@ pub use registry::EtcdRegistry;
 
 /// The messages and services of `proto/rpc.proto`.
 #[allow(missing_docs, unreachable_pub, clippy::all)] // etcd's own documentation describes them
-pub(crate) mod api {
+pub mod api {
     include!(concat!(env!("OUT_DIR"), "/etcd.rs"));
 }
 

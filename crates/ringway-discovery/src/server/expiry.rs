@@ -19,8 +19,12 @@ impl Drop for Duty {
 impl Registry {
     /// Makes sure that a task on some core ends the leases that nobody renews. It ends when there are none left.
     pub(super) fn expire_leases(&self) {
-        let is_done = std::mem::replace(&mut self.state().expires_leases, true);
-        if !is_done {
+        let mut state = self.state();
+        let has_failed = state.log.as_ref().is_some_and(|log| log.failure().is_some());
+        let is_needed = !state.expires_leases && state.store.next_expiry().is_some() && !has_failed;
+        state.expires_leases |= is_needed;
+        drop(state);
+        if is_needed {
             let duty = Duty(self.clone());
             runtime::spawn_named("registry leases", async move { duty.0.end_expired().await });
         }
@@ -28,13 +32,14 @@ impl Registry {
 
     async fn end_expired(&self) {
         while let Some(at) = self.next_expiry() {
+            self.log_renewals();
             // A lease that is granted meanwhile may be the first to expire.
             let wait = at.saturating_sub(self.now()).min(limits::EXPIRY_LOOK);
             if wait > Duration::ZERO {
                 runtime::sleep(wait).await;
                 continue;
             }
-            _ = self.change(|store, now| {
+            let ended = self.change(|store, now| {
                 for _ in 0..limits::EXPIRED_AT_ONCE {
                     let Some(lease) = store.expired(now) else {
                         break;
@@ -43,6 +48,10 @@ impl Registry {
                 }
                 Ok(())
             });
+            if ended.await.is_err() {
+                // The log has failed or does not keep up.
+                runtime::sleep(limits::EXPIRY_LOOK).await;
+            }
             runtime::yield_now().await; // many leases may expire at once
         }
     }

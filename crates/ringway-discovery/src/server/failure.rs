@@ -1,5 +1,7 @@
 //! Failures with the codes and texts of etcd, by which its clients tell them apart.
 
+use std::io;
+
 use ringway_rpc::Status;
 
 use crate::store::{LeaseError, ReadError};
@@ -68,4 +70,21 @@ pub(super) fn no_space() -> Status {
 
 pub(super) fn authentication_disabled() -> Status {
     Status::failed_precondition("etcdserver: authentication is not enabled")
+}
+
+pub(super) fn too_many_requests() -> Status {
+    Status::resource_exhausted("etcdserver: too many requests")
+}
+
+/// The log has failed: nothing is changed until the registry is started again.
+pub(super) fn log(error: &io::Error) -> Status {
+    let text = format!(
+        "the registry cannot write its log and takes no changes any more: {error}; mend that and start it again"
+    );
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            Status::resource_exhausted(text)
+        }
+        _ => Status::unavailable(text),
+    }
 }

@@ -14,8 +14,9 @@ use crate::store::Revision;
 impl Kv for Registry {
     async fn range(&self, request: RangeRequest) -> Result<RangeResponse, Status> {
         read::check(&request)?;
+        self.expire_leases();
         let state = self.state();
-        let mut response = read::range(&state.store, &request)?;
+        let mut response = read::range(&state.store, &request, state.visible())?;
         response.header = self.header(&state);
         Ok(response)
     }
@@ -23,7 +24,7 @@ impl Kv for Registry {
     async fn put(&self, request: PutRequest) -> Result<PutResponse, Status> {
         change::check_put(&request)?;
         check_size(&request)?;
-        let (mut response, header) = self.change(|store, _| change::put(store, request))?;
+        let (mut response, header) = self.change(|store, _| change::put(store, request)).await?;
         response.header = header;
         Ok(response)
     }
@@ -33,7 +34,8 @@ impl Kv for Registry {
         request: DeleteRangeRequest,
     ) -> Result<DeleteRangeResponse, Status> {
         change::check_delete(&request)?;
-        let (mut response, header) = self.change(|store, _| Ok(change::delete(store, request)))?;
+        let (mut response, header) =
+            self.change(|store, _| Ok(change::delete(store, request))).await?;
         response.header = header;
         Ok(response)
     }
@@ -41,15 +43,17 @@ impl Kv for Registry {
     async fn txn(&self, request: TxnRequest) -> Result<TxnResponse, Status> {
         check_size(&request)?;
         transaction::check(&request)?;
-        let (mut response, header) = self.change(|store, _| transaction::run(store, request))?;
+        let (mut response, header) =
+            self.change(|store, _| transaction::run(store, request)).await?;
         response.header = header;
         Ok(response)
     }
 
     async fn compact(&self, request: CompactionRequest) -> Result<CompactionResponse, Status> {
         let first = Revision(request.revision);
-        let ((), header) =
-            self.change(|store, _| store.compact(first).map_err(failure::compacted_or_future))?;
+        let ((), header) = self
+            .change(|store, _| store.compact(first).map_err(failure::compacted_or_future))
+            .await?;
         Ok(CompactionResponse { header })
     }
 }

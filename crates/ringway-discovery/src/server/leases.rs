@@ -16,7 +16,7 @@ use crate::store::LeaseId;
 impl Lease for Registry {
     async fn lease_grant(&self, request: LeaseGrantRequest) -> Result<LeaseGrantResponse, Status> {
         let ttl = ttl(request.ttl)?;
-        let (lease, header) = self.change(|store, now| {
+        let granted = self.change(|store, now| {
             if store.lease_count() >= limits::LEASES_MAX {
                 return Err(failure::too_many_leases());
             }
@@ -26,7 +26,8 @@ impl Lease for Registry {
             };
             store.grant(lease, ttl, now).map_err(failure::lease)?;
             Ok(lease)
-        })?;
+        });
+        let (lease, header) = granted.await?;
         self.expire_leases();
         Ok(LeaseGrantResponse { header, id: lease.0, ttl: seconds(ttl), error: String::new() })
     }
@@ -36,7 +37,8 @@ impl Lease for Registry {
         request: LeaseRevokeRequest,
     ) -> Result<LeaseRevokeResponse, Status> {
         let lease = LeaseId(request.id);
-        let ((), header) = self.change(|store, _| store.revoke(lease).map_err(failure::lease))?;
+        let revoked = self.change(|store, _| store.revoke(lease).map_err(failure::lease));
+        let ((), header) = revoked.await?;
         Ok(LeaseRevokeResponse { header })
     }
 
@@ -46,6 +48,7 @@ impl Lease for Registry {
         mut responses: Sink<LeaseKeepAliveResponse>,
     ) -> Result<(), Status> {
         while let Some(LeaseKeepAliveRequest { id }) = requests.next().await? {
+            self.expire_leases();
             let response = {
                 let mut state = self.state();
                 let renewed = state.store.renew(LeaseId(id), self.now());

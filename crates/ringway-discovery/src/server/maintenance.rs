@@ -2,6 +2,7 @@
 
 use ringway_rpc::Status;
 
+use super::durable::LogState;
 use super::{Registry, failure};
 use crate::etcd::api::etcdserverpb::{
     Auth, AuthenticateRequest, AuthenticateResponse, Cluster, Maintenance, Member,
@@ -13,17 +14,19 @@ impl Maintenance for Registry {
     async fn status(&self, _: StatusRequest) -> Result<StatusResponse, Status> {
         let state = self.state();
         let bytes = i64::try_from(state.store.bytes()).unwrap_or(i64::MAX);
-        let revision = u64::try_from(state.store.revision().0).unwrap_or(0);
+        let revision = u64::try_from(state.visible().0).unwrap_or(0);
+        let failure = state.log.as_ref().and_then(LogState::failure);
+        let errors = failure.map(|failure| failure.message().to_owned()).into_iter().collect();
         Ok(StatusResponse {
             header: self.header(&state),
             version: limits::API_VERSION.to_owned(),
             db_size: bytes,
             db_size_in_use: bytes,
-            leader: self.shared.member_id,
+            leader: self.shared.ids.member,
             raft_index: revision,
             raft_applied_index: revision,
             raft_term: limits::RAFT_TERM,
-            errors: Vec::new(),
+            errors,
             is_learner: false,
         })
     }
@@ -33,7 +36,7 @@ impl Cluster for Registry {
     async fn member_list(&self, _: MemberListRequest) -> Result<MemberListResponse, Status> {
         let state = self.state();
         let member = Member {
-            id: self.shared.member_id,
+            id: self.shared.ids.member,
             name: "default".to_owned(), // as that of an etcd that was given none
             peer_ur_ls: state.urls.clone(),
             client_ur_ls: state.urls.clone(),

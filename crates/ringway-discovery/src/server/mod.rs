@@ -13,10 +13,13 @@ use crate::etcd::api::etcdserverpb::{
     WatchServer,
 };
 use crate::limits;
-use crate::store::Store;
+use crate::log::Ids;
+use crate::store::{Revision, Store};
 
+mod builder;
 mod change;
 mod convert;
+mod durable;
 mod expiry;
 mod failure;
 mod keys;
@@ -30,11 +33,14 @@ mod transaction;
 mod watch;
 mod watcher;
 
+pub use builder::RegistryBuilder;
+use durable::LogState;
 use listeners::Listeners;
 
 /// A registry that servers join and clients watch, with etcd's v3 API; cheap to clone, usable on any thread.
 ///
-/// It holds its keys in memory. `etcdctl` and every client of etcd work on it.
+/// It holds its keys in memory, and with [`RegistryBuilder::data`] also on the disk. `etcdctl` and every client of etcd
+/// work on it.
 ///
 /// ```no_run
 /// use ringway_discovery::Registry;
@@ -53,13 +59,18 @@ pub struct Registry {
 /// The outcome of a change, and the header of the response to it.
 type Made<T> = (T, Option<ResponseHeader>);
 
+/// What whoever operates a registry is told by.
+type Notice = Arc<dyn Fn(&str) + Send + Sync>;
+
 struct Shared {
     state: Mutex<State>,
     /// The times of leases count from here.
     origin: Instant,
+    /// What they were here.
+    clock: Duration,
     /// Tells registries apart, for clients that look at it.
-    cluster_id: u64,
-    member_id: u64,
+    ids: Ids,
+    notice: Option<Notice>,
 }
 
 struct State {
@@ -69,20 +80,57 @@ struct State {
     expires_leases: bool,
     /// Where clients find this registry, as it tells them.
     urls: Vec<String>,
+    /// `None` if the keys are in memory only.
+    log: Option<LogState>,
+}
+
+impl State {
+    /// The revision that may be seen.
+    fn visible(&self) -> Revision {
+        self.log.as_ref().map_or(self.store.revision(), LogState::visible)
+    }
 }
 
 impl Registry {
-    /// An empty registry.
+    /// An empty registry in memory.
     pub fn new() -> Self {
+        Self::make(None)
+    }
+
+    /// Configures a registry.
+    ///
+    /// ```
+    /// use ringway_discovery::Registry;
+    ///
+    /// # let data = std::env::temp_dir().join(format!("ringway-registry-{}", std::process::id()));
+    /// # let folder = data.clone();
+    /// ringway_runtime::block_on(async move {
+    ///     let opening = Registry::builder().data(&data).on_notice(|text| eprintln!("{text}"));
+    ///     let registry = opening.open().await?;
+    ///     // And `registry.serve_on(server)`.
+    ///     Ok::<(), ringway_discovery::Error>(())
+    /// })??;
+    /// # std::fs::remove_dir_all(folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn builder() -> RegistryBuilder {
+        RegistryBuilder::default()
+    }
+
+    fn make(notice: Option<Notice>) -> Self {
+        Self::make_with(notice, Ids::random(), Duration::ZERO, Instant::now())
+    }
+
+    /// A registry whose leases have this time on their clock at `origin`.
+    fn make_with(notice: Option<Notice>, ids: Ids, clock: Duration, origin: Instant) -> Self {
         let state = State {
             store: Store::new(),
             listeners: Listeners::default(),
             expires_leases: false,
             urls: Vec::new(),
+            log: None,
         };
-        let (cluster_id, member_id) = (fastrand::u64(1..), fastrand::u64(1..));
-        let shared =
-            Shared { state: Mutex::new(state), origin: Instant::now(), cluster_id, member_id };
+        let shared = Shared { state: Mutex::new(state), origin, clock, ids, notice };
         Self { shared: Arc::new(shared) }
     }
 
@@ -100,22 +148,37 @@ impl Registry {
             .service(AuthServer::new(self.clone()))
     }
 
-    /// Changes the keys or leases, and wakes the watches that see it. Returns what `make` returns, and the header of
-    /// the response to it.
-    fn change<T>(
+    /// Changes the keys or leases, and wakes the watches that see it, when it is logged. Returns what `make` returns,
+    /// and the header of the response to it.
+    async fn change<T>(
         &self,
         make: impl FnOnce(&mut Store, Duration) -> Result<T, Status>,
     ) -> Result<Made<T>, Status> {
+        let (made, header, unlogged) = self.change_now(make)?;
+        if let Some(batch) = unlogged {
+            self.logged(batch).await?;
+        }
+        Ok((made?, header))
+    }
+
+    /// Makes a change. Returns also the batch of the log to wait for.
+    #[allow(clippy::type_complexity)] // one use
+    fn change_now<T>(
+        &self,
+        make: impl FnOnce(&mut Store, Duration) -> Result<T, Status>,
+    ) -> Result<(Result<T, Status>, Option<ResponseHeader>, Option<u64>), Status> {
         let now = self.now();
         let mut state = self.state();
+        state.can_change()?;
         let from = state.store.revision().next();
         let made = make(&mut state.store, now);
-        let State { store, listeners, .. } = &mut *state;
-        let woken = listeners.changed(store, from);
-        let header = self.header(&state);
+        let State { store, listeners, log, .. } = &mut *state;
+        let woken = if log.is_none() { listeners.changed(store, from) } else { Vec::new() };
+        let header = self.header_at(state.store.revision());
+        let unlogged = state.unlogged();
         drop(state);
         woken.into_iter().for_each(listeners::wake);
-        Ok((made?, header))
+        Ok((made, header, unlogged))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -124,15 +187,19 @@ impl Registry {
 
     /// The time on the clock of leases.
     fn now(&self) -> Duration {
-        runtime::now().saturating_duration_since(self.shared.origin)
+        self.shared.clock + runtime::now().saturating_duration_since(self.shared.origin)
     }
 
-    /// What every response begins with.
+    /// What a response about what can be seen begins with.
     fn header(&self, state: &State) -> Option<ResponseHeader> {
+        self.header_at(state.visible())
+    }
+
+    fn header_at(&self, revision: Revision) -> Option<ResponseHeader> {
         Some(ResponseHeader {
-            cluster_id: self.shared.cluster_id,
-            member_id: self.shared.member_id,
-            revision: state.store.revision().0,
+            cluster_id: self.shared.ids.cluster,
+            member_id: self.shared.ids.member,
+            revision: revision.0,
             raft_term: limits::RAFT_TERM,
         })
     }

@@ -7,7 +7,7 @@ use super::failure;
 use crate::etcd::api::etcdserverpb::range_request::{SortOrder, SortTarget};
 use crate::etcd::api::etcdserverpb::{RangeRequest, RangeResponse};
 use crate::etcd::api::mvccpb;
-use crate::store::{KeyRange, KeyValue, Read, Revision, Store};
+use crate::store::{KeyRange, KeyValue, Read, ReadError, Revision, Store};
 
 /// Checks what can be checked without the store.
 pub(super) fn check(request: &RangeRequest) -> Result<(), Status> {
@@ -19,9 +19,16 @@ pub(super) fn check(request: &RangeRequest) -> Result<(), Status> {
     if knows { Ok(()) } else { Err(failure::invalid_sort()) }
 }
 
-/// Reads the keys that a checked request asks for. The header is not filled in yet.
-pub(super) fn range(store: &Store, request: &RangeRequest) -> Result<RangeResponse, Status> {
-    let at = (request.revision > 0).then_some(Revision(request.revision));
+/// Reads the keys that a checked request asks for, at a revision up to `present`. The header is not filled in yet.
+pub(super) fn range(
+    store: &Store,
+    request: &RangeRequest,
+    present: Revision,
+) -> Result<RangeResponse, Status> {
+    let at = if request.revision > 0 { Revision(request.revision) } else { present };
+    if at > present {
+        return Err(failure::compacted_or_future(ReadError::Future));
+    }
     let range = KeyRange::from_wire(request.key.clone(), request.range_end.clone());
     let limit =
         usize::try_from(request.limit).ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX);
@@ -33,7 +40,7 @@ pub(super) fn range(store: &Store, request: &RangeRequest) -> Result<RangeRespon
         false => limit,
     };
     let Read { keys, count } =
-        store.read(&range, at, needed).map_err(failure::compacted_or_future)?;
+        store.read(&range, Some(at), needed).map_err(failure::compacted_or_future)?;
     let mut keys: Vec<_> = keys.into_iter().filter(|found| is_selected(request, found)).collect();
     if let Some(sorting) = sorting {
         sorting.sort(&mut keys);

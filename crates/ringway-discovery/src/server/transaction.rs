@@ -215,7 +215,8 @@ fn carry_out(change: &mut Transaction<'_>, chosen: Chosen) -> Result<TxnResponse
         let mut response = match step {
             Step::Nested(nested) => Response::ResponseTxn(carry_out(change, nested)?),
             Step::Operation(Request::RequestRange(range)) => {
-                Response::ResponseRange(read::range(change.store(), &range)?)
+                let store = change.store();
+                Response::ResponseRange(read::range(store, &range, store.revision())?)
             }
             Step::Operation(Request::RequestPut(put)) => {
                 Response::ResponsePut(change::put_in(change, put)?)

@@ -107,6 +107,7 @@ impl<'a> WatchStream<'a> {
     }
 
     async fn create(&mut self, request: WatchCreateRequest) -> Result<(), Status> {
+        self.registry.expire_leases();
         let id = match request.watch_id {
             0 => self.free_id(),
             id => id,
@@ -133,7 +134,7 @@ impl<'a> WatchStream<'a> {
                 response.canceled = true;
                 reason.clone_into(&mut response.cancel_reason);
             } else {
-                let watcher = Watcher::new(id, &request, &state.store);
+                let watcher = Watcher::new(id, &request, state.visible());
                 state.listeners.watch(self.listener, id, watcher.range.clone());
                 self.bytes += watcher.bytes;
                 self.watchers.insert(id, watcher);
@@ -235,11 +236,12 @@ impl<'a> WatchStream<'a> {
             return Batch::End;
         };
         let mut state = self.registry.state();
-        if watcher.is_synced(&state.store) {
+        let present = state.visible();
+        if watcher.is_synced(present) {
             return Batch::End;
         }
         let header = self.registry.header(&state);
-        match watcher.see(&state.store) {
+        match watcher.see(&state.store, present) {
             Ok(seen) if seen.events.is_empty() && seen.more => Batch::Foreign,
             Ok(seen) if seen.events.is_empty() => Batch::End,
             Ok(Seen { events, .. }) => {

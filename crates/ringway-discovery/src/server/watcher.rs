@@ -33,10 +33,10 @@ pub(super) fn named_bytes(request: &WatchCreateRequest) -> usize {
 
 impl Watcher {
     /// A watch from the revision that it asks for, or from the next one.
-    pub(super) fn new(id: i64, request: &WatchCreateRequest, store: &Store) -> Self {
+    pub(super) fn new(id: i64, request: &WatchCreateRequest, present: Revision) -> Self {
         let next = match request.start_revision {
             1.. => Revision(request.start_revision),
-            _ => store.revision().next(),
+            _ => present.next(),
         };
         let filters: Vec<_> = request.filters().collect();
         // A watch of no key is a watch of the first that there can be, as in etcd.
@@ -57,8 +57,8 @@ impl Watcher {
     }
 
     /// Whether the watch has seen all that there is.
-    pub(super) fn is_synced(&self, store: &Store) -> bool {
-        self.next > store.revision()
+    pub(super) fn is_synced(&self, present: Revision) -> bool {
+        self.next > present
     }
 
     /// The last revision of which the watch has seen everything.
@@ -66,12 +66,12 @@ impl Watcher {
         Revision(self.next.0 - 1)
     }
 
-    /// The next changes.
-    pub(super) fn see(&mut self, store: &Store) -> Result<Seen, Compacted> {
-        let seen = store.changes(&self.range, self.next)?;
+    /// The next changes up to the present revision.
+    pub(super) fn see(&mut self, store: &Store, present: Revision) -> Result<Seen, Compacted> {
+        let seen = store.changes_until(&self.range, self.next, present)?;
         self.next = seen.next;
         let events = seen.changes.into_iter().filter_map(|change| self.event(change)).collect();
-        Ok(Seen { events, more: self.next <= store.revision() })
+        Ok(Seen { events, more: self.next <= present })
     }
 
     fn event(&self, change: Change) -> Option<Event> {

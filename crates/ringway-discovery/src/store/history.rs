@@ -1,7 +1,9 @@
 //! The versions of one key.
 
-use super::{Change, KeyValue, LeaseId, Revision};
 use bytes::Bytes;
+
+use super::leases::LeaseId;
+use super::values::{Change, KeyValue, Revision};
 
 /// What a key was from a revision on.
 #[derive(Clone, Debug)]
@@ -63,6 +65,22 @@ impl History {
                 self.0[..behind].last()
             }
         }
+    }
+
+    /// What the key was before `revision`, if that is still the case then.
+    pub(super) fn before(&self, revision: Revision) -> Option<&Version> {
+        self.version_at(revision).filter(|version| version.mod_revision < revision)
+    }
+
+    /// What the key became at `revision`.
+    pub(super) fn became_at(&self, revision: Revision) -> Option<&Version> {
+        let at = self.0.binary_search_by_key(&revision, |version| version.mod_revision).ok()?;
+        self.0.get(at)
+    }
+
+    /// The last version.
+    pub(super) fn last(&self) -> Option<&Version> {
+        self.0.last()
     }
 
     /// The change of `revision`; `None` if it was none of this key.

@@ -93,6 +93,29 @@ impl Leases {
         Ok(held.ttl)
     }
 
+    /// A lease as a log or snapshot has it.
+    pub(super) fn restore(&mut self, id: LeaseId, ttl: Duration, expires: Duration) {
+        self.held.insert(id, Held { ttl, expires, keys: BTreeSet::new() });
+        self.by_expiry.insert((expires, id));
+    }
+
+    /// Prolongs each lease to this time from now on, or to its own if that is shorter.
+    pub(super) fn prolong(&mut self, least: Duration, now: Duration) {
+        for (id, held) in &mut self.held {
+            let expires = now.saturating_add(held.ttl.min(least));
+            if expires > held.expires {
+                self.by_expiry.remove(&(held.expires, *id));
+                held.expires = expires;
+                self.by_expiry.insert((expires, *id));
+            }
+        }
+    }
+
+    /// Each lease's id, time, and expiry.
+    pub(super) fn times(&self) -> impl Iterator<Item = (LeaseId, Duration, Duration)> + '_ {
+        self.held.iter().map(|(id, held)| (*id, held.ttl, held.expires))
+    }
+
     /// Removes a lease, and returns its keys.
     pub(super) fn remove(&mut self, id: LeaseId) -> Result<BTreeSet<Bytes>, LeaseError> {
         let held = self.held.remove(&id).ok_or(LeaseError::NotFound)?;

@@ -16,66 +16,25 @@ use bytes::Bytes;
 use crate::limits;
 
 mod history;
+mod journal;
 mod leases;
+mod op;
 mod range;
+mod restore;
 #[cfg(test)]
 mod tests;
+mod transaction;
+mod values;
 
 use history::{History, Live, Version};
+use journal::Journal;
 use leases::Leases;
 pub use leases::{Lease, LeaseError, LeaseId};
+pub(crate) use op::Op;
 pub use range::KeyRange;
-
-/// The number of a state of a store. An empty store has revision 1.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Revision(pub i64);
-
-impl Revision {
-    /// The revision of an empty store.
-    pub const FIRST: Self = Self(1);
-
-    /// The revision after this one.
-    #[must_use]
-    pub fn next(self) -> Self {
-        Self(self.0 + 1)
-    }
-}
-
-impl fmt::Display for Revision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-/// A key with its value at some revision.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct KeyValue {
-    /// The key.
-    pub key: Bytes,
-    /// The revision at which the key was created.
-    pub create_revision: Revision,
-    /// The revision of the last put.
-    pub mod_revision: Revision,
-    /// The number of puts since the key was created, this one included.
-    pub version: i64,
-    /// The lease that the key ends with, or [`LeaseId::NONE`].
-    pub lease: LeaseId,
-    /// The value.
-    pub value: Bytes,
-}
-
-/// A change of a key.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Change {
-    /// The revision of the change.
-    pub revision: Revision,
-    /// The key that changed.
-    pub key: Bytes,
-    /// The key after the change; `None` if it was deleted.
-    pub now: Option<KeyValue>,
-    /// The key before the change; `None` if it did not exist, or if that was compacted.
-    pub before: Option<KeyValue>,
-}
+pub(crate) use restore::Dump;
+pub use transaction::Transaction;
+pub use values::{Change, KeyValue, Revision};
 
 /// Changes that a watch has not seen.
 #[derive(Debug)]
@@ -136,6 +95,10 @@ pub struct Store {
     log: VecDeque<Logged>,
     log_bytes: usize,
     leases: Leases,
+    /// What a log has to be told of; `None` if there is none.
+    journal: Option<Journal>,
+    /// The first revision that must not be forgotten, because a log has not got what comes after it.
+    held: Option<Revision>,
 }
 
 struct Logged {
@@ -156,6 +119,8 @@ impl Store {
             log: VecDeque::new(),
             log_bytes: 0,
             leases: Leases::default(),
+            journal: None,
+            held: None,
         }
     }
 
@@ -250,6 +215,19 @@ impl Store {
     /// # Errors
     /// Fails if the first revision is compacted.
     pub fn changes(&self, range: &KeyRange, from: Revision) -> Result<Changes, Compacted> {
+        self.changes_until(range, from, self.revision)
+    }
+
+    /// The [changes](Self::changes) up to a revision.
+    ///
+    /// # Errors
+    /// Fails if the first revision is compacted.
+    pub fn changes_until(
+        &self,
+        range: &KeyRange,
+        from: Revision,
+        until: Revision,
+    ) -> Result<Changes, Compacted> {
         if from < self.compacted {
             return Err(Compacted { first: self.compacted });
         }
@@ -257,6 +235,9 @@ impl Store {
         let begin = self.log.partition_point(|logged| logged.revision < from);
         let mut last = from;
         for (scanned, logged) in self.log.range(begin..).enumerate() {
+            if logged.revision > until {
+                break;
+            }
             let is_new = logged.revision != last;
             if is_new
                 && (changes.len() >= limits::WATCH_CHANGES_MAX
@@ -271,7 +252,7 @@ impl Store {
                 bytes += logged.bytes;
             }
         }
-        Ok(Changes { changes, next: from.max(self.revision.next()) })
+        Ok(Changes { changes, next: from.max(until.next()) })
     }
 
     fn change_of(&self, logged: &Logged) -> Option<Change> {
@@ -293,7 +274,15 @@ impl Store {
     /// # Errors
     /// Fails if the revision is not higher than the first one that can be read, or if it has not come yet.
     pub fn compact(&mut self, first: Revision) -> Result<(), ReadError> {
-        if first > self.revision {
+        self.forget(first)?;
+        if let Some(journal) = &mut self.journal {
+            journal.tell(&Op::Compact(first));
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self, first: Revision) -> Result<(), ReadError> {
+        if first > self.held.unwrap_or(self.revision) {
             return Err(ReadError::Future);
         }
         if first <= self.compacted {
@@ -324,7 +313,7 @@ impl Store {
             let Some(next) = self.log.get(behind).map(|logged| logged.revision) else {
                 return;
             };
-            if self.compact(next).is_err() {
+            if self.forget(next).is_err() {
                 return;
             }
         }
@@ -335,7 +324,11 @@ impl Store {
     /// # Errors
     /// Fails if the id is in use.
     pub fn grant(&mut self, id: LeaseId, ttl: Duration, now: Duration) -> Result<(), LeaseError> {
-        self.leases.grant(id, ttl, now)
+        self.leases.grant(id, ttl, now)?;
+        if let Some(journal) = &mut self.journal {
+            journal.tell(&Op::Grant { id, ttl });
+        }
+        Ok(())
     }
 
     /// Renews a lease, and returns the time for which that holds.
@@ -343,7 +336,11 @@ impl Store {
     /// # Errors
     /// Fails if there is no such lease.
     pub fn renew(&mut self, id: LeaseId, now: Duration) -> Result<Duration, LeaseError> {
-        self.leases.renew(id, now)
+        let ttl = self.leases.renew(id, now)?;
+        if let Some(journal) = &mut self.journal {
+            journal.tell_renewed(id);
+        }
+        Ok(ttl)
     }
 
     /// Ends a lease and deletes its keys, at one revision.
@@ -352,6 +349,9 @@ impl Store {
     /// Fails if there is no such lease.
     pub fn revoke(&mut self, id: LeaseId) -> Result<(), LeaseError> {
         let keys = self.leases.remove(id)?;
+        if let Some(journal) = &mut self.journal {
+            journal.tell(&Op::End { id });
+        }
         self.change(|change| {
             for key in keys {
                 change.delete(&KeyRange::Key(key));
@@ -400,74 +400,6 @@ impl Default for Store {
     }
 }
 
-/// Changes of one revision. If a key changes several times, the last change is the one that counts.
-pub struct Transaction<'a> {
-    /// The revision before the changes.
-    former: Revision,
-    store: &'a mut Store,
-}
-
-impl Transaction<'_> {
-    /// The store with the changes so far.
-    pub fn store(&self) -> &Store {
-        self.store
-    }
-
-    /// The revision of the changes, if there are any yet; otherwise that of the store before them.
-    pub fn revision(&self) -> Revision {
-        if self.store.has_change_now() { self.store.revision } else { self.former }
-    }
-
-    /// Puts a key. Returns the key before that.
-    ///
-    /// # Errors
-    /// Fails if the lease does not exist; the key has not changed then.
-    pub fn put(
-        &mut self,
-        key: Bytes,
-        value: Bytes,
-        lease: LeaseId,
-    ) -> Result<Option<KeyValue>, LeaseError> {
-        let store = &mut *self.store;
-        if lease != LeaseId::NONE && !store.leases.contains(lease) {
-            return Err(LeaseError::NotFound);
-        }
-        let before = store.get(&key);
-        let bytes = key.len() + value.len();
-        let (create_revision, version, former_lease) = match &before {
-            Some(before) => (before.create_revision, before.version + 1, before.lease),
-            None => (store.revision, 1, LeaseId::NONE),
-        };
-        if former_lease != lease {
-            store.leases.detach(former_lease, &key);
-            store.leases.attach(lease, &key);
-        }
-        match &before {
-            Some(before) => store.live_bytes -= store.bytes_of(before),
-            None => store.live += 1,
-        }
-        store.live_bytes += bytes;
-        let live = Some(Live { create_revision, version, lease, value });
-        store.push(key, live, bytes);
-        Ok(before)
-    }
-
-    /// Deletes the keys of a range. Returns them.
-    pub fn delete(&mut self, range: &KeyRange) -> Vec<KeyValue> {
-        let store = &mut *self.store;
-        let Ok(Read { keys: deleted, .. }) = store.read(range, None, usize::MAX) else {
-            return Vec::new();
-        };
-        for gone in &deleted {
-            store.leases.detach(gone.lease, &gone.key);
-            store.live -= 1;
-            store.live_bytes -= store.bytes_of(gone);
-            store.push(gone.key.clone(), None, gone.key.len());
-        }
-        deleted
-    }
-}
-
 impl Store {
     fn bytes_of(&self, found: &KeyValue) -> usize {
         found.key.len() + found.value.len()
@@ -475,6 +407,9 @@ impl Store {
 
     /// Adds what a key is from the present revision on, and logs that. `bytes` is the size of key and value.
     fn push(&mut self, key: Bytes, live: Option<Live>, bytes: usize) {
+        if let Some(journal) = &mut self.journal {
+            journal.tell_change(self.revision, &key, live.as_ref());
+        }
         let version = Version { mod_revision: self.revision, live };
         let is_again = match self.keys.get_mut(&key) {
             Some(history) => history.push(version),
@@ -487,5 +422,34 @@ impl Store {
             self.log_bytes += bytes;
             self.log.push_back(Logged { revision: self.revision, key, bytes });
         }
+    }
+}
+
+impl Store {
+    /// Keeps from now on what a log has to be told of.
+    pub(crate) fn keep_journal(&mut self) {
+        self.journal = Some(Journal::default());
+        self.held = Some(self.revision);
+    }
+
+    /// The bytes of changes that a log has not been told of; renewals of leases do not count.
+    pub(crate) fn journal_bytes(&self) -> usize {
+        self.journal.as_ref().map_or(0, Journal::bytes)
+    }
+
+    /// Whether leases were renewed that a log has not been told of.
+    pub(crate) fn has_renewals(&self) -> bool {
+        self.journal.as_ref().is_some_and(Journal::has_renewals)
+    }
+
+    /// Takes everything that a log has not been told of.
+    pub(crate) fn take_journal(&mut self) -> Vec<u8> {
+        self.journal.as_mut().map_or_else(Vec::new, Journal::take)
+    }
+
+    /// The log has everything up to a revision, so that what was before it may be forgotten.
+    pub(crate) fn logged(&mut self, upto: Revision) {
+        self.held = Some(upto);
+        self.bound_history();
     }
 }

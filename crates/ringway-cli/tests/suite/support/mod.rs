@@ -65,8 +65,17 @@ impl Ringway {
     }
 
     pub(crate) fn terminate(&self) {
+        self.signal(rustix::process::Signal::TERM);
+    }
+
+    /// Ends it as a crash does.
+    pub(crate) fn kill(&self) {
+        self.signal(rustix::process::Signal::KILL);
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
         let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
-        rustix::process::kill_process(pid.expect("a child"), rustix::process::Signal::TERM)
+        rustix::process::kill_process(pid.expect("a child"), signal)
             .expect("the child of this process can be signalled");
     }
 

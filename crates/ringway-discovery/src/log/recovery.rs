@@ -1,0 +1,196 @@
+//! Reading the folder of a registry when it starts.
+
+use std::path::Path;
+use std::time::Duration;
+
+use ringway_runtime::fs::{self, OpenOptions};
+
+use super::folder::{Folder, FolderFiles, failed};
+use super::frame::{Frames, Header, Ids, NextFrame};
+use super::snapshot::{read_snapshot, write_snapshot};
+use super::writer::Writer;
+use crate::endpoint::Error;
+use crate::limits;
+use crate::store::Store;
+
+/// A registry as its folder has it.
+pub(crate) struct Recovered {
+    pub(crate) store: Store,
+    pub(crate) writer: Writer,
+    /// The clock of the leases, which has stood still meanwhile.
+    pub(crate) clock: Duration,
+    /// What there was to mend.
+    pub(crate) notice: Option<String>,
+}
+
+/// Reads everything that is in a folder, or begins it if it is empty.
+///
+/// # Errors
+/// Fails as the disk does, and if files are missing or damaged.
+pub(crate) async fn recover(folder: Folder) -> Result<Recovered, Error> {
+    let listing = folder.list().await?;
+    for path in &listing.unfinished {
+        fs::remove_file(path).await.map_err(|error| failed("remove", path, &error))?;
+    }
+    match listing.snapshots.last() {
+        Some(newest) => recover_from(folder, *newest, &listing).await,
+        None => begin(folder, &listing).await,
+    }
+}
+
+/// A registry without keys. Its first log is there before its first snapshot, so that a snapshot without its log is
+/// known to have lost it.
+async fn begin(folder: Folder, listing: &FolderFiles) -> Result<Recovered, Error> {
+    for number in &listing.logs {
+        let path = folder.log(*number);
+        let found = fs::metadata(&path).await.map_err(|error| failed("read", &path, &error))?;
+        if *number != FIRST || found.len > Header::BYTES as u64 {
+            return Err(missing(&folder.snapshot(*number)));
+        }
+    }
+    let ids = Ids::random();
+    let created = Writer::create(folder.clone(), FIRST, 0, ids).await;
+    let writer = created.map_err(|error| failed("write", &folder.log(FIRST), &error))?;
+    let store = Store::new();
+    write_snapshot(&folder, FIRST, ids, store.dump(Duration::ZERO), Duration::ZERO).await?;
+    Ok(Recovered { store, writer, clock: Duration::ZERO, notice: None })
+}
+
+async fn recover_from(
+    folder: Folder,
+    newest: u64,
+    listing: &FolderFiles,
+) -> Result<Recovered, Error> {
+    let (mut store, ids, mut clock) = read_snapshot(&folder, newest).await?;
+    let logs: Vec<u64> = listing.logs.iter().copied().filter(|log| *log >= newest).collect();
+    for (expected, number) in (newest..).zip(&logs) {
+        if *number != expected {
+            return Err(missing(&folder.log(expected)));
+        }
+    }
+    let Some(last) = logs.last().copied() else {
+        return Err(missing(&folder.log(newest)));
+    };
+    let mut next = None;
+    let mut ending = None;
+    for number in logs {
+        let replay = Replay { folder: &folder, number, ids, next, is_last: number == last };
+        let end = replay.run(&mut store, &mut clock).await?;
+        next = Some(end.next);
+        ending = Some(end);
+    }
+    let end = ending.expect("there is a last log");
+    // After the end of the process, the disk may not have the names that were found.
+    folder.sync().await.map_err(|error| failed("sync", folder.path(), &error))?;
+    folder.remove_before(newest).await?;
+    let path = folder.log(last);
+    let opened = OpenOptions::new().write(true).open(&path).await;
+    let file = opened.map_err(|error| failed("open", &path, &error))?;
+    // What was read may be in the kernel's memory only, after the end of the process. And no rest of a frame that is cut
+    // off may come after a new one.
+    let settled = async {
+        if end.torn > 0 {
+            file.set_len(end.at).await?;
+        }
+        file.sync_all().await
+    };
+    settled.await.map_err(|error| failed("sync", &path, &error))?;
+    let mut notice = None;
+    if end.torn > 0 {
+        notice = Some(format!(
+            "cut {} bytes off {} at byte {}: the last write was not completed, and nobody was told that it was",
+            end.torn,
+            path.display(),
+            end.at
+        ));
+    }
+    let Some(header) = end.header else {
+        let created = Writer::create(folder, last, end.next, ids).await;
+        let writer = created.map_err(|error| failed("write", &path, &error))?;
+        return Ok(Recovered { store, writer, clock, notice });
+    };
+    let writer = Writer::resume(folder, header, file, end.at, end.next);
+    Ok(Recovered { store, writer, clock, notice })
+}
+
+/// One file of the log, and what is known of it.
+struct Replay<'a> {
+    folder: &'a Folder,
+    number: u64,
+    ids: Ids,
+    /// The sequence number that it begins with, unless it is the first.
+    next: Option<u64>,
+    is_last: bool,
+}
+
+/// The end of a file of the log.
+struct End {
+    /// `None` if the file was made and nothing was written to it.
+    header: Option<Header>,
+    /// The place behind the last frame.
+    at: u64,
+    /// The sequence number of the next frame.
+    next: u64,
+    /// Bytes of a write that was not completed.
+    torn: u64,
+}
+
+impl Replay<'_> {
+    async fn run(self, store: &mut Store, clock: &mut Duration) -> Result<End, Error> {
+        let path = self.folder.log(self.number);
+        let read = fs::read(&path, limits::DATA_FILE_BYTES_MAX).await;
+        let bytes = read.map_err(|error| failed("read", &path, &error))?;
+        let Some(mut frames) = Frames::of(&bytes) else {
+            // A file whose header was not synced has no frames.
+            return match (self.is_last && bytes.len() <= Header::BYTES, self.next) {
+                (true, Some(next)) => Ok(End { header: None, at: 0, next, torn: 0 }),
+                _ => Err(damaged(&path, 0)),
+            };
+        };
+        let Header { number, ids, first, .. } = frames.header;
+        let follows = self.next.is_none_or(|next| next == first);
+        if number != self.number || ids != self.ids || !follows {
+            return Err(damaged(&path, 0));
+        }
+        loop {
+            let at = frames.at;
+            match frames.next() {
+                NextFrame::Frame(frame) => {
+                    *clock = frame.clock;
+                    store.apply(frame.payload, frame.clock).map_err(|_| damaged(&path, at))?;
+                }
+                NextFrame::Torn if self.is_last => {
+                    let torn = (bytes.len() - at) as u64;
+                    return Ok(frames.end(torn));
+                }
+                NextFrame::End => return Ok(frames.end(0)),
+                NextFrame::Torn | NextFrame::Damage => return Err(damaged(&path, at)),
+            }
+        }
+    }
+}
+
+impl Frames<'_> {
+    fn end(&self, torn: u64) -> End {
+        End { header: Some(self.header), at: self.at as u64, next: self.next, torn }
+    }
+}
+
+/// A file has bytes that nobody has written like that.
+pub(super) fn damaged(path: &Path, at: usize) -> Error {
+    Error::new(format!(
+        "{} is damaged at byte {at}, and nothing is read from there on; restore the folder from a copy, or move it \
+         away to begin without keys",
+        path.display()
+    ))
+}
+
+fn missing(path: &Path) -> Error {
+    Error::new(format!(
+        "{} is missing; restore the folder from a copy, or move it away to begin without keys",
+        path.display()
+    ))
+}
+
+/// The number of the first log and snapshot.
+const FIRST: u64 = 1;

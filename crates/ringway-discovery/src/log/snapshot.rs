@@ -1,0 +1,79 @@
+//! Snapshots: everything that was before a file of the log.
+
+use std::time::Duration;
+
+use ringway_runtime::fs::{self, OpenOptions};
+
+use super::folder::{Folder, failed};
+use super::frame::{Frames, Header, Ids, NextFrame};
+use super::recovery::damaged;
+use crate::endpoint::Error;
+use crate::limits;
+use crate::store::{Dump, Store};
+
+/// Writes a snapshot, and removes the files that are not needed any more when it is on the disk.
+///
+/// # Errors
+/// Fails as the disk does; the files that there were are still there then.
+pub(crate) async fn write_snapshot(
+    folder: &Folder,
+    number: u64,
+    ids: Ids,
+    mut dump: Dump,
+    clock: Duration,
+) -> Result<(), Error> {
+    let (path, name) = (folder.unfinished(number), folder.snapshot(number));
+    let written = async {
+        let options = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600);
+        let file = options.open(&path).await?;
+        let header = Header::new(number, 0, ids);
+        let mut piece = header.encode();
+        let (mut at, mut sequence) = (0, 0);
+        while let Some(ops) = dump.next_piece(limits::SNAPSHOT_PIECE_BYTES) {
+            piece.extend(header.frame(sequence, 0, clock, &ops));
+            let bytes = piece.len() as u64;
+            file.write_all_at(at, std::mem::take(&mut piece)).await?;
+            at += bytes;
+            sequence += 1;
+        }
+        file.sync_all().await?;
+        fs::rename(&path, &name).await?;
+        folder.sync().await
+    };
+    if let Err(error) = written.await {
+        _ = fs::remove_file(&path).await; // there may be no room for it
+        return Err(failed("write", &path, &error));
+    }
+    folder.remove_before(number).await
+}
+
+/// Reads a snapshot as a whole. Returns its store, and the clock of the leases.
+///
+/// # Errors
+/// Fails as the disk does, and where the snapshot is damaged.
+pub(super) async fn read_snapshot(
+    folder: &Folder,
+    number: u64,
+) -> Result<(Store, Ids, Duration), Error> {
+    let path = folder.snapshot(number);
+    let read = fs::read(&path, limits::DATA_FILE_BYTES_MAX).await;
+    let bytes = read.map_err(|error| failed("read", &path, &error))?;
+    let damage = |at| damaged(&path, at);
+    let mut frames = Frames::of(&bytes).ok_or_else(|| damage(0))?;
+    if frames.header.number != number {
+        return Err(damage(0));
+    }
+    let (mut store, mut is_complete) = (Store::new(), false);
+    let mut clock = Duration::ZERO;
+    loop {
+        let at = frames.at;
+        match frames.next() {
+            NextFrame::Frame(frame) if !is_complete => {
+                clock = frame.clock;
+                is_complete = store.apply(frame.payload, clock).map_err(|_| damage(at))?;
+            }
+            NextFrame::End if is_complete => return Ok((store, frames.header.ids, clock)),
+            _ => return Err(damage(at)),
+        }
+    }
+}

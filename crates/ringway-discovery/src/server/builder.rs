@@ -1,0 +1,69 @@
+//! Registries that keep their keys in a folder.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ringway_runtime as runtime;
+
+use super::durable::LogState;
+use super::{Notice, Registry};
+use crate::endpoint::Error;
+use crate::limits;
+use crate::log::{Folder, Recovered, recover};
+
+/// The configuration of a registry; made by [`Registry::builder`].
+#[derive(Default)]
+#[must_use = "nothing happens before `open`"]
+pub struct RegistryBuilder {
+    data: Option<PathBuf>,
+    notice: Option<Notice>,
+}
+
+impl RegistryBuilder {
+    /// Keeps the keys in a folder, which is made where there is none. A change is answered, and seen by watches, when
+    /// it is on the disk. Without a folder the keys are in memory.
+    pub fn data(mut self, folder: impl AsRef<Path>) -> Self {
+        self.data = Some(folder.as_ref().to_owned());
+        self
+    }
+
+    /// Calls this with what whoever operates the registry should know: that a write was not completed before the
+    /// start, that a snapshot cannot be made, that the log has failed and nothing is changed any more. Without it these
+    /// are events of `tracing`.
+    pub fn on_notice(mut self, notice: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.notice = Some(Arc::new(notice));
+        self
+    }
+
+    /// Opens the registry with everything that its folder has. Its leases have the time that they had left, and five
+    /// seconds or their own time at least, so that their holders can renew them.
+    ///
+    /// # Errors
+    /// Fails if another process has the folder, if the disk fails, and if a file is damaged or missing; the error names
+    /// the file and the place. A write that was not completed is cut off and is no error.
+    ///
+    /// # Panics
+    /// Outside of a runtime's thread, if there is a folder.
+    pub async fn open(self) -> Result<Registry, Error> {
+        let Some(data) = &self.data else {
+            return Ok(Registry::make(self.notice));
+        };
+        let folder = Folder::open(data).await?;
+        self.open_in(folder).await
+    }
+
+    pub(crate) async fn open_in(self, folder: Folder) -> Result<Registry, Error> {
+        let Recovered { mut store, writer, clock, notice } = recover(folder).await?;
+        store.prolong_leases(limits::RESTORED_LEASE_MIN, clock);
+        store.keep_journal();
+        let registry = Registry::make_with(self.notice, writer.ids(), clock, runtime::now());
+        if let Some(notice) = notice {
+            registry.notice(&notice);
+        }
+        let mut state = registry.state();
+        state.log = Some(LogState::new(writer, store.revision()));
+        state.store = store;
+        drop(state);
+        Ok(registry)
+    }
+}

@@ -1,0 +1,87 @@
+//! Changes of one revision.
+
+use bytes::Bytes;
+
+use super::history::Live;
+use super::{KeyRange, KeyValue, LeaseError, LeaseId, Read, Revision, Store};
+
+/// Changes of one revision. If a key changes several times, the last change is the one that counts.
+pub struct Transaction<'a> {
+    /// The revision before the changes.
+    pub(super) former: Revision,
+    pub(super) store: &'a mut Store,
+}
+
+impl Transaction<'_> {
+    /// The store with the changes so far.
+    pub fn store(&self) -> &Store {
+        self.store
+    }
+
+    /// The revision of the changes, if there are any yet; otherwise that of the store before them.
+    pub fn revision(&self) -> Revision {
+        if self.store.has_change_now() { self.store.revision } else { self.former }
+    }
+
+    /// Puts a key. Returns the key before that.
+    ///
+    /// # Errors
+    /// Fails if the lease does not exist; the key has not changed then.
+    pub fn put(
+        &mut self,
+        key: Bytes,
+        value: Bytes,
+        lease: LeaseId,
+    ) -> Result<Option<KeyValue>, LeaseError> {
+        let is_there = lease == LeaseId::NONE || self.store.leases.contains(lease);
+        if is_there { Ok(self.put_checked(key, value, lease)) } else { Err(LeaseError::NotFound) }
+    }
+
+    /// Puts a key whose lease exists.
+    pub(super) fn put_checked(
+        &mut self,
+        key: Bytes,
+        value: Bytes,
+        lease: LeaseId,
+    ) -> Option<KeyValue> {
+        let store = &mut *self.store;
+        let before = store.get(&key);
+        let bytes = key.len() + value.len();
+        let (create_revision, version, former_lease) = match &before {
+            Some(before) => (before.create_revision, before.version + 1, before.lease),
+            None => (store.revision, 1, LeaseId::NONE),
+        };
+        if former_lease != lease {
+            store.leases.detach(former_lease, &key);
+            store.leases.attach(lease, &key);
+        }
+        match &before {
+            Some(before) => store.live_bytes -= store.bytes_of(before),
+            None => store.live += 1,
+        }
+        store.live_bytes += bytes;
+        let live = Some(Live { create_revision, version, lease, value });
+        store.push(key, live, bytes);
+        before
+    }
+
+    /// Deletes a key.
+    pub(super) fn delete_key(&mut self, key: &[u8]) {
+        self.delete(&KeyRange::Key(Bytes::copy_from_slice(key)));
+    }
+
+    /// Deletes the keys of a range. Returns them.
+    pub fn delete(&mut self, range: &KeyRange) -> Vec<KeyValue> {
+        let store = &mut *self.store;
+        let Ok(Read { keys: deleted, .. }) = store.read(range, None, usize::MAX) else {
+            return Vec::new();
+        };
+        for gone in &deleted {
+            store.leases.detach(gone.lease, &gone.key);
+            store.live -= 1;
+            store.live_bytes -= store.bytes_of(gone);
+            store.push(gone.key.clone(), None, gone.key.len());
+        }
+        deleted
+    }
+}
