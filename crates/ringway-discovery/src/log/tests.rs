@@ -104,12 +104,14 @@ fn load(registry: &Registry, told: &Rc<RefCell<Told>>) {
     _ = spawn(async move {
         loop {
             let revision = all(&registry).await.1;
-            let mut told = told.borrow_mut();
-            told.revision = told.revision.max(revision);
-            drop(told);
+            note(&mut told.borrow_mut().revision, revision);
             sleep(Duration::from_micros(130)).await;
         }
     });
+}
+
+fn note(highest: &mut i64, revision: i64) {
+    *highest = (*highest).max(revision);
 }
 
 /// Checks that a registry has everything that was acknowledged, and nothing that was not sent. What is found is told.
@@ -150,8 +152,7 @@ fn acknowledged_writes_survive_crashes_at_any_moment() {
                 check(&registry, &told, seed).await;
                 load(&registry, &told);
                 sleep(Duration::from_micros(micros)).await;
-                let notices = notices.lock().expect("no panic").clone();
-                notices
+                notices.lock().expect("no panic").clone()
             });
             let torn = notices.iter().filter(|text| text.contains("was not completed")).count();
             crashes_with_a_torn_tail += torn;
