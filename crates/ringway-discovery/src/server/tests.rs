@@ -120,7 +120,7 @@ fn what_a_request_leaves_behind_does_not_hold_its_memory() {
     let Some(RequestUnion::CreateRequest(create)) = request.request_union else {
         panic!("it was encoded");
     };
-    let watcher = watcher::Watcher::new(1, &create, &store);
+    let watcher = watcher::Watcher::new(1, &create, store.revision());
     drop(create);
     assert!(memory.is_unique() && watcher.range.contains(b"a"), "the watch holds its request");
 }
