@@ -221,9 +221,9 @@ impl<'a> WatchStream<'a> {
             }
             loop {
                 match self.next_batch(id) {
-                    Batch::Told(response) => self.responses.send(response).await?,
-                    Batch::Foreign => runtime::yield_now().await,
-                    Batch::End => break,
+                    NextChanges::Told(response) => self.responses.send(response).await?,
+                    NextChanges::Foreign => runtime::yield_now().await,
+                    NextChanges::End => break,
                 }
             }
         }
@@ -231,27 +231,30 @@ impl<'a> WatchStream<'a> {
     }
 
     /// The next changes for a watch, or its end because they were compacted.
-    fn next_batch(&mut self, id: i64) -> Batch {
+    fn next_batch(&mut self, id: i64) -> NextChanges {
         let Some(watcher) = self.watchers.get_mut(&id) else {
-            return Batch::End;
+            return NextChanges::End;
         };
         let mut state = self.registry.state();
         let present = state.visible();
         if watcher.is_synced(present) {
-            return Batch::End;
+            return NextChanges::End;
         }
         let header = self.registry.header(&state);
         match watcher.see(&state.store, present) {
-            Ok(seen) if seen.events.is_empty() && seen.more => Batch::Foreign,
-            Ok(seen) if seen.events.is_empty() => Batch::End,
-            Ok(Seen { events, .. }) => {
-                Batch::Told(WatchResponse { header, watch_id: id, events, ..Default::default() })
-            }
+            Ok(seen) if seen.events.is_empty() && seen.more => NextChanges::Foreign,
+            Ok(seen) if seen.events.is_empty() => NextChanges::End,
+            Ok(Seen { events, .. }) => NextChanges::Told(WatchResponse {
+                header,
+                watch_id: id,
+                events,
+                ..Default::default()
+            }),
             Err(compacted) => {
                 state.listeners.unwatch(self.listener, id);
                 drop(state);
                 self.forget(id);
-                Batch::Told(WatchResponse {
+                NextChanges::Told(WatchResponse {
                     header,
                     watch_id: id,
                     canceled: true,
@@ -266,7 +269,7 @@ impl<'a> WatchStream<'a> {
 }
 
 /// What a watch hears next.
-enum Batch {
+enum NextChanges {
     Told(WatchResponse),
     /// Nothing yet: many changes were of other keys.
     Foreign,
