@@ -240,6 +240,18 @@ pub(crate) const VIEWS_PER_TURN: usize = 16;
 /// messages stay below [`STREAM_CHUNK_BYTES_KEPT`].
 pub(crate) const INTAKE_BYTES_PER_TURN: usize = 128 * 1024;
 
+/// Received bytes after which the connections of a core that take in much wait for its next turn: eight shares of
+/// a connection. That is some thousand small requests, which take a few milliseconds.
+pub(crate) const INTAKE_BYTES_PER_CORE_TURN: usize = 8 * INTAKE_BYTES_PER_TURN;
+
+/// Received bytes below which a connection does not wait for that, unless such connections have taken in as much
+/// again: the calls of some tens of milliseconds at a thousand a second.
+pub(crate) const INTAKE_SMALL_BYTES: usize = 16 * 1024;
+
+/// Calls that wait for nothing but their core's time while no more are taken in for the connections of the line:
+/// what the core runs in one turn if they are short.
+pub(crate) const CALLS_BEHIND_MAX: usize = 1_024;
+
 /// Bytes of one connection that may be queued in the kernel: enough to keep it busy, and few enough that
 /// a small call does not wait behind them.
 pub(crate) const OUTPUT_QUEUED_MAX: usize = 256 * 1024;
@@ -396,24 +408,22 @@ pub(crate) const LOW_WATER: usize = 64 * 1024;
 pub(crate) const ROUNDS_PER_TURN: usize = 64;
 /// Bytes of queued replies for a client that does not read, above which its requests are not read either.
 pub(crate) const UNSENT_REPLIES_MAX: usize = 1024 * 1024;
+/// The same while other connections wait for the core to take in their requests: as much as the socket's send queue
+/// takes, so that a client that reads never runs dry.
+pub(crate) const UNSENT_REPLIES_MAX_IN_LINE: usize = LOW_WATER;
 /// Received messages up to this size share a chunk of memory instead of having one allocation each.
 pub(crate) const SMALL_COPY_BYTES_MAX: usize = 256;
-
 /// The size of such a chunk, which one long-lived message may keep alive: small, yet one allocation
 /// serves dozens of small messages.
 pub(crate) const SMALL_COPY_CHUNK_BYTES: usize = 4 * 1024;
-
 /// Full chunks of copies that a thread keeps until their messages are dropped, to use them again:
 /// 64 KiB, in which a thousand replies of 64 bytes may be alive.
 pub(crate) const SMALL_COPY_CHUNKS_KEPT: usize = 16;
-
 /// Calls of a method that end in place and take less than this are timed together, in batches.
 pub(crate) const TIMED_ALONE_FROM: Duration = Duration::from_micros(2);
-
 /// Largest batch of calls that are timed with one reading of the clock: enough to make it cheap, and few
 /// enough that one long call among them is noticed.
 pub(crate) const TIMED_TOGETHER_MAX: u32 = 16;
-
 /// Replies up to this size are copied one behind another, which is cheaper than one segment each.
 pub(crate) const REPLY_COPY_MAX: usize = 4 * 1024;
 /// Largest encoding buffer that a connection keeps from call to call.
@@ -426,7 +436,6 @@ pub(crate) const SMALL_NUMBERS: u32 = 256;
 /// Services whose health a server keeps: more than any server has, and a bound where names come from
 /// users.
 pub(crate) const HEALTH_SERVICES_MAX: usize = 1_000;
-
 /// Longest id of a JSON-RPC request: clients count, or use a name of some kind, and it is kept until the answer.
 pub(crate) const JSONRPC_ID_BYTES_MAX: usize = 4 << 10;
 /// How long a client of JSON-RPC may take to go on with a line, or to take anything of what is sent to it; the

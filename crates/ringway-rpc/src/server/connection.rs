@@ -23,6 +23,7 @@ use super::calls::Calls;
 use super::connections::CoreConnection;
 use super::core::ServerCore;
 use super::guests::host::GuestHost;
+use super::intake::IntakeShare;
 use super::machine::Machine;
 use super::method_ids::MethodIds;
 use crate::call::context::Site;
@@ -64,6 +65,7 @@ pub(crate) struct ServerConnection<M: Machine> {
     pub(super) unserved: Cell<Unserved>,
     /// Whether the connection is to be closed at once, even with calls running.
     pub(super) is_ended: Cell<bool>,
+    pub(super) intake: IntakeShare,
     age: Age,
     rest: Rest,
     opened_at: Duration,
@@ -110,6 +112,7 @@ impl<M: Machine> ServerConnection<M> {
             kept: Cell::default(),
             unserved: Cell::default(),
             is_ended: Cell::new(false),
+            intake: IntakeShare::default(),
             age: Age::new(core.settings(), core.now()),
             rest: Rest::new(core.now()),
             opened_at: core.now(),
@@ -192,16 +195,19 @@ impl<M: Machine> ServerConnection<M> {
             *task = Some(waker.clone());
         }
         self.awake.set(true);
+        self.begin_intake();
     }
 
     pub(super) fn end_turn(&self) {
         self.awake.set(false);
+        self.end_intake();
     }
 
     /// Processes received bytes, if there are any, and runs the calls that they request.
     pub(super) fn take_in(self: &Rc<Self>, view: Option<&View>) -> Result<(), M::Violation> {
-        if view.is_some() {
+        if let Some(view) = view {
             self.rest.note_use(self.core.now());
+            self.note_intake(view.len());
         }
         let taken = self.take_events(view);
         if self.core.has_time() {
@@ -264,10 +270,10 @@ impl<M: Machine> ServerConnection<M> {
     }
 
     /// Whether to stop reading requests because too much is queued for a peer that does not read, or kept
-    /// for handlers.
+    /// for handlers, or because others are to take in theirs first.
     pub(super) fn is_full(&self) -> bool {
-        let is_unread = self.machine.borrow().output_len() >= limits::UNSENT_REPLIES_MAX;
-        is_unread || self.core.budget().is_receiving_paused()
+        let is_unread = self.machine.borrow().output_len() >= self.core.intake().unsent_max();
+        is_unread || self.core.budget().is_receiving_paused() || self.waits_to_receive()
     }
 
     /// Whether the machine has events that do not come from received bytes.

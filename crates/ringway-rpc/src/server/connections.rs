@@ -17,6 +17,9 @@ pub(super) trait CoreConnection {
     /// Announces the end: no more calls are accepted, and running ones may finish.
     fn go_away(&self, drain: Duration);
 
+    /// Lets the connection take in requests again, if it waits for its turn; false if it does not.
+    fn go_on_receiving(&self) -> bool;
+
     /// Closes the connection at once.
     fn end(&self);
 
@@ -76,6 +79,11 @@ impl Connections {
         if let Some(moved) = list.get(list_index).and_then(Weak::upgrade) {
             moved.set_list_index(list_index);
         }
+    }
+
+    /// The connection with this index.
+    pub(super) fn weak(&self, list_index: usize) -> Option<Weak<dyn CoreConnection>> {
+        self.list.borrow().get(list_index).cloned()
     }
 
     pub(super) fn len(&self) -> usize {

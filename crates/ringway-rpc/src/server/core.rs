@@ -21,6 +21,7 @@ use tracing::Span;
 
 use super::budget::Budget;
 use super::connections::Connections;
+use super::intake::TurnIntake;
 use super::interceptor::{Handlers, Intercept};
 use super::jsonrpc::{JsonConfig, JsonMachine, JsonMethods};
 use super::log::SUBSCRIBER;
@@ -56,6 +57,9 @@ pub(crate) struct ServerCore {
     interceptors: Vec<Intercept>,
     connections: Connections,
     budget: Budget,
+    intake: TurnIntake,
+    /// Queued calls of methods without a limit, which wait for nothing but this core's time.
+    calls_behind: Cell<usize>,
     /// The instant that times are counted from.
     origin: Instant,
     /// The time at which the clock was last read.
@@ -122,14 +126,14 @@ pub(super) struct QueuedGuard {
 
 impl QueuedGuard {
     pub(super) fn new(core: &Rc<ServerCore>, method_index: usize) -> Self {
-        core.entry(method_index).count_waiting(true);
+        core.count_waiting(method_index, true);
         Self { core: Rc::clone(core), method_index, _in_flight: core.count_in_flight() }
     }
 }
 
 impl Drop for QueuedGuard {
     fn drop(&mut self) {
-        self.core.entry(self.method_index).count_waiting(false);
+        self.core.count_waiting(self.method_index, false);
     }
 }
 
@@ -152,6 +156,8 @@ impl ServerCore {
             interceptors: shared.interceptors.iter().map(|make| make()).collect(),
             connections: Connections::default(),
             budget: Budget::new(shared.settings.unread_bytes_max),
+            intake: TurnIntake::default(),
+            calls_behind: Cell::new(0),
             origin: origin(),
             looked: Cell::default(),
             batch: TimedBatch::default(),
@@ -252,6 +258,26 @@ impl ServerCore {
     #[inline]
     pub(super) fn budget(&self) -> &Budget {
         &self.budget
+    }
+
+    #[inline]
+    pub(super) fn intake(&self) -> &TurnIntake {
+        &self.intake
+    }
+
+    /// The number of queued calls of methods without a limit.
+    pub(super) fn calls_behind(&self) -> usize {
+        self.calls_behind.get()
+    }
+
+    /// Counts a request that enters the queue of its method, or one that leaves it.
+    fn count_waiting(&self, method_index: usize, waits: bool) {
+        let entry = self.entry(method_index);
+        entry.count_waiting(waits);
+        if !entry.is_limited() {
+            let before = self.calls_behind.get();
+            self.calls_behind.set(if waits { before + 1 } else { before - 1 });
+        }
     }
 
     /// The time at which this turn of the core began.

@@ -65,6 +65,10 @@ impl<M: Machine> CoreConnection for ServerConnection<M> {
         Self::wake(self);
     }
 
+    fn go_on_receiving(&self) -> bool {
+        self.leave_the_line()
+    }
+
     fn end(&self) {
         self.is_ended.set(true);
         Self::wake(self);

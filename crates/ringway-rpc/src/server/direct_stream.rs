@@ -15,7 +15,7 @@ use super::direct::{
     DirectCalls, DirectMachine, DirectReply, DirectRequest, ENDED, Said, take_events, take_turn,
 };
 use super::drain_alarm::DrainAlarm;
-use crate::call::status::Status;
+use crate::call::status::{Code, Status};
 use crate::connection::driver::MESSAGE;
 
 /// A call under way.
@@ -120,10 +120,14 @@ impl DirectStream {
         DirectUpload { connection: Rc::clone(&self.connection), stream: self.stream }
     }
 
-    /// Answers the call in place of its handler, because its caller has broken a rule.
+    /// Answers the call in place of its handler, because its request did not come whole.
     pub(super) fn fail(&self, status: &Status) {
         let mut machine = self.connection.machine();
-        machine.unserved.malformed += 1;
+        match status.code() {
+            Code::DeadlineExceeded => machine.unserved.overdue += 1,
+            Code::Unavailable | Code::Cancelled => {} // not its caller's fault
+            _ => machine.unserved.malformed += 1,
+        }
         machine.fail(self.stream, status);
     }
 

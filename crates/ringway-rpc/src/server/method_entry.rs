@@ -194,7 +194,12 @@ impl MethodEntry {
     /// Whether a call's permit belongs to its offloaded work, which may outlive the call.
     #[inline]
     pub(super) fn is_held(&self) -> bool {
-        self.method.offload && !matches!(self.limit, Limit::None)
+        self.method.offload && self.is_limited()
+    }
+
+    /// Whether the method has a limit, so that its calls wait for more than the core's time.
+    pub(super) fn is_limited(&self) -> bool {
+        !matches!(self.limit, Limit::None)
     }
 
     /// Whether the method has an adaptive limit, which needs the latency of every call.

@@ -33,6 +33,7 @@ mod first_bytes;
 mod guests;
 mod handle;
 mod http;
+mod intake;
 mod intercepted;
 mod interceptor;
 mod json_forms;
@@ -100,9 +101,7 @@ use crate::service::Service;
 /// only if it has to wait. The calls of a connection run concurrently and are answered as they finish.
 ///
 /// ```no_run
-/// # use bytes::Bytes;
-/// # use ringway_rpc::{Server, Status};
-/// # mod echo { }
+/// # use ringway_rpc::Server;
 /// fn main() -> ringway_net::Result {
 ///     Server::bind("tcp://127.0.0.1:9000")?.serve()
 /// }

@@ -1,12 +1,15 @@
-//! The queue of calls for one method: in order while that serves them in time, else newest first.
+//! The queue of calls for one method: fair between connections, and of each connection in order while that serves
+//! its calls in time, else newest first.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::limits;
 use crate::policy::Pace;
 
-/// Calls that wait to run, the more urgent ones first.
+/// Calls that wait to run, the more urgent ones first. Among those of one priority, connections take turns: a
+/// call stands behind one call of each other connection, however many they have made.
 ///
 /// If the method has a limit, a call has to run within a certain time, which is short while the server is
 /// overloaded: answers from behind a standing queue come too late anyway. If it has none, calls wait only
@@ -14,6 +17,12 @@ use crate::policy::Pace;
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     calls: BTreeMap<Place, QueueItem<T>>,
+    /// The numbers of the calls, by priority and connection.
+    by_owner: BTreeSet<(u8, Owner, u64)>,
+    /// How many calls of a priority each connection has.
+    counts: BTreeMap<(u8, Owner), usize>,
+    /// The connection whose call ran last.
+    served: Owner,
     /// The deadlines of the calls that have one, wherever they stand.
     deadlines: BTreeSet<(Duration, Place)>,
     /// The number of the call that came last.
@@ -31,16 +40,22 @@ pub(crate) struct Queue<T> {
 /// are ever in use.
 type Place = (u8, u64);
 
+/// The id of the connection that made a call.
+type Owner = u64;
+
 #[derive(Debug)]
 struct QueueItem<T> {
+    owner: Owner,
     since: Duration,
     deadline: Option<Duration>,
     call: T,
 }
 
-/// The priority and deadline of a call that is queued.
+/// The connection, priority and deadline of a call that is queued.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Urgency {
+    /// The id of the call's connection.
+    pub(crate) owner: u64,
     /// Calls with higher numbers are shed first.
     pub(crate) priority: u8,
     /// The time at which the caller stops waiting.
@@ -62,6 +77,9 @@ impl<T> Queue<T> {
     pub(crate) fn new(room: Option<usize>) -> Self {
         Self {
             calls: BTreeMap::new(),
+            by_owner: BTreeSet::new(),
+            counts: BTreeMap::new(),
+            served: 0,
             deadlines: BTreeSet::new(),
             number: 0,
             room,
@@ -94,41 +112,69 @@ impl<T> Queue<T> {
             self.pace.begin(now);
         }
         self.number += 1;
-        let Urgency { priority, deadline } = urgency;
+        let Urgency { owner, priority, deadline } = urgency;
         let place = (priority, self.number);
-        self.calls.insert(place, QueueItem { since: now, deadline, call });
+        self.calls.insert(place, QueueItem { owner, since: now, deadline, call });
+        self.by_owner.insert((priority, owner, self.number));
+        *self.counts.entry((priority, owner)).or_default() += 1;
         self.deadlines.extend(deadline.map(|deadline| (deadline, place)));
     }
 
-    /// Removes the oldest of the least urgent calls if the queue is over its capacity, where `gone`
-    /// entries are stale and do not count.
+    /// Removes one of the least urgent calls if the queue is over its capacity, where `gone` entries are stale
+    /// and do not count: the oldest call of the connection that has the most of them, or the oldest of all.
     pub(crate) fn pop_beyond(&mut self, gone: usize, now: Duration) -> Option<T> {
         if self.room.is_none_or(|room| self.calls.len() <= room + gone) {
             return None;
         }
         let (&(least, _), _) = self.calls.last_key_value()?;
-        let oldest = *self.calls.range((least, 0)..).next()?.0;
-        self.take(oldest, now).map(|oldest| oldest.call)
+        let oldest = self.oldest_of_the_most(least)?;
+        self.take((least, oldest), now).map(|oldest| oldest.call)
+    }
+
+    /// The oldest call of the connection that has the most calls of one priority. The oldest of all is preferred
+    /// if its connection has as many as any.
+    fn oldest_of_the_most(&self, priority: u8) -> Option<u64> {
+        let counts = self.counts.range((priority, 0)..=(priority, Owner::MAX));
+        let (&(_, owner), most) = counts.max_by_key(|&(_, count)| *count)?;
+        let (&(_, oldest), first) = self.calls.range((priority, 0)..).next()?;
+        if self.counts.get(&(priority, first.owner)) == Some(most) {
+            return Some(oldest);
+        }
+        self.by_owner.range((priority, owner, 0)..).next().map(|&(.., number)| number)
     }
 
     /// Removes stale entries.
     pub(crate) fn retain(&mut self, is_there: impl Fn(&T) -> bool, now: Duration) {
-        self.calls.retain(|_, waiting| is_there(&waiting.call));
-        self.deadlines.retain(|(_, place)| self.calls.contains_key(place));
-        if self.calls.is_empty() {
-            self.empty_at = now;
+        let gone = self.calls.iter().filter(|(_, waiting)| !is_there(&waiting.call));
+        let gone: Vec<_> = gone.map(|(place, _)| *place).collect();
+        for place in gone {
+            self.take(place, now);
         }
     }
 
     /// Removes the next call to run, and returns how long it has waited.
     pub(crate) fn pop(&mut self, now: Duration) -> Option<(Duration, T)> {
-        let place = match self.serves_newest(now) {
-            true => *self.newest()?.0,
-            false => *self.calls.first_key_value()?.0,
-        };
+        let place = self.next(self.serves_newest(now))?;
         let next = self.take(place, now)?;
+        self.served = next.owner;
         self.pace.served(now);
         Some((now.saturating_sub(next.since), next.call))
+    }
+
+    /// The newest or the oldest of the most urgent calls of the connection whose turn it is.
+    fn next(&self, serves_newest: bool) -> Option<Place> {
+        let &(most, _) = self.calls.first_key_value()?.0;
+        let after = self.served.saturating_add(1);
+        let behind = self.by_owner.range((most, after, 0)..=(most, Owner::MAX, u64::MAX)).next();
+        let &(_, owner, oldest) = match behind {
+            Some(behind) => behind,
+            None => self.by_owner.range((most, 0, 0)..).next()?,
+        };
+        let number = match serves_newest {
+            true => self.by_owner.range(..=(most, owner, u64::MAX)).next_back()?.2,
+            false => oldest,
+        };
+        Some((most, number))
     }
 
     /// Removes a call that has waited for too long.
@@ -203,6 +249,14 @@ impl<T> Queue<T> {
 
     fn take(&mut self, place: Place, now: Duration) -> Option<QueueItem<T>> {
         let taken = self.calls.remove(&place)?;
+        let (priority, number) = place;
+        self.by_owner.remove(&(priority, taken.owner, number));
+        if let Entry::Occupied(mut count) = self.counts.entry((priority, taken.owner)) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
         if let Some(deadline) = taken.deadline {
             self.deadlines.remove(&(deadline, place));
         }
@@ -273,7 +327,7 @@ mod tests {
     fn those_that_are_gone_take_up_no_room_and_can_be_forgotten() {
         let mut queue = Queue::new(Some(2));
         for call in 0..4 {
-            queue.push(call, Urgency { priority: call as u8 % 2, deadline: None }, ms(call));
+            queue.push(call, Urgency { priority: call as u8 % 2, ..Urgency::default() }, ms(call));
         }
         assert_eq!(queue.pop_beyond(2, ms(4)), None);
         queue.retain(|call| *call >= 2, ms(5));
@@ -300,7 +354,7 @@ mod tests {
         let mut queue = Queue::new(Some(4));
         let mut shed = Vec::new();
         for (call, priority) in [(0, 9), (1, 0), (2, 9), (3, 0), (4, 7), (5, 0), (6, 255)] {
-            let urgency = Urgency { priority, deadline: None };
+            let urgency = Urgency { priority, ..Urgency::default() };
             queue.push(call, urgency, ms(call));
             shed.extend(queue.pop_beyond(0, ms(call)));
         }
@@ -309,12 +363,53 @@ mod tests {
         assert_eq!(run, [1, 3, 5, 4]);
     }
 
+    /// Queues `count` calls of one connection, numbered from its id times 1,000.
+    fn flood(queue: &mut Queue<u64>, owner: u64, count: u64, now: Duration) -> Vec<u64> {
+        let calls = (0..count).filter_map(|call| {
+            queue.push(owner * 1_000 + call, Urgency { owner, ..Urgency::default() }, now);
+            queue.pop_beyond(0, now)
+        });
+        calls.collect()
+    }
+
+    #[test]
+    fn a_call_stands_behind_one_call_of_each_other_connection() {
+        let mut queue = Queue::new(None);
+        for attacker in [1, 2, 3] {
+            flood(&mut queue, attacker, 100, ms(0));
+        }
+        flood(&mut queue, 4, 2, ms(1));
+        let run: Vec<_> = std::iter::from_fn(|| queue.pop(ms(2))).map(|(_, call)| call).collect();
+        assert_eq!(run[..9], [1_000, 2_000, 3_000, 4_000, 1_001, 2_001, 3_001, 4_001, 1_002]);
+        assert_eq!(run.len(), 302);
+        assert!(queue.by_owner.is_empty() && queue.counts.is_empty());
+    }
+
+    #[test]
+    fn a_standing_queue_serves_the_newest_of_each_connection_in_turn() {
+        let mut queue = Queue::new(Some(64));
+        flood(&mut queue, 7, 3, ms(0));
+        flood(&mut queue, 8, 1, ms(1));
+        flood(&mut queue, 7, 3, ms(119));
+        let run: Vec<_> = std::iter::from_fn(|| queue.pop(ms(120))).map(|(_, call)| call).collect();
+        assert_eq!(run[..4], [7_002, 8_000, 7_001, 7_000]);
+    }
+
+    #[test]
+    fn the_connection_with_the_most_calls_makes_room() {
+        let mut queue = Queue::new(Some(6));
+        assert!(flood(&mut queue, 1, 2, ms(0)).is_empty());
+        assert_eq!(flood(&mut queue, 2, 9, ms(1)), [2_000, 2_001, 2_002, 2_003, 2_004]);
+        assert_eq!(flood(&mut queue, 3, 2, ms(2)), [2_005, 2_006]);
+        assert_eq!(flood(&mut queue, 4, 1, ms(3)), [1_000], "all have two: the oldest goes");
+    }
+
     #[test]
     fn a_queue_without_room_to_shed_waits_for_deadlines() {
         let mut queue = Queue::new(None);
         for call in 0..1_000 {
             let deadline = (call % 2 == 0).then(|| ms(300));
-            queue.push(call, Urgency { priority: 0, deadline }, ms(0));
+            queue.push(call, Urgency { deadline, ..Urgency::default() }, ms(0));
             assert_eq!(queue.pop_beyond(0, ms(0)), None);
         }
         assert_eq!(queue.next_overdue(ms(1)), Some(ms(300)));
@@ -329,10 +424,11 @@ mod tests {
         for room in [None, Some(8)] {
             let mut queue = Queue::new(room);
             for (call, priority, deadline) in [(0, 0, None), (1, 0, Some(90)), (2, 7, Some(20))] {
-                let urgency = Urgency { priority, deadline: deadline.map(ms) };
+                let urgency =
+                    Urgency { priority, deadline: deadline.map(ms), ..Urgency::default() };
                 queue.push(call, urgency, ms(0));
             }
-            queue.push(3, Urgency { priority: 0, deadline: Some(ms(10)) }, ms(1));
+            queue.push(3, Urgency { deadline: Some(ms(10)), ..Urgency::default() }, ms(1));
             for (at, call) in [(10, 3), (20, 2), (90, 1)] {
                 assert_eq!(queue.next_overdue(ms(2)), Some(ms(at)));
                 assert_eq!(queue.pop_overdue(ms(at) - MS), None);
@@ -349,7 +445,7 @@ mod tests {
         let (mut queue, mut in_time, mut longest) = (Queue::new(None), 0, Duration::ZERO);
         for now in 0..10_000 {
             for _ in 0..calls_each_ms {
-                let urgency = Urgency { priority: 0, deadline: Some(ms(now + deadline)) };
+                let urgency = Urgency { deadline: Some(ms(now + deadline)), ..Urgency::default() };
                 queue.push((), urgency, ms(now));
             }
             while queue.pop_overdue(ms(now)).is_some() {}

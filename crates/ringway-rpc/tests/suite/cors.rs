@@ -54,6 +54,50 @@ fn without_a_setting_no_page_of_another_origin_reaches_a_handler() {
     end(handle);
 }
 
+/// A page of another host can have its own name lead here (DNS rebinding).
+#[test]
+fn over_loopback_a_page_of_a_name_with_a_dot_is_foreign() {
+    let named = |bytes: Vec<u8>, host: &str| {
+        let text = String::from_utf8(bytes).expect("ASCII");
+        text.replacen("host: here", &format!("host: {host}"), 1)
+    };
+    let put = |host: &str, fields: &str| {
+        let fields = format!("{JSON}{fields}");
+        named(post("/web.v1.Web/Put", &fields, "\"x\""), host)
+    };
+    let look = |host: &str, fields: &str| named(head("GET", LOOK, fields).into_bytes(), host);
+    let evil = "evil.example:9000";
+    let from_evil = format!("origin: http://{evil}\r\n");
+    let handle = start(Reports::default(), |server| server);
+    for request in [put(evil, &from_evil), look(evil, ""), look(evil, &from_evil)] {
+        let answer = ask(&handle, &request);
+        assert_eq!(answer.status, 403, "{request}: {answer:?}");
+        assert!(answer.text().contains("localhost"), "{answer:?}");
+    }
+    assert_eq!(calls(&handle), 0);
+    let proxied = format!("{from_evil}x-forwarded-for: 10.0.0.1\r\n");
+    for request in [
+        put(evil, ""), // no page: browsers tell the origin of a POST
+        put(evil, &proxied),
+        look(evil, &proxied),
+        put("localhost:9000", "origin: http://localhost:9000\r\n"),
+        put("127.0.0.1:9000", "origin: http://127.0.0.1:9000\r\n"),
+        look("here", ""),
+        named(head("GET", "/metrics", "").into_bytes(), evil),
+    ] {
+        assert_eq!(ask(&handle, &request).status, 200, "{request}");
+    }
+    end(handle);
+    let cors = Cors::of_origins([format!("http://{evil}")]);
+    let handle = start(Reports::default(), |server| server.cors(cors));
+    for request in [put(evil, &from_evil), look(evil, "")] {
+        assert_eq!(ask(&handle, &request).status, 200, "{request}");
+    }
+    end(handle);
+}
+
+const LOOK: &str = "/web.v1.Web/Look?connect=v1&encoding=json&message=%22x%22";
+
 #[test]
 fn a_page_that_is_allowed_is_told_what_it_may_send_and_read() {
     let cors = Cors::of_origins([PAGE, "http://localhost:8080"])

@@ -1,12 +1,12 @@
 //! JSON-RPC over HTTP: in the body of a POST, and in the messages of a WebSocket.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ringway_http::{Client, CloseCode, Router, WebSocketMessage, text};
-use ringway_rpc::{Server, ServerHandle};
+use ringway_rpc::{Code, Cors, Server, ServerHandle};
 use ringway_runtime::block_on;
 use serde_json::Value;
 
@@ -186,6 +186,76 @@ fn notifications_are_carried_out_before_their_post_is_answered() {
 }
 
 #[test]
+fn notifications_are_carried_out_although_their_client_goes() {
+    let plain = Plain::default();
+    let handle = serve(&plain, |server| server);
+    let later = r#"{"jsonrpc":"2.0","method":"later","params":[300]}"#;
+    let mut http = Http::connect(&handle);
+    http.send("POST", "/", JSON, later);
+    eventually("it has begun", || plain.seen.begun.load(Ordering::SeqCst) == 1);
+    drop(http);
+    eventually("it has ended", || plain.seen.dropped.load(Ordering::SeqCst) == 1);
+    let metrics = handle.metrics();
+    let method = metrics.methods.iter().find(|method| method.method.ends_with("Later"));
+    let method = method.unwrap_or_else(|| panic!("{metrics:?}"));
+    assert_eq!((method.with_code(Code::Ok), method.with_code(Code::Cancelled)), (1, 0));
+    end(handle);
+}
+
+const WEB_SOCKET: &str = "upgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: 13\r\n\
+                          sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+
+#[test]
+fn pages_that_may_call_may_open_a_websocket() {
+    let cors = Cors::of_origins(["https://app.example"]);
+    let handle = serve(&Plain::default(), |server| server.cors(cors));
+    for (origin, status) in
+        [("https://app.example", 101), ("http://here", 101), ("https://other.example", 403)]
+    {
+        let mut http = Http::connect(&handle);
+        http.send("GET", "/rpc", &format!("{WEB_SOCKET}origin: {origin}\r\n"), "");
+        assert_eq!(http.answer().0, status, "{origin}");
+    }
+    end(handle);
+}
+
+/// The server ends the call at its connection's age.
+#[test]
+fn calls_of_a_websocket_end_although_its_client_does_not_read() {
+    let plain = Plain::default();
+    let soon = Duration::from_millis(300);
+    let handle =
+        serve(&plain, |server| server.max_connection_age(soon).max_connection_age_grace(soon));
+    let mut http = Http::connect(&handle);
+    http.send("GET", "/rpc", WEB_SOCKET, "");
+    assert_eq!(http.answer().0, 101);
+    let text = "x".repeat(60_000);
+    let shout = format!(r#"{{"jsonrpc":"2.0","method":"shout","params":["{text}"],"id":1}}"#);
+    let mut peer = http.0.into_inner();
+    peer.write_all(&unmasked(NEVER)).expect("it is taken");
+    let mut other = peer.try_clone().expect("a descriptor");
+    let writer = std::thread::spawn(move || {
+        // More than the sockets and the server hold together; the end of the connection ends it.
+        let _cut_off = (0..1_000).try_for_each(|_| other.write_all(&unmasked(&shout)));
+    });
+    eventually("it has begun", || plain.seen.begun.load(Ordering::SeqCst) == 1);
+    eventually("it has ended", || plain.seen.dropped.load(Ordering::SeqCst) == 1);
+    peer.shutdown(Shutdown::Both).expect("it is open");
+    writer.join().expect("no panic");
+    end(handle);
+}
+
+/// A text message with a mask of zeros.
+fn unmasked(text: &str) -> Vec<u8> {
+    let len = text.len() as u64;
+    let head = match u8::try_from(len) {
+        Ok(len) if len < 126 => vec![0x81, 0x80 | len],
+        _ => [&[0x81, 0xFF][..], &len.to_be_bytes()].concat(),
+    };
+    [&head[..], &[0; 4], text.as_bytes()].concat()
+}
+
+#[test]
 fn a_drain_answers_what_does_not_end() {
     let plain = Plain::default();
     let handle = serve(&plain, |server| server.drain_timeout(Duration::from_millis(100)));
@@ -281,9 +351,7 @@ fn messages_that_are_not_whole_count_as_unread() {
     let handle = serve(&Plain::default(), |server| server.unread_bytes_max(1_000_000));
     let begin = |len: u64| {
         let mut http = Http::connect(&handle);
-        let fields = "upgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: 13\r\n\
-                      sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
-        http.send("GET", "/rpc", fields, "");
+        http.send("GET", "/rpc", WEB_SOCKET, "");
         assert_eq!(http.answer().0, 101);
         // A fragment with a mask of zeros.
         let head = [&[1, 0xFF][..], &len.to_be_bytes(), &[0; 4]].concat();

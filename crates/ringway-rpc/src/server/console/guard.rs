@@ -1,12 +1,11 @@
 //! Who may see the console.
 
-use std::net::IpAddr;
-
 use ringway_http::http::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
 use ringway_net::Endpoint;
 
 use crate::call::context::Peer;
 use crate::server::console_access::Access;
+use crate::server::web::named_host::{is_forwarded, is_this_machine};
 
 /// Whether a client may know that there is a console.
 pub(super) fn may_know(access: &Access, peer: &Peer, headers: &HeaderMap) -> bool {
@@ -43,25 +42,12 @@ fn is_local_peer(peer: &Peer) -> bool {
 /// machine. A proxy on this machine speaks for others.
 fn is_local_request(headers: &HeaderMap) -> bool {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-    let is_forwarded = FORWARDED.iter().any(|name| headers.contains_key(*name));
     let origin = headers.get(ORIGIN).map(|origin| origin.as_bytes());
     let is_foreign = origin.is_some_and(|origin| {
         let authority = origin.splitn(3, |byte| *byte == b'/').nth(2);
         authority != host.map(str::as_bytes)
     });
-    host.is_some_and(is_local_host) && !is_forwarded && !is_foreign
-}
-
-const FORWARDED: [&str; 6] =
-    ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"];
-
-fn is_local_host(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    name.eq_ignore_ascii_case("localhost")
-        || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    host.is_some_and(is_this_machine) && !is_forwarded(headers) && !is_foreign
 }
 
 /// Compares in a time that does not tell how much is right.

@@ -13,6 +13,7 @@ use ringway_http::{
     Body, CloseCode, Error, PeerWatch, Request, Response, WebSocket, WebSocketLimits,
     WebSocketMessage, WebSocketUpgrade,
 };
+use ringway_runtime::spawn_named;
 use ringway_wire::grpc::parse_timeout;
 use ringway_wire::native::MetaWriter;
 
@@ -44,7 +45,7 @@ impl JsonDoor {
     }
 
     pub(crate) async fn answer(&self, request: Request) -> Response {
-        web::from_page(&self.core, request, async |request| {
+        web::from_page(&self.core, &self.site, request, async |request| {
             let answered = match is_web_socket(request.headers()) {
                 true => self.open_web_socket(request),
                 false => self.post(request).await,
@@ -73,7 +74,7 @@ impl JsonDoor {
         self.answer_text(text, meta, watch).await
     }
 
-    /// Answers one text. Its calls are cancelled when its client has gone.
+    /// Answers one text. Its calls are cancelled when its client has gone, unless all are notifications.
     async fn answer_text(
         &self,
         text: Bytes,
@@ -82,18 +83,37 @@ impl JsonDoor {
     ) -> Result<Response, Error> {
         let open = || JsonTexts::open(&self.core, Rc::clone(&self.site), false);
         let texts = self.posted.take().unwrap_or_else(open);
+        if !texts.take(&text, &meta) {
+            drop((text, meta));
+            return self.carry_out(texts).await;
+        }
+        drop((text, meta)); // the calls have what they need of it
         if let Some(watch) = &watch {
             watch.start();
         }
-        let answer = texts.ask(text, meta).await;
+        let answer = texts.answer().await;
         if let Some(watch) = &watch {
             watch.stop();
         }
         let answer = answer.map_err(|GivenUp| Error::unavailable(ENDED))?;
+        self.keep(texts);
+        Ok(response(answer))
+    }
+
+    /// Carries out notifications, of which nobody awaits an answer, whether or not their client stays.
+    async fn carry_out(&self, texts: JsonTexts) -> Result<Response, Error> {
+        let carried_out =
+            spawn_named("notifications", async move { texts.rest().await.map(|()| texts) });
+        let texts = carried_out.await.map_err(|_core_ended| Error::unavailable(ENDED))?;
+        self.keep(texts.map_err(|GivenUp| Error::unavailable(ENDED))?);
+        Ok(response(None))
+    }
+
+    /// Keeps what carries texts for the next one.
+    fn keep(&self, texts: JsonTexts) {
         if !texts.is_retired() {
             self.posted.set(Some(texts));
         }
-        Ok(response(answer))
     }
 
     fn open_web_socket(&self, request: Request) -> Result<Response, Error> {
@@ -101,7 +121,9 @@ impl JsonDoor {
         limits.message_bytes_max = self.core.settings().native.settings.max_message as usize;
         let meta = metadata(request.headers())?;
         let (core, site) = (Rc::clone(&self.core), Rc::clone(&self.site));
-        WebSocketUpgrade::new(request).limits(limits).answer(async move |socket: &mut WebSocket| {
+        // The origin has been checked: `Server::cors` may allow other pages.
+        let upgrade = WebSocketUpgrade::new(request).any_origin().limits(limits);
+        upgrade.answer(async move |socket: &mut WebSocket| {
             converse(&JsonTexts::open(&core, site, true), socket, &meta).await
         })
     }
@@ -154,20 +176,19 @@ async fn converse(texts: &JsonTexts, socket: &mut WebSocket, meta: &[u8]) -> Res
             let mut has_room = false;
             poll_fn(|cx| {
                 has_room = has_room || room.as_mut().poll(cx)?.is_ready();
-                if has_room {
-                    match texts.poll_text(cx) {
-                        Poll::Ready(Ok(Some(text))) => {
-                            return Poll::Ready(Ok(Some(SocketTurn::Send(text))));
-                        }
-                        Poll::Ready(Ok(None)) => return Poll::Ready(Ok(None)),
-                        Poll::Ready(Err(GivenUp)) => {
-                            return Poll::Ready(Ok(Some(SocketTurn::GivenUp)));
-                        }
-                        Poll::Pending if !is_open && texts.is_idle() => {
-                            return Poll::Ready(Ok(None));
-                        }
-                        Poll::Pending => {}
+                // Calls end, and their deadlines pass, whether or not the client reads.
+                match texts.poll_text(cx, has_room) {
+                    Poll::Ready(Ok(Some(text))) => {
+                        return Poll::Ready(Ok(Some(SocketTurn::Send(text))));
                     }
+                    Poll::Ready(Ok(None)) => return Poll::Ready(Ok(None)),
+                    Poll::Ready(Err(GivenUp)) => {
+                        return Poll::Ready(Ok(Some(SocketTurn::GivenUp)));
+                    }
+                    Poll::Pending if !is_open && texts.is_idle() => {
+                        return Poll::Ready(Ok(None));
+                    }
+                    Poll::Pending => {}
                 }
                 if !is_open || texts.is_full() {
                     return Poll::Pending;

@@ -55,8 +55,13 @@ impl JsonTexts {
         self.calls.machine().take_text(text, meta)
     }
 
-    /// The next text to send; `None` when no more will come.
-    pub(crate) fn poll_text(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, GivenUp>> {
+    /// The next text to send, if there `is_room` for it; `None` when no more will come. The calls go on without
+    /// room, too.
+    pub(crate) fn poll_text(
+        &self,
+        cx: &mut Context<'_>,
+        is_room: bool,
+    ) -> Poll<Result<Option<Bytes>, GivenUp>> {
         let connection = &self.calls;
         connection.begin_turn(cx.waker());
         connection.begin_deferred();
@@ -65,7 +70,7 @@ impl JsonTexts {
         connection.settle();
         let mut machine = connection.machine();
         machine.confirm_asked();
-        let text = machine.output.next_text();
+        let text = if is_room { machine.output.next_text() } else { None };
         machine.tell_writable();
         let has_events = machine.has_events_now();
         drop(machine);
@@ -77,7 +82,7 @@ impl JsonTexts {
         match text {
             Some(text) => Poll::Ready(Ok(Some(text))),
             None if is_failed || connection.is_ended() => Poll::Ready(Err(GivenUp)),
-            None if connection.is_drained() => Poll::Ready(Ok(None)),
+            None if is_room && connection.is_drained() => Poll::Ready(Ok(None)),
             None => Poll::Pending,
         }
     }
@@ -115,15 +120,18 @@ impl JsonTexts {
         self.calls.is_retired()
     }
 
-    /// Carries a text out and waits for its answer; `None` if it has none, as notifications. One text at a time.
-    pub(crate) async fn ask(&self, text: Bytes, meta: Vec<u8>) -> Result<Option<Bytes>, GivenUp> {
-        let is_answered = self.take(&text, &meta);
-        drop((text, meta)); // the calls have what they need of it
-        poll_fn(|cx| match self.poll_text(cx) {
-            Poll::Pending if !is_answered && self.is_idle() => Poll::Ready(Ok(None)),
+    /// Waits for the answer to a text that has one; `None` if the server ends first. One text at a time.
+    pub(crate) async fn answer(&self) -> Result<Option<Bytes>, GivenUp> {
+        poll_fn(|cx| self.poll_text(cx, true)).await
+    }
+
+    /// Waits until what was taken in is carried out. Nothing of it is answered.
+    pub(crate) async fn rest(&self) -> Result<(), GivenUp> {
+        let rest = poll_fn(|cx| match self.poll_text(cx, true) {
+            Poll::Pending if self.is_idle() => Poll::Ready(Ok(None)),
             polled => polled,
-        })
-        .await
+        });
+        rest.await.map(|_nothing| ())
     }
 }
 

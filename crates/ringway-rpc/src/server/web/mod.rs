@@ -11,6 +11,7 @@ mod exchange;
 mod failure;
 mod fields;
 mod frames;
+pub(super) mod named_host;
 mod origin;
 mod protocol;
 mod refusal;
@@ -25,11 +26,13 @@ use ringway_http::http::StatusCode;
 use ringway_http::{PeerWatch, Request, Response};
 
 pub(super) use self::fields::write_metadata;
+use self::named_host::may_be_rebound;
 use self::origin::{Page, allow, is_preflight, preflight, vary};
 use self::protocol::Spoken;
 use self::refusal::Refusal;
 use super::core::ServerCore;
 use super::direct::DirectCalls;
+use crate::call::context::Site;
 use crate::call::method::Kind;
 
 /// Answers a call of the method at `method_index` of the core's table.
@@ -39,7 +42,7 @@ pub(super) async fn call(
     method_index: usize,
     request: Request,
 ) -> Response {
-    from_page(core, request, async |request| {
+    from_page(core, calls.site(), request, async |request| {
         call_by(core, calls, method_index, request).await.unwrap_or_else(Response::from)
     })
     .await
@@ -48,14 +51,22 @@ pub(super) async fn call(
 /// Answers a request if it does not come from a page that may not call the server.
 pub(super) async fn from_page(
     core: &Rc<ServerCore>,
+    site: &Site,
     request: Request,
     answer: impl AsyncFnOnce(Request) -> Response,
 ) -> Response {
     let cors = core.shared().side_doors().cors.as_ref();
-    let page = Page::of(request.headers(), cors);
+    let may_be_rebound = may_be_rebound(site.peer(), request.headers());
+    let page = Page::of((request.method(), request.headers()), cors, may_be_rebound);
     let mut response = match &page {
         Page::Foreign => {
-            let message = "a page of another origin may not call this server";
+            let message = match may_be_rebound {
+                false => "a page of another origin may not call this server",
+                true => {
+                    "over loopback, pages call this server by localhost or an address; a name with a dot \
+                     may be another's, unless Server::cors lists its origin"
+                }
+            };
             Refusal::plain(StatusCode::FORBIDDEN, message).into()
         }
         Page::Allowed(origin) if is_preflight(&request) => match cors {

@@ -22,11 +22,22 @@ pub(super) enum Page {
 }
 
 impl Page {
-    pub(super) fn of(headers: &HeaderMap, cors: Option<&CorsFields>) -> Self {
-        let Some(origin) = headers.get(ORIGIN) else { return Self::Own };
+    /// The page of a request. If the name of its host `may_be_rebound`, the page is foreign even if it has that
+    /// name, and so is one that does not say its origin in a GET, as browsers do for a page's own host.
+    pub(super) fn of(
+        request: (&Verb, &HeaderMap),
+        cors: Option<&CorsFields>,
+        may_be_rebound: bool,
+    ) -> Self {
+        let (verb, headers) = request;
         let own = headers.get(HOST).map(HeaderValue::as_bytes);
-        let authority = origin.as_bytes().splitn(3, |byte| *byte == b'/').nth(2);
-        if authority.is_some() && authority == own {
+        let Some(origin) = headers.get(ORIGIN) else {
+            let may_be_page = may_be_rebound && matches!(*verb, Verb::GET | Verb::HEAD);
+            let is_known = cors.is_some_and(|cors| cors.allows_host(own));
+            return if may_be_page && !is_known { Self::Foreign } else { Self::Own };
+        };
+        let authority = authority(origin);
+        if authority.is_some() && authority == own && !may_be_rebound {
             return Self::Own;
         }
         let allows = |cors: &CorsFields| {
@@ -37,6 +48,19 @@ impl Page {
             false => Self::Foreign,
         }
     }
+}
+
+impl CorsFields {
+    /// Whether pages of this host may call, over http or https.
+    fn allows_host(&self, host: Option<&[u8]>) -> bool {
+        let is_host = |origin: &HeaderValue| authority(origin) == host;
+        self.origins.as_ref().is_none_or(|origins| origins.iter().any(is_host))
+    }
+}
+
+/// Host and port of an origin.
+fn authority(origin: &HeaderValue) -> Option<&[u8]> {
+    origin.as_bytes().splitn(3, |byte| *byte == b'/').nth(2)
 }
 
 /// Whether a browser asks if it may send a request.
@@ -89,7 +113,7 @@ mod tests {
             .into_iter()
             .filter_map(|(name, value)| value.map(|value| (name, HeaderValue::from_static(value))));
         let cors = cors.map(|cors| cors.compile().expect("good settings"));
-        Page::of(&present.collect(), cors.as_ref())
+        Page::of((&Verb::POST, &present.collect()), cors.as_ref(), false)
     }
 
     #[test]
