@@ -1,4 +1,4 @@
-//! Other implementations of HTTP/2 ask our server: curl and nghttp where they are installed, and the `h2` crate.
+//! Other implementations of HTTP/2 call our server: curl and nghttp, where they are installed.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
