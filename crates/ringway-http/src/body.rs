@@ -1,4 +1,4 @@
-//! Bodies: what a peer sends us, and what we send.
+//! Bodies of requests and responses.
 
 use std::fmt::Display;
 use std::future::poll_fn;
@@ -20,15 +20,15 @@ use crate::feed::{BodyFeed, RequestContent};
 use crate::limits::{BODY_RATE_MIN, BODY_STALL};
 use crate::upgrade::Upgrade;
 
-/// A request as a handler gets it: its body has not been read yet.
+/// A request as its handler gets it: its body has not been read yet.
 pub type Request = http::Request<RequestBody>;
 
-/// What a handler answers.
+/// The response of a handler.
 pub type Response = http::Response<Body>;
 
-/// The body of a request, read piece by piece as its handler asks for it.
+/// The body of a request. Each piece is read when its handler asks for it.
 ///
-/// What is not asked for stays in the kernel: a slow handler slows its own client down.
+/// The rest stays in the kernel, so a slow handler slows only its own client.
 #[derive(Debug)]
 pub struct RequestBody {
     incoming: RequestContent,
@@ -43,7 +43,7 @@ impl RequestBody {
         Self::of(RequestContent::Incoming(incoming), bytes_max)
     }
 
-    /// A body that comes by another way, of `length` bytes if that is known.
+    /// Makes a body that arrives by another way than hyper, with `length` bytes if that is known.
     pub(crate) fn fed(length: Option<u64>, bytes_max: usize) -> (Self, BodyFeed) {
         let (feed, content) = BodyFeed::new(length);
         (Self::of(RequestContent::Fed(content), bytes_max), feed)
@@ -54,19 +54,19 @@ impl RequestBody {
         Self { incoming, left: bytes_max, bytes_max, pace, account }
     }
 
-    /// The account of what is kept of this body, by [`bytes`](Self::bytes) and [`json`](Self::json) or as
-    /// [`keep`](Self::keep) says.
+    /// Returns the account of the memory held of this body, by [`bytes`](Self::bytes) and [`json`](Self::json) or as
+    /// set by [`keep`](Self::keep).
     pub fn account(&self) -> BodyAccount {
         self.account.clone()
     }
 
-    /// Says how many bytes the reader of single pieces keeps of them.
+    /// Sets how many bytes the reader of single pieces holds.
     pub fn keep(&self, bytes: usize) {
         self.account.set(bytes);
     }
 
-    /// The same body without a limit of length and pace, for a reader that bounds what it keeps, such as
-    /// one of a stream of messages. A peer may be silent for up to `silence_max`.
+    /// Lifts the limits of length and pace, for a reader that bounds what it holds, such as
+    /// that of a stream of messages. The peer may be silent for up to `silence_max`.
     #[must_use]
     pub fn endless(self, silence_max: Duration) -> Self {
         let mut body = self.of_any_length();
@@ -74,18 +74,18 @@ impl RequestBody {
         body
     }
 
-    /// The same body without a limit of length alone.
+    /// Lifts the limit of length.
     #[must_use]
     pub fn of_any_length(mut self) -> Self {
         (self.left, self.bytes_max) = (usize::MAX, usize::MAX);
         self
     }
 
-    /// The next piece, which is not empty; `None` at the end.
+    /// Returns the next piece, which is not empty; `None` at the end.
     ///
     /// # Errors
-    /// 400 if the peer sends what is no body or goes away, 408 if it sends too slowly, 413 if the body
-    /// is longer than the server's limit, 503 if the server is short of memory. The connection ends then.
+    /// 400 if the peer sends an invalid body or leaves, 408 if it sends too slowly, 413 if the body
+    /// exceeds the server's limit, 503 if the server is short of memory. The connection then ends.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>> {
         let Self { incoming, pace, account, .. } = self;
         let next = pin!(next_chunk(incoming, pace, "request"));
@@ -98,10 +98,10 @@ impl RequestBody {
         Ok(Some(chunk))
     }
 
-    /// The whole body.
+    /// Returns the whole body.
     ///
     /// # Errors
-    /// As [`chunk`](Self::chunk).
+    /// Fails as [`chunk`](Self::chunk) does.
     pub async fn bytes(mut self) -> Result<Bytes> {
         if self.incoming.size_hint().lower() > self.left as u64 {
             return Err(too_long(self.bytes_max));
@@ -114,10 +114,10 @@ impl RequestBody {
         Ok(whole.into_bytes())
     }
 
-    /// The whole body, read as JSON.
+    /// Parses the whole body as JSON.
     ///
     /// # Errors
-    /// As [`chunk`](Self::chunk), and 400 if it is no JSON of such a value.
+    /// Fails as [`chunk`](Self::chunk) does, and with 400 if the body is not JSON of such a value.
     pub async fn json<T: DeserializeOwned>(self) -> Result<T> {
         let bytes = self.bytes().await?;
         serde_json::from_slice(&bytes)
@@ -131,7 +131,7 @@ impl Drop for RequestBody {
     }
 }
 
-/// Waits for the next piece, or until the body is given up.
+/// Waits for the next piece, or until the server gives the body up.
 async fn unless_given_up<T>(
     account: &BodyAccount,
     mut next: Pin<&mut impl Future<Output = Result<T>>>,
@@ -148,15 +148,15 @@ fn too_long(bytes_max: usize) -> Error {
     Error::new(StatusCode::PAYLOAD_TOO_LARGE, message)
 }
 
-/// How fast a peer sends its body.
+/// The pace at which a peer sends its body.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    /// Time spent waiting for the peer, so that a slow reader is not blamed on it.
+    /// Time spent waiting for the peer; a slow reader here does not count against it.
     waited: Duration,
     bytes: u64,
-    /// How long the peer may send nothing.
+    /// The longest silence of the peer.
     silence_max: Duration,
-    /// Bytes per second that the peer has to send on average.
+    /// Bytes per second that the peer must send on average.
     rate_min: u64,
 }
 
@@ -172,7 +172,7 @@ impl Pace {
         Self { silence_max, rate_min: 0, ..Self::default() }
     }
 
-    /// Notes one more wait, and all bytes that have come.
+    /// Records a wait and all bytes received so far.
     pub(crate) fn note(&mut self, waited: Duration, bytes: u64) {
         self.waited += waited;
         self.bytes = bytes;
@@ -183,14 +183,14 @@ impl Pace {
         self.bytes < counted * self.rate_min
     }
 
-    /// How long may be waited before it is too slow, if nothing comes.
+    /// Returns how long to wait until the peer counts as too slow.
     pub(crate) fn left(&self) -> Duration {
         let earned = Duration::from_secs(self.bytes / BODY_RATE_MIN + 1);
         (BODY_STALL + earned).saturating_sub(self.waited)
     }
 }
 
-/// The next piece of data that is not empty. Trailers are skipped.
+/// Returns the next piece of data that is not empty, and skips trailers.
 pub(crate) async fn next_chunk(
     incoming: &mut (impl HttpBody<Data = Bytes, Error: Display> + Unpin),
     pace: &mut Pace,
@@ -225,7 +225,7 @@ pub(crate) async fn next_chunk(
     }
 }
 
-/// Pieces as one; copies nothing where there is only one.
+/// Joins pieces; a single one is not copied.
 #[derive(Default)]
 pub(crate) struct Gathered {
     first: Bytes,
@@ -256,7 +256,7 @@ impl Gathered {
     }
 }
 
-/// The body of a response: nothing, bytes, or a stream of bytes that is sent as it comes.
+/// The body of a response: nothing, bytes, or a stream of bytes.
 #[derive(Default)]
 pub struct Body(Kind);
 
@@ -268,28 +268,28 @@ enum Kind {
     Empty,
     Whole(Bytes),
     Stream(BodyStream),
-    /// A stream of which the length is known.
+    /// A stream of known length.
     Sized {
         left: u64,
         stream: BodyStream,
     },
-    /// Nothing, and the connection is used for something else behind the head.
+    /// Nothing; after the head the connection serves another purpose.
     Upgrade(Upgrade),
 }
 
 impl Body {
-    /// No body.
+    /// Makes an empty body.
     pub fn empty() -> Self {
         Self::default()
     }
 
-    /// What `stream` gives, in chunks. An item is asked for when those before it have left for the
-    /// socket's queue. An error cuts the response off, which the peer notices: it lacks its end.
+    /// Makes a body of the items of `stream`, sent in chunks. The next item is polled when those before it are in the
+    /// socket's queue. An error cuts the response off; the peer notices, because the end is missing.
     pub fn stream(stream: impl Stream<Item = Result<Bytes>> + 'static) -> Self {
         Self(Kind::Stream(Box::pin(stream)))
     }
 
-    /// The same, of a length that is known: it is sent as it is, and one that ends early cuts the response off.
+    /// Makes such a body with a known length, sent as it is; a stream that ends early cuts the response off.
     pub fn sized_stream(length: u64, stream: impl Stream<Item = Result<Bytes>> + 'static) -> Self {
         match length {
             0 => Self::empty(),
@@ -297,10 +297,10 @@ impl Body {
         }
     }
 
-    /// The next piece of it, for whoever sends it without hyper; `None` is the end.
+    /// Returns the next piece, for a sender other than hyper; `None` at the end.
     ///
     /// # Errors
-    /// When the rest of it cannot be had: cut the answer off, so that the peer notices.
+    /// The rest cannot be produced: cut the response off, so that the peer notices.
     pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes>>> {
         loop {
             let Some(frame) = ready!(Pin::new(&mut *self).poll_frame(cx)) else {
@@ -312,12 +312,12 @@ impl Body {
         }
     }
 
-    /// Whether nothing is left of it.
+    /// Whether everything was taken.
     pub fn is_over(&self) -> bool {
         self.is_end_stream()
     }
 
-    /// Whether it comes piece by piece.
+    /// Whether it is a stream.
     pub(crate) fn is_stream(&self) -> bool {
         matches!(self.0, Kind::Stream(_) | Kind::Sized { .. })
     }
@@ -326,7 +326,7 @@ impl Body {
         Self(Kind::Upgrade(upgrade))
     }
 
-    /// What the connection is used for behind this response.
+    /// Returns what the connection is used for after this response.
     pub(crate) fn take_upgrade(&mut self) -> Option<Upgrade> {
         match std::mem::take(&mut self.0) {
             Kind::Upgrade(upgrade) => Some(upgrade),

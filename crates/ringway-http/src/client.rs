@@ -1,4 +1,4 @@
-//! Requests of our own.
+//! An HTTP/1.1 client.
 
 mod idle;
 mod websocket;
@@ -25,9 +25,9 @@ use crate::{Body, Error, Result, limits};
 
 /// A client of HTTP/1.1 servers, for the tasks of one core; clones share their connections.
 ///
-/// A connection is used again once its reply has been read to its end. A request that could not be sent on such
-/// a connection, because the server has closed it meanwhile, goes out on a new one; whatever may have
-/// been sent is never sent twice.
+/// A connection is reused once its reply has been read to the end. If the server has closed it meanwhile, so that a
+/// request cannot be sent on it, the request goes to a new one. A request that may have been sent is never
+/// sent twice.
 ///
 /// # Examples
 ///
@@ -56,38 +56,38 @@ impl Default for Client {
 }
 
 impl Client {
-    /// A client without connections.
+    /// Makes a client without connections.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets how long a request may take until the head of its reply is there; 10 s if not set. The body has
-    /// its own clock: 30 s without a byte end it.
+    /// Sets the time limit from a request to the head of its reply; 10 s if not set. The body has
+    /// its own limit: 30 s without a byte.
     #[must_use]
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = limit;
         self
     }
 
-    /// Sets whom `https` trusts and which certificate it shows; the machine's roots if not set.
+    /// Sets the trusted certificates and the client's own for `https`; the machine's roots if not set.
     #[must_use]
     pub fn tls(mut self, tls: ClientTls) -> Self {
         self.tls = Some(tls.alpn(["http/1.1"]));
         self
     }
 
-    /// Asks for what is at `url`.
+    /// Sends a GET request to `url`.
     ///
     /// # Errors
-    /// As [`request`](Self::request).
+    /// Fails as [`request`](Self::request) does.
     pub async fn get(&self, url: &str) -> Result<http::Response<ClientBody>> {
         self.request(plain(Method::GET, url, Body::empty())?).await
     }
 
-    /// Sends `body`, of the type `content_type`, to what is at `url`.
+    /// Sends a POST request with `body` of the type `content_type` to `url`.
     ///
     /// # Errors
-    /// As [`request`](Self::request).
+    /// Fails as [`request`](Self::request) does.
     pub async fn post(
         &self,
         url: &str,
@@ -99,12 +99,12 @@ impl Client {
         self.request(request).await
     }
 
-    /// Sends a request, whose URI is a whole `http` or `https` URL, and returns what came back, whatever
+    /// Sends a request, whose URI is a complete `http` or `https` URL, and returns the response, whatever
     /// its status.
     ///
     /// # Errors
-    /// 400 when the request's URL cannot be asked, 503 when there is no connection or it was lost, 504
-    /// when there was no reply in time. Whether the request had an effect is not known of the last two.
+    /// 400 if the URL is invalid, 503 if there is no connection or it was lost, 504
+    /// if no reply came in time. After the last two, the request may or may not have had an effect.
     pub async fn request(
         &self,
         request: http::Request<Body>,
@@ -155,7 +155,7 @@ impl Client {
 
     async fn connect(&self, server: &Server) -> Result<SendRequest<Body>> {
         let (sender, connection) = self.open(server).await?;
-        // Its error is told to the request that waits for it.
+        // The request that waits for it gets the error.
         spawn_named("HTTP client", async move { drop(connection.await) });
         Ok(sender)
     }
@@ -193,7 +193,7 @@ fn plain(method: Method, url: &str, body: Body) -> Result<http::Request<Body>> {
     Ok(request)
 }
 
-/// Whom a request goes to, and the request as it is sent there.
+/// The server of a request, and the request as it is sent.
 fn addressed(mut request: http::Request<Body>) -> Result<(Server, http::Request<Body>)> {
     let uri = std::mem::take(request.uri_mut());
     let why_not = |why| Error::bad_request(format!("{uri} cannot be asked: {why}"));
@@ -220,7 +220,7 @@ fn addressed(mut request: http::Request<Body>) -> Result<(Server, http::Request<
     Ok((Server { is_tls, authority }, request))
 }
 
-/// A server of which connections may be used again.
+/// A server with reusable connections.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Server {
     is_tls: bool,
@@ -241,8 +241,8 @@ impl std::fmt::Display for Server {
     }
 }
 
-/// The body of a reply, read piece by piece. Its connection is free again when it has been read to its
-/// end, and closed when it is dropped before.
+/// The body of a reply, read in pieces. Reading it to the end frees its connection, and dropping it before closes
+/// the connection.
 #[derive(Debug)]
 pub struct ClientBody {
     incoming: Incoming,
@@ -257,10 +257,10 @@ impl ClientBody {
         body
     }
 
-    /// The next piece, which is not empty; `None` at the end.
+    /// Returns the next piece, which is not empty; `None` at the end.
     ///
     /// # Errors
-    /// 400 when the body does not come whole, 408 when it comes too slowly.
+    /// 400 if the body is incomplete, 408 if it arrives too slowly.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>> {
         let chunk = next_chunk(&mut self.incoming, &mut self.pace, "reply").await?;
         if chunk.is_none()
@@ -271,10 +271,10 @@ impl ClientBody {
         Ok(chunk)
     }
 
-    /// The whole body, of `bytes_max` bytes at most.
+    /// Returns the whole body, of at most `bytes_max` bytes.
     ///
     /// # Errors
-    /// As [`chunk`](Self::chunk), and 413 when it is longer.
+    /// Fails as [`chunk`](Self::chunk) does, and with 413 if the body is longer.
     pub async fn bytes(mut self, bytes_max: usize) -> Result<Bytes> {
         let mut whole = Gathered::default();
         while let Some(chunk) = self.chunk().await? {
@@ -287,10 +287,10 @@ impl ClientBody {
         Ok(whole.into_bytes())
     }
 
-    /// The whole body, of `bytes_max` bytes at most, read as JSON.
+    /// Parses the whole body, of at most `bytes_max` bytes, as JSON.
     ///
     /// # Errors
-    /// As [`bytes`](Self::bytes), and 400 if it is no JSON of such a value.
+    /// Fails as [`bytes`](Self::bytes) does, and with 400 if the body is not JSON of such a value.
     pub async fn json<T: DeserializeOwned>(self, bytes_max: usize) -> Result<T> {
         let bytes = self.bytes(bytes_max).await?;
         serde_json::from_slice(&bytes)

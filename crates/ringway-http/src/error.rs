@@ -5,12 +5,12 @@ use std::fmt;
 
 use http::StatusCode;
 
-/// The result of this crate.
+/// The result type of this crate.
 pub type Result<T = (), E = Error> = std::result::Result<T, E>;
 
-/// Why there is no answer, as an answer: a status and a text for whoever asked.
+/// A failure, written as a response: a status and a text.
 ///
-/// A handler that returns it answers with both. A client gets it when there was no answer at all.
+/// A handler that returns it sends both. A client gets it when there was no response at all.
 ///
 /// # Examples
 ///
@@ -27,42 +27,42 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error with any status.
+    /// Makes an error with any status.
     pub fn new(status: StatusCode, message: impl Into<Cow<'static, str>>) -> Self {
         Self { status, message: message.into() }
     }
 
-    /// 400: the request makes no sense.
+    /// Makes a 400: the request is invalid.
     pub fn bad_request(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
-    /// 404: there is nothing here.
+    /// Makes a 404: there is nothing at this path.
     pub fn not_found(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::NOT_FOUND, message)
     }
 
-    /// 500: the server failed. The text is sent: it is to hold no secret.
+    /// Makes a 500: the server failed. The text is sent, so it must not contain a secret.
     pub fn internal(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, message)
     }
 
-    /// 503: nobody answers at the moment. Clients report lost connections so.
+    /// Makes a 503: nobody can answer now. A client reports a lost connection with it.
     pub fn unavailable(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
     }
 
-    /// 504: there was no answer in time.
+    /// Makes a 504: no reply came in time.
     pub fn timeout(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::GATEWAY_TIMEOUT, message)
     }
 
-    /// The status.
+    /// Returns the status.
     pub fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn message(&self) -> &str {
         &self.message
     }

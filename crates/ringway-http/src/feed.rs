@@ -1,4 +1,4 @@
-//! Bodies of requests that come by another way than HTTP/1.1.
+//! Bodies of requests that arrive by another way than HTTP/1.1.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,21 +8,21 @@ use bytes::{Bytes, BytesMut};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 
-/// Fills the body of a request, for whoever receives it.
+/// Fills the body of a request.
 ///
-/// It holds what was pushed and not read, so whoever pushes bounds it: by credit, which is returned for what
-/// [was read](Self::poll_read). Dropping it before its end makes the body fail.
+/// It holds what was pushed and not read, so its owner bounds it with credit, which it returns for what
+/// [was read](Self::poll_read). Dropping it before the end makes the body fail.
 #[derive(Debug)]
 pub struct BodyFeed(Arc<Mutex<Feed>>);
 
 #[derive(Debug, Default)]
 struct Feed {
     unread: BytesMut,
-    /// Bytes that were read and not told yet.
+    /// Bytes that were read and not reported yet.
     read: usize,
     is_whole: bool,
     is_lost: bool,
-    /// Bytes of the body that have not come, if its length is known.
+    /// Missing bytes of the body, if its length is known.
     left: Option<u64>,
     reader: Option<Waker>,
     feeder: Option<Waker>,
@@ -39,12 +39,12 @@ impl BodyFeed {
         self.change(|feed| feed.unread.extend_from_slice(piece));
     }
 
-    /// Ends the body: it is whole.
+    /// Ends the body, which is complete.
     pub fn end(&self) {
         self.change(|feed| feed.is_whole = true);
     }
 
-    /// Waits until some of it was read, and returns how many bytes.
+    /// Waits until some of it was read. Returns the number of bytes.
     pub fn poll_read(&self, cx: &mut Context<'_>) -> Poll<usize> {
         let mut waker = Some(cx.waker().clone());
         let mut feed = locked(&self.0);
@@ -71,7 +71,7 @@ impl Drop for BodyFeed {
     }
 }
 
-/// No waker runs while it is locked, and no other code of users, so what a panic leaves behind is whole.
+/// No waker and no other code of users runs under the lock, so the state is consistent even after a panic.
 fn locked(feed: &Mutex<Feed>) -> MutexGuard<'_, Feed> {
     feed.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -107,7 +107,7 @@ impl FedContent {
     }
 }
 
-/// The content of a request, by the way that it comes.
+/// The content of a request, by the way it arrives.
 #[derive(Debug)]
 pub(crate) enum RequestContent {
     Incoming(Incoming),

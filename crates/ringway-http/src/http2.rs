@@ -1,4 +1,4 @@
-//! Requests and answers as HTTP/2 has them (RFC 9113, section 8), for whoever speaks it.
+//! Requests and responses of HTTP/2 (RFC 9113, section 8), for a server with its own HTTP/2 machine.
 
 use std::time::SystemTime;
 
@@ -15,12 +15,12 @@ use crate::error::{Error, Result};
 use crate::feed::BodyFeed;
 use crate::serve::check_target;
 
-/// Makes a request of its fields, pseudo-fields first, whose names and values are well-formed. Its URI is the
+/// Makes a request from its well-formed fields, pseudo-fields first. Its URI is the
 /// path and its `Host` the authority, as over HTTP/1.1. A handler may read `body_bytes_max` of its body, which
 /// the feed fills.
 ///
 /// # Errors
-/// The answer to a request that no handler may see: 400, 414, or 501 for CONNECT.
+/// The response to a request that no handler may see: 400, 414, or 501 for CONNECT.
 pub fn http2_request<'f>(
     fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
     body_bytes_max: usize,
@@ -39,7 +39,7 @@ pub fn http2_request<'f>(
     Ok((request, feed))
 }
 
-/// The fields of a request, taken apart.
+/// The parts of a request's fields.
 #[derive(Default)]
 struct Head {
     method: Option<Method>,
@@ -95,7 +95,7 @@ impl Head {
         Ok((method, uri, self.headers))
     }
 
-    /// Makes the authority the `Host`, by which handlers know where a request was sent to.
+    /// Makes the authority the `Host`, where handlers look for it.
     fn set_host(&mut self) -> Result<()> {
         let mut hosts = self.headers.get_all(HOST).iter();
         let host = hosts.next().map(|host| host.as_bytes().to_vec());
@@ -133,7 +133,7 @@ fn target(method: &Method, path: &[u8]) -> Result<Uri> {
     path.map(Uri::from).ok_or_else(|| Error::bad_request("the :path is malformed"))
 }
 
-/// Makes the head of an answer to a request by `method` what HTTP/2 sends, and returns whether its body is
+/// Converts the head of a response to a request with `method` for HTTP/2. Returns whether the body is
 /// sent.
 pub fn http2_response(response: &mut Response, method: &Method) -> bool {
     let is_upgrade = response.body_mut().take_upgrade().is_some();

@@ -4,9 +4,9 @@
 //! [`ringway_net::Server`], and a [`Client`] makes requests of its own. hyper reads and writes the
 //! bytes; sockets, timers and tasks are those of the core, so a handler never leaves its thread.
 //!
-//! This crate exists for what stands beside calls: metrics, health, a page, a webhook, JSON for a
-//! script. A program that is mostly HTTP is better off with axum, which runs beside Ringway's cores
-//! on a tokio runtime of its own (`ringway::tokio`).
+//! This crate serves what stands beside calls: metrics, health, a page, a webhook, JSON for a
+//! script. A program that is mostly HTTP should use axum, which runs beside Ringway's cores
+//! on its own tokio runtime (`ringway::tokio`).
 //!
 //! # Examples
 //!

@@ -1,4 +1,4 @@
-//! Answers of a line.
+//! Short ways to make responses.
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
@@ -8,20 +8,20 @@ use serde::Serialize;
 use crate::body::{Body, Response};
 use crate::error::{Error, Result};
 
-/// 200 with a text.
+/// Makes a 200 with a text.
 pub fn text(text: impl Into<Bytes>) -> Response {
     of_type("text/plain; charset=utf-8", text.into())
 }
 
-/// 200 with a page.
+/// Makes a 200 with a page.
 pub fn html(page: impl Into<Bytes>) -> Response {
     of_type("text/html; charset=utf-8", page.into())
 }
 
-/// 200 with a value as JSON.
+/// Makes a 200 with a value as JSON.
 ///
 /// # Errors
-/// 500 when the value cannot be JSON, such as a map whose keys are no strings.
+/// 500 if the value cannot be written as JSON, such as a map whose keys are not strings.
 pub fn json<T: Serialize + ?Sized>(value: &T) -> Result<Response> {
     let json = serde_json::to_vec(value).map_err(|error| {
         Error::internal(format!("the reply cannot be encoded as JSON: {error}"))
@@ -29,7 +29,7 @@ pub fn json<T: Serialize + ?Sized>(value: &T) -> Result<Response> {
     Ok(of_type("application/json", json.into()))
 }
 
-/// A status without a body.
+/// Makes a response with a status and no body.
 pub fn status(status: StatusCode) -> Response {
     let mut response = Reply::new(Body::empty());
     *response.status_mut() = status;

@@ -1,4 +1,4 @@
-//! Serving the requests of a connection.
+//! Serves the requests of a connection.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -24,14 +24,14 @@ use crate::reply_account::{CountedBody, ReplyAccount};
 use crate::router::Router;
 use crate::upgrade::{Upgrade, Upgraded};
 
-/// What a server lets its clients do.
+/// Limits on the clients of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct HttpLimits {
-    /// Bytes of a request's body that a handler may read; 2 MiB unless it is set.
+    /// Bytes of a request's body that a handler may read; 2 MiB if not set.
     pub body_bytes_max: usize,
-    /// Time for a request's head, from when the connection is ready for it; 30 s unless it is set. It
-    /// ends connections that are kept alive for nothing, too.
+    /// Time for a request's head, counted from when the connection is ready for it; 30 s if not set. It
+    /// also ends idle connections.
     pub head_timeout: Duration,
 }
 
@@ -41,18 +41,18 @@ impl Default for HttpLimits {
     }
 }
 
-/// The handler of a [`ringway_net::Server`] that answers HTTP/1.1 by `router`.
+/// Makes a handler for a [`ringway_net::Server`] that answers HTTP/1.1 with `router`.
 ///
-/// A drain lets running requests end, and closes their connections behind them. A client that has sent
-/// its last request may close its half: it is answered. So a handler is not told that its client has
-/// gone; it finds out when it answers.
+/// A drain lets running requests end and then closes their connections. A client may close its half after
+/// its last request and still gets the reply. So a handler does not learn that its client has
+/// left until it replies.
 pub fn serve(
     router: Router,
 ) -> impl AsyncFn(Connection) -> ringway_net::Result + Clone + Send + 'static {
     serve_with(router, HttpLimits::default())
 }
 
-/// The same as [`serve`], within other limits.
+/// Does the same as [`serve`] with other limits.
 pub fn serve_with(
     router: Router,
     limits: HttpLimits,
@@ -64,11 +64,11 @@ pub fn serve_with(
     }
 }
 
-/// Answers the requests of one connection by `respond`, until either end is done with it. `received` is what
-/// was taken from it already, by who looked which protocol it speaks.
+/// Answers the requests of one connection with `respond`, until either end closes it. `received` was
+/// read from it before, to detect its protocol.
 ///
 /// # Errors
-/// When the connection is lost, or does not speak HTTP.
+/// The connection is lost, or does not speak HTTP.
 pub async fn serve_connection(
     connection: Connection,
     received: Option<View>,
@@ -85,7 +85,7 @@ pub async fn serve_connection(
         Ok(Some((upgrade, upgraded))) => upgrade(upgraded).await,
         Ok(None) => {}
         Err(error) if error.is_parse() || error.is_timeout() || error.is_incomplete_message() => {
-            // hyper has answered it where there is an answer; what is queued leaves before the end.
+            // hyper has sent a response if there is one; the queue is flushed before the end.
             tracing::debug!(%error, "a connection is closed: its peer does not speak HTTP properly");
         }
         Err(_) if replies.is_given_up() => {
@@ -99,7 +99,7 @@ pub async fn serve_connection(
     Ok(())
 }
 
-/// Answers requests until one of them is upgraded, which is returned, or there are no more.
+/// Answers requests until one is upgraded, which is returned, or the last one has been answered.
 async fn serve_requests(
     io: IoStream,
     limits: HttpLimits,
@@ -120,7 +120,7 @@ async fn serve_requests(
         if response.body().is_stream()
             && let Some(peer) = peer.upgrade()
         {
-            // Each reader who does not read has so much of it in memory.
+            // A client that does not read keeps this much of its reply in memory.
             peer.set_send_marks(limits::STREAM_HIGH_WATER, limits::STREAM_LOW_WATER);
         }
         Ok::<_, Infallible>(response.map(|body| CountedBody::new(body, replies.clone())))
@@ -158,7 +158,7 @@ async fn answer(respond: &impl AsyncFn(Request) -> Response, request: Request) -
     match check(&request) {
         Ok(()) => respond(request).await,
         Err(error) => {
-            // Whatever follows may be a part of what was refused.
+            // The bytes that follow may belong to the refused request.
             let mut response = Response::from(error);
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             response
@@ -166,9 +166,9 @@ async fn answer(respond: &impl AsyncFn(Request) -> Response, request: Request) -
     }
 }
 
-/// What a server has to refuse whatever its handlers are.
+/// Refuses requests that no handler may see.
 fn check(request: &Request) -> Result<()> {
-    // RFC 9112 section 3.2: no Host, or two of them, is answered 400.
+    // RFC 9112 section 3.2: a request without Host, or with two, gets 400.
     let hosts = request.headers().get_all(HOST).iter().count();
     if hosts > 1 || hosts == 0 && request.version() == Version::HTTP_11 {
         return Err(Error::bad_request("a request names exactly one Host"));
@@ -176,7 +176,7 @@ fn check(request: &Request) -> Result<()> {
     check_target(request)
 }
 
-/// Refuses what is too long to be looked up.
+/// Refuses a target that is too long.
 pub(crate) fn check_target(request: &Request) -> Result<()> {
     let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
     if target > limits::TARGET_BYTES_MAX {

@@ -1,4 +1,4 @@
-//! WebSockets of our own.
+//! WebSockets of a client.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -21,7 +21,7 @@ impl Client {
     /// Opens a WebSocket at a URL that begins with `ws://` or `wss://`.
     ///
     /// # Errors
-    /// As [`websocket_with`](Self::websocket_with).
+    /// Fails as [`websocket_with`](Self::websocket_with) does.
     ///
     /// # Examples
     ///
@@ -41,12 +41,12 @@ impl Client {
         self.websocket_with(request, WebSocketLimits::default()).await
     }
 
-    /// Opens a WebSocket by a request of which URL and headers are taken, such as `sec-websocket-protocol` or
-    /// `authorization`, and within other limits. Each has a connection of its own.
+    /// Opens a WebSocket with the URL and the headers of a request, such as `sec-websocket-protocol` or
+    /// `authorization`, and with other limits. Each WebSocket has its own connection.
     ///
     /// # Errors
-    /// 400 when it cannot be asked for, the server's status when it answers something else, and 502 when its
-    /// answer is wrong; otherwise as [`request`](Self::request).
+    /// 400 if the request is invalid, the server's status if it refuses, and 502 if its
+    /// response is wrong; otherwise as [`request`](Self::request).
     pub async fn websocket_with(
         &self,
         request: http::Request<()>,
@@ -71,7 +71,7 @@ impl Client {
         Ok(WebSocket::new(Side::Client, upgraded, limits, protocol))
     }
 
-    /// Sends a request on a connection of its own, and returns the connection if the response is a 101.
+    /// Sends a request on its own connection, and returns the connection if the response is a 101.
     async fn upgrade(
         &self,
         server: &Server,
@@ -116,7 +116,7 @@ fn with_scheme_of_http(uri: Uri) -> Result<Uri> {
     Uri::from_parts(parts).map_err(|error| Error::bad_request(format!("this is no URL: {error}")))
 }
 
-/// RFC 6455 section 4.1, on the server's answer. Returns the protocol that it has chosen.
+/// Checks the server's response: RFC 6455 section 4.1. Returns the subprotocol that it has chosen.
 fn check(
     response: &http::Response<Incoming>,
     key: &str,

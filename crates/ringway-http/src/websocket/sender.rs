@@ -1,4 +1,4 @@
-//! Sending messages, from any task of the core.
+//! Sends messages from any task of the core.
 
 use std::cell::Cell;
 use std::fmt;
@@ -26,14 +26,14 @@ pub struct WebSocketSender {
 }
 
 struct SendState {
-    /// Present at a client.
+    /// Present on a client.
     masks: Option<Masks>,
-    /// A Close frame was sent: nothing may follow it.
+    /// Whether a Close frame was sent: nothing may follow it.
     is_closing: Cell<bool>,
 }
 
 thread_local! {
-    /// Memory to write frames with.
+    /// Memory for writing frames.
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
@@ -43,8 +43,8 @@ impl WebSocketSender {
         Self { peer, state: Rc::new(SendState { masks, is_closing: Cell::new(false) }) }
     }
 
-    /// Queues a message; it leaves at the end of the turn, with all that the turn has queued. Await the
-    /// answer to wait for room, or ignore it.
+    /// Queues a message; it is sent at the end of the turn together with the turn's other output. Await the
+    /// result to wait for room, or ignore it.
     pub fn send(&self, message: impl Into<WebSocketMessage>) -> MessageSending<'_> {
         let (kind, bytes) = match message.into() {
             WebSocketMessage::Text(text) if self.copies(text.len()) => {
@@ -72,12 +72,12 @@ impl WebSocketSender {
     /// Waits until the send queue is below its marks.
     ///
     /// # Errors
-    /// 503 when the connection is closed or lost.
+    /// 503 if the connection is closed or lost.
     pub async fn ready(&self) -> Result {
         MessageSending { sender: self, pressure: Pressure::High }.await
     }
 
-    /// Whether nothing can be sent any more.
+    /// Whether sending is no longer possible.
     pub fn is_closed(&self) -> bool {
         self.state.is_closing.get() || self.peer.upgrade().is_none()
     }
@@ -90,18 +90,18 @@ impl WebSocketSender {
         self.queue(|mask, out| put_pong(payload, mask, out));
     }
 
-    /// Queues a Close frame, the first time that it is asked for.
+    /// Queues a Close frame on the first call.
     pub(super) fn close(&self, code: CloseCode, reason: &str) {
         self.queue(|mask, out| put_close(code, reason, mask, out));
         self.state.is_closing.set(true);
     }
 
-    /// Sends nothing more: there is nobody to read it.
+    /// Stops sending: nobody reads it.
     pub(super) fn end(&self) {
         self.state.is_closing.set(true);
     }
 
-    /// Whether a message is small enough to be copied behind its head; those of a client are copied to be
+    /// Whether a message is short enough to be copied behind its head; a client's messages are always copied, to be
     /// masked.
     fn copies(&self, len: usize) -> bool {
         len < limits::MESSAGE_BYTES_MOVED || self.state.masks.is_some()
@@ -121,7 +121,7 @@ impl WebSocketSender {
     }
 }
 
-/// Queues a frame; its memory is kept for the next one, unless it is large.
+/// Queues a frame; its memory is reused for the next one, unless it is large.
 fn write(peer: &Peer, frame: &mut Vec<u8>) -> Pressure {
     if frame.capacity() > limits::SCRATCH_BYTES_KEPT {
         return peer.send(Bytes::from(std::mem::take(frame))).pressure();
@@ -137,7 +137,7 @@ impl fmt::Debug for WebSocketSender {
     }
 }
 
-/// The answer of [`WebSocketSender::send`]: the message is queued already. Awaiting it waits until the send
+/// The result of [`WebSocketSender::send`]. The message is already queued; awaiting the result waits until the send
 /// queue is below its marks.
 pub struct MessageSending<'a> {
     sender: &'a WebSocketSender,
@@ -145,7 +145,7 @@ pub struct MessageSending<'a> {
 }
 
 impl MessageSending<'_> {
-    /// The fill level of the send queue now; `Closed` when the message was not taken.
+    /// Returns the fill level of the send queue now; `Closed` if the message was rejected.
     pub fn pressure(&self) -> Pressure {
         self.pressure
     }

@@ -41,24 +41,24 @@ pub struct WebSocketUpgrade {
     limits: WebSocketLimits,
 }
 
-/// Whose pages may open a WebSocket: browsers ask nobody but us.
+/// The origins whose pages may open a WebSocket; browsers leave this decision to the server.
 #[derive(Debug)]
 enum Origins {
     Any,
-    /// Those of this server, and these.
+    /// The origin of this server, and these.
     Own(Vec<String>),
 }
 
 impl WebSocketUpgrade {
-    /// A request that was routed to a WebSocket.
+    /// Wraps a request that was routed to a WebSocket.
     pub fn new(request: Request) -> Self {
         let (request, _body) = request.into_parts();
         let (protocols, origins) = (Vec::new(), Origins::Own(Vec::new()));
         Self { request, protocols, origins, limits: WebSocketLimits::default() }
     }
 
-    /// Sets the protocols that are spoken inside, the best one first; clients name them in
-    /// `Sec-WebSocket-Protocol`. None if not set.
+    /// Sets the subprotocols, the best one first; clients name theirs in
+    /// `Sec-WebSocket-Protocol`. There are none by default.
     #[must_use]
     pub fn protocols<P: Into<String>>(mut self, names: impl IntoIterator<Item = P>) -> Self {
         self.protocols = names.into_iter().map(Into::into).collect();
@@ -67,8 +67,8 @@ impl WebSocketUpgrade {
 
     /// Lets pages of another origin, such as `https://app.example.org`, open the WebSocket.
     ///
-    /// Without it, only pages of this server may: the origin that a browser tells has to be the host that
-    /// was asked. Others would act with the cookies of whoever looks at them. Programs tell no origin.
+    /// By default only pages of this server may: the origin that a browser sends must equal the requested
+    /// host. Other pages would act with the cookies of their visitors. Programs send no origin.
     #[must_use]
     pub fn origin(mut self, origin: impl Into<String>) -> Self {
         if let Origins::Own(others) = &mut self.origins {
@@ -77,29 +77,29 @@ impl WebSocketUpgrade {
         self
     }
 
-    /// Lets pages of any origin open the WebSocket: for what is public, or does not rely on cookies.
+    /// Lets pages of any origin open the WebSocket, for public services or those that do not use cookies.
     #[must_use]
     pub fn any_origin(mut self) -> Self {
         self.origins = Origins::Any;
         self
     }
 
-    /// Sets what the peer may do.
+    /// Sets the limits on the peer.
     #[must_use]
     pub fn limits(mut self, limits: WebSocketLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Answers the request, and has `handler` serve the WebSocket.
+    /// Accepts the request, and lets `handler` serve the WebSocket.
     ///
-    /// When the handler is done, the WebSocket is closed: with [`CloseCode::NORMAL`], with
+    /// When the handler ends, it is closed: with [`CloseCode::NORMAL`], with
     /// [`CloseCode::AWAY`] while the server drains, and with [`CloseCode::INTERNAL`] and the text of its error
     /// when it fails.
     ///
     /// # Errors
-    /// 400 when the handshake is wrong, 403 when a page of another origin has sent it. A request of other kinds
-    /// is answered 426, one over HTTP/2 501.
+    /// 400 if the handshake is wrong, 403 if a page of another origin has sent it. Other requests get
+    /// 426, and those over HTTP/2 get 501.
     pub fn answer<F>(self, handler: F) -> Result<Response>
     where
         F: AsyncFnOnce(&mut WebSocket) -> Result + 'static,
@@ -107,7 +107,7 @@ impl WebSocketUpgrade {
         let Self { request, protocols, origins, limits } = self;
         let headers = &request.headers;
         if request.version == Version::HTTP_2 {
-            // RFC 8441 would need a stream of its own kind, which our HTTP/2 does not offer.
+            // RFC 8441 needs a special kind of stream, which our HTTP/2 does not offer.
             let message = "a WebSocket needs a connection of HTTP/1.1";
             return Err(Error::new(StatusCode::NOT_IMPLEMENTED, message));
         }
@@ -144,7 +144,7 @@ impl Origins {
     }
 }
 
-/// The key of a handshake that is right: RFC 6455 section 4.2.1.
+/// Returns the key of a correct handshake: RFC 6455 section 4.2.1.
 fn check(request: &http::request::Parts) -> Result<&[u8]> {
     let headers = &request.headers;
     let wrong = |what| Err(Error::bad_request(what));
@@ -166,7 +166,7 @@ fn check(request: &http::request::Parts) -> Result<&[u8]> {
     }
 }
 
-/// RFC 6455 section 4.2.2 and RFC 9110 section 15.5.22.
+/// The response to a handshake: RFC 6455 section 4.2.2 and RFC 9110 section 15.5.22.
 fn upgrade_required() -> Response {
     let mut response = reply::text("this is a WebSocket, version 13\n");
     *response.status_mut() = StatusCode::UPGRADE_REQUIRED;

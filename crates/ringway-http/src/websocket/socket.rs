@@ -24,37 +24,37 @@ use crate::error::{Error, Result};
 use crate::limits;
 use crate::upgrade::{Received, Upgraded};
 
-/// A WebSocket (RFC 6455): messages both ways, until one end closes it.
+/// A WebSocket (RFC 6455): messages both ways until one end closes it.
 ///
 /// A server gets one by [`WebSocketUpgrade`](super::WebSocketUpgrade), a client by
-/// [`Client::websocket`](crate::Client::websocket). Pings are answered, and silent peers pinged, while
-/// somebody receives. No extension is used: messages are not compressed.
+/// [`Client::websocket`](crate::Client::websocket). It answers pings, and pings a silent peer, while
+/// a task receives. It uses no extension, so messages are not compressed.
 ///
-/// Dropping it tells the peer that we go away ([`CloseCode::AWAY`]), and waits for no answer.
+/// Dropping it sends the code [`CloseCode::AWAY`] and does not wait for an answer.
 pub struct WebSocket {
     connection: Connection,
     sender: WebSocketSender,
     reader: MessageReader,
     received: Received,
     keepalive: Keepalive,
-    /// Of the message that is being received.
+    /// Bytes of the message that is being received.
     pace: Pace,
     account: BodyAccount,
     drain: Option<CancellationToken>,
-    /// Nothing more is received.
+    /// Whether receiving has ended.
     end: Option<Result>,
     closing: Option<Closing>,
     protocol: Option<String>,
 }
 
-/// Which end of a connection is ours.
+/// Our end of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Client,
     Server,
 }
 
-/// What has ended a wait.
+/// The event that ended a wait.
 enum Waited {
     Received(ringway_net::Result<Option<View>>),
     Draining,
@@ -70,7 +70,7 @@ impl WebSocket {
         protocol: Option<String>,
     ) -> Self {
         let Upgraded { connection, received } = upgraded;
-        // Who does not read our answers is not read either. Clients send on their own account.
+        // A peer that does not read our answers is not read either. A client sends for its own purposes.
         connection.set_paced(side == Side::Server);
         let reader = match side {
             Side::Client => MessageReader::of_server(limits.message_bytes_max),
@@ -91,14 +91,14 @@ impl WebSocket {
         }
     }
 
-    /// The next message; `None` when the peer has closed the WebSocket, or our server drains: then running
-    /// work may still be answered, and what ends behind it is told the peer.
+    /// Returns the next message; `None` when the peer has closed the WebSocket or our server drains. Running
+    /// work may then still send replies, and the peer is told what ends after it.
     ///
-    /// Dropping the future loses nothing.
+    /// Dropping the future loses no message.
     ///
     /// # Errors
-    /// 400 when the peer breaks the protocol, 413 when its message is too long, 408 when it comes too slowly,
-    /// 503 when the connection is lost or its [account](Self::account) was given up, 504 when the peer does not answer a ping. Every later call repeats it.
+    /// 400 if the peer violates the protocol, 413 if its message is too long, 408 if it arrives too slowly,
+    /// 503 if the connection is lost or its [account](Self::account) was given up, 504 if the peer does not answer a ping. Later calls repeat the error.
     pub async fn recv(&mut self) -> Result<Option<WebSocketMessage>> {
         loop {
             if let Some(end) = &self.end {
@@ -121,8 +121,8 @@ impl WebSocket {
         }
     }
 
-    /// Queues a message; it leaves at the end of the turn, with all that the turn has queued. Await the
-    /// answer to wait for room, or ignore it.
+    /// Queues a message; it is sent at the end of the turn together with the turn's other output. Await the
+    /// result to wait for room, or ignore it.
     pub fn send(&self, message: impl Into<WebSocketMessage>) -> MessageSending<'_> {
         self.sender.send(message)
     }
@@ -132,16 +132,16 @@ impl WebSocket {
         self.sender.send_text(text)
     }
 
-    /// The sending half, for other tasks of this core.
+    /// Returns the sending half, for other tasks of this core.
     pub fn sender(&self) -> WebSocketSender {
         self.sender.clone()
     }
 
-    /// Closes the WebSocket, for a reason that people may read, and waits a few seconds for the peer to do the
-    /// same. What it has sent before is lost.
+    /// Closes the WebSocket with a reason for people, and waits a few seconds until the peer does the
+    /// same. Unread messages are lost.
     ///
     /// # Errors
-    /// 400 when the code [may not be sent](CloseCode::may_be_sent).
+    /// 400 if the code [may not be sent](CloseCode::may_be_sent).
     pub async fn close(&mut self, code: CloseCode, reason: &str) -> Result {
         if !code.may_be_sent() {
             return Err(Error::bad_request(format!("the close code {code} may not be sent")));
@@ -150,34 +150,34 @@ impl WebSocket {
         Ok(())
     }
 
-    /// The account of what is kept of a message that is not whole yet.
+    /// Returns the account of the memory of an incomplete message.
     pub fn account(&self) -> BodyAccount {
         self.account.clone()
     }
 
-    /// Why the peer has closed the WebSocket, once it has.
+    /// Returns the reason for which the peer has closed the WebSocket.
     pub fn closing(&self) -> Option<&Closing> {
         self.closing.as_ref()
     }
 
-    /// The protocol inside that both ends have agreed on.
+    /// Returns the subprotocol that both ends have agreed on.
     pub fn protocol(&self) -> Option<&str> {
         self.protocol.as_deref()
     }
 
-    /// The connection underneath, for its addresses and session.
+    /// Returns the connection below, for its addresses and session.
     pub fn connection(&self) -> &Peer {
         &self.connection
     }
 
-    /// Ends what has not ended, and waits for the peer to end its half.
+    /// Ends both directions, and waits until the peer has ended its half.
     pub(super) async fn finish(&mut self, code: CloseCode, reason: &str) {
         self.sender.close(code, reason);
         let has_failed = matches!(self.end, Some(Err(_)));
         self.end.get_or_insert(Ok(()));
         if has_failed {
-            // The Close frame has told why, and the peer's bytes mean nothing any more. They are taken all the
-            // same: a reset for unread bytes would overtake the frame.
+            // The Close frame gave the reason, and the peer's bytes no longer matter. They are still read:
+            // a reset because of unread bytes would overtake the frame.
             self.connection.shutdown();
         }
         let _or_not = timeout(limits::CLOSE_WAIT, self.closed_by_peer(has_failed)).await;
@@ -198,7 +198,7 @@ impl WebSocket {
         }
     }
 
-    /// What stands at the front of the bytes received, which are taken up to its end.
+    /// Takes the item at the front of the received bytes.
     fn next_arrival(&mut self) -> Result<Option<Arrival>, FrameFault> {
         let Received { early, view } = &mut self.received;
         if !early.is_empty() {
@@ -221,7 +221,7 @@ impl WebSocket {
 
     fn take_control(&mut self, control: Arrival) {
         match control {
-            // A peer that sends pings and reads no pongs gets fewer: the latest pong answers them all.
+            // A peer that sends pings without reading gets fewer pongs: the latest pong answers them all.
             Arrival::Ping(payload) => {
                 if self.connection.queued_bytes() < limits::PONG_QUEUE_MAX {
                     self.sender.pong(&payload);
@@ -236,7 +236,7 @@ impl WebSocket {
         }
     }
 
-    /// Waits for bytes, or until something else is to be done.
+    /// Waits for bytes or another event.
     async fn wait(&mut self) -> Waited {
         let began = now();
         let drain = self.drain.clone();
@@ -275,8 +275,8 @@ impl WebSocket {
         waited
     }
 
-    /// When the peer has to have sent something, for a message of which a part is there or for being there
-    /// itself.
+    /// Returns when the peer must have sent something, either to complete a message or to show that it
+    /// lives.
     fn deadline(&self, now: Instant) -> Option<Instant> {
         let whole = self.reader.unfinished().and_then(|_| now.checked_add(self.pace.left()));
         self.keepalive.deadline().into_iter().chain(whole).min()
@@ -305,7 +305,7 @@ impl WebSocket {
             return;
         }
         if self.connection.queued_bytes() > 0 {
-            // A ping would wait behind them. Whether they make progress is watched by the connection.
+            // A ping would wait behind the queue, whose progress the connection watches.
             return self.keepalive.note_sign(now);
         }
         match self.keepalive.due(now) {
