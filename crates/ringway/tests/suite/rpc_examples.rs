@@ -153,7 +153,9 @@ fn rpc_blocking() {
 
 #[test]
 fn rpc_discovery() {
-    let lines = finish(Example::start("rpc_discovery", &[]));
+    let example = Example::start("rpc_discovery", &[]);
+    let lines = example.rest();
+    example.wait();
     assert_eq!(lines.len(), 4, "{lines:?}");
     assert!(lines[..3].iter().all(|line| line.starts_with("replaced tcp://")), "{lines:?}");
     assert!(lines[3].ends_with("calls, none failed"), "{lines:?}");
