@@ -11,7 +11,7 @@
 mod answering;
 pub(super) mod host;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 use std::task::Waker;
@@ -33,7 +33,8 @@ use crate::limits;
 /// Answers the requests of one connection that are no calls.
 pub(super) struct Guests {
     connection: Weak<ServerConnection<GrpcServer>>,
-    table: Rc<Table>,
+    /// Made for the first request: most connections carry calls alone.
+    table: OnceCell<Rc<Table>>,
 }
 
 /// The requests of a connection, and what is kept for the next ones.
@@ -101,7 +102,7 @@ impl Table {
 impl Guests {
     /// Has the requests of this connection answered that are no calls.
     pub(super) fn host(connection: &Rc<ServerConnection<GrpcServer>>) {
-        let guests = Self { connection: Rc::downgrade(connection), table: Rc::default() };
+        let guests = Self { connection: Rc::downgrade(connection), table: OnceCell::new() };
         let is_new = connection.guest_host.set(Box::new(guests)).is_ok();
         debug_assert!(is_new, "a connection is opened once");
         connection.machine().host_guests();
@@ -121,9 +122,14 @@ impl Guests {
         };
         let exchange = Rc::new(GuestExchange { stream, feed, sender: Cell::default() });
         exchange.push(data, end);
-        let answering = answer(connection, Rc::clone(&self.table), Rc::clone(&exchange), request);
+        let table = self.table.get_or_init(Rc::default);
+        let answering = answer(connection, Rc::clone(table), Rc::clone(&exchange), request);
         let task = spawn_named("a request over HTTP/2", answering);
-        self.table.open.borrow_mut().insert(stream, Open { exchange, task });
+        table.open.borrow_mut().insert(stream, Open { exchange, task });
+    }
+
+    fn exchange(&self, stream: StreamHandle) -> Option<Rc<GuestExchange>> {
+        self.table.get()?.get(stream)
     }
 
     fn body_bytes_max(&self) -> usize {
@@ -142,28 +148,30 @@ impl GuestHost for Guests {
                 self.begin(stream, request, &data, end);
             }
             GuestEvent::Data { data, end } => {
-                let exchange = self.table.get(stream);
+                let exchange = self.exchange(stream);
                 exchange.into_iter().for_each(|exchange| exchange.push(&data, end));
             }
             GuestEvent::Writable => {
-                let sender = self.table.get(stream).and_then(|exchange| exchange.sender.take());
+                let sender = self.exchange(stream).and_then(|exchange| exchange.sender.take());
                 sender.into_iter().for_each(Waker::wake);
             }
             // What it has called is cancelled with its task.
             GuestEvent::Gone => {
-                self.table.remove(stream).into_iter().for_each(|open| open.task.abort());
+                let open = self.table.get().and_then(|table| table.remove(stream));
+                open.into_iter().for_each(|open| open.task.abort());
             }
         }
     }
 
     fn drop_spare(&self) {
-        let spare = self.table.spare.take();
+        let spare = self.table.get().map(|table| table.spare.take());
         drop(spare); // outside of the borrow
     }
 
     fn end_all(&self) {
-        self.table.is_over.set(true);
-        let open = self.table.open.take();
+        let Some(table) = self.table.get() else { return };
+        table.is_over.set(true);
+        let open = table.open.take();
         open.into_values().for_each(|open| open.task.abort());
         self.drop_spare();
     }
