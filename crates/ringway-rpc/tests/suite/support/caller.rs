@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -11,12 +12,12 @@ use ringway_wire::native::{
     Body, Client, ClientEvent, Config, MetaReader, Open, Outgoing, StreamId, Tag,
 };
 
-use super::LIMIT;
+use super::{LIMIT, open_sockets};
 
 /// One connection.
 pub(crate) struct Caller {
     pub machine: Client,
-    socket: TcpStream,
+    socket: Arc<TcpStream>,
     origin: Instant,
     heard: VecDeque<Heard>,
 }
@@ -63,8 +64,7 @@ impl Answer {
 
 impl Caller {
     pub(crate) fn connect(address: SocketAddr) -> Self {
-        let socket = TcpStream::connect(address).expect("the server listens");
-        socket.set_nodelay(true).expect("an option of TCP");
+        let socket = open_sockets::connect(address);
         Self {
             machine: Client::new(Config::default(), Duration::ZERO),
             socket,
@@ -172,7 +172,7 @@ impl Caller {
         assert!(!left.is_zero(), "nothing has come in time");
         self.socket.set_read_timeout(Some(left)).expect("a time above zero");
         let mut buffer = [0; 64 * 1024];
-        let count = match self.socket.read(&mut buffer) {
+        let count = match (&*self.socket).read(&mut buffer) {
             Ok(count) => count,
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => 0,
             Err(error) => panic!("cannot receive: {error}"),
@@ -193,7 +193,7 @@ impl Caller {
             Outgoing::Shared(bytes) => out.extend_from_slice(&bytes),
         });
         // The server may have closed its end: the next read notices.
-        let _ = self.socket.write_all(&out);
+        let _ = (&*self.socket).write_all(&out);
     }
 }
 

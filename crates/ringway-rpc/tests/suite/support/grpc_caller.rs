@@ -13,7 +13,7 @@ use ringway_wire::http2::{
     Resolver, StreamHandle, Vocabulary,
 };
 
-use super::LIMIT;
+use super::{LIMIT, open_sockets};
 
 /// A vocabulary that keeps the text of every field.
 #[derive(Debug)]
@@ -74,14 +74,13 @@ pub(crate) struct GrpcCaller {
     pub reads: bool,
     /// Whether the server has sent GOAWAY.
     pub is_left: bool,
-    socket: TcpStream,
+    socket: Arc<TcpStream>,
     origin: Instant,
 }
 
 impl GrpcCaller {
     pub(crate) fn connect(address: SocketAddr) -> Self {
-        let socket = TcpStream::connect(address).expect("the server listens");
-        socket.set_nodelay(true).expect("an option of TCP");
+        let socket = open_sockets::connect(address);
         let (came, origin) = (BTreeMap::new(), Instant::now());
         Self { machine: machine(), came, reads: true, is_left: false, socket, origin }
     }
@@ -186,7 +185,7 @@ impl GrpcCaller {
         self.flush();
         self.socket.set_read_timeout(Some(LIMIT)).expect("a timeout");
         let mut buffer = vec![0; 64 << 10];
-        let len = self.socket.read(&mut buffer).expect("something in time");
+        let len = (&*self.socket).read(&mut buffer).expect("something in time");
         let mut input = &buffer[..len];
         let now = self.origin.elapsed();
         while let Some(event) = self.machine.receive(&mut input, now).expect("a good server") {
@@ -229,7 +228,7 @@ impl GrpcCaller {
             Outgoing::Shared(bytes) => wire.extend_from_slice(&bytes),
         });
         // A closed connection is noticed by the next read.
-        let _may_be_closed = self.socket.write_all(&wire);
+        let _may_be_closed = (&*self.socket).write_all(&wire);
     }
 }
 

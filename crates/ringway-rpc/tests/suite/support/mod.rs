@@ -14,6 +14,7 @@ pub(crate) mod json_client;
 pub(crate) mod json_lines;
 pub(crate) mod load;
 pub(crate) mod math;
+pub(crate) mod open_sockets;
 pub(crate) mod web_caller;
 pub(crate) mod web_service;
 
@@ -32,8 +33,9 @@ pub(crate) fn socket_addr(handle: &ServerHandle) -> SocketAddr {
     address.parse().expect("an IP address and a port")
 }
 
-/// Ends a server; fails if that takes too long.
+/// Ends a server after this thread's callers have hung up; fails if that takes too long.
 pub(crate) fn end(handle: ServerHandle) {
+    open_sockets::hang_up();
     handle.shutdown();
     wait(handle);
 }
