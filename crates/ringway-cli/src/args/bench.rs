@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::bench_registry::{self, RegistryLoad};
+use super::by_position::{merge, merge_list};
 use super::call::{Access, resolve_access, with_service};
 use super::choices::{Backend, Format, Protocol, RpcMode};
 use super::codec;
@@ -63,6 +65,16 @@ pub(crate) enum Suite {
         connections: Vec<u32>,
         paces: Vec<Pace>,
         job: CallJob,
+    },
+    /// Connections with what they do.
+    Registry {
+        rows: Vec<(u32, RegistryLoad)>,
+        sizes: Vec<u32>,
+    },
+    /// The registry inside one process.
+    Local {
+        workers: u32,
+        cores: Cores,
     },
     Codec,
 }
@@ -139,7 +151,12 @@ impl Suite {
     pub(crate) fn protocols(&self) -> &[Protocol] {
         match self {
             Self::Rpc { protocols, .. } | Self::Stream { protocols, .. } => protocols,
-            Self::PingPong { .. } | Self::Receive { .. } | Self::Call { .. } | Self::Codec => &[],
+            Self::Registry { .. } => &[Protocol::Grpc],
+            Self::PingPong { .. }
+            | Self::Receive { .. }
+            | Self::Call { .. }
+            | Self::Local { .. }
+            | Self::Codec => &[],
         }
     }
 }
@@ -182,6 +199,9 @@ pub(super) fn resolve(raw: Box<BenchCommand>, allowed: &Cores) -> Result<BenchCo
         Some(SuiteFlags::Jsonrpc(load)) => vec![rpc(&common, &load, vec![Protocol::Jsonrpc])?],
         Some(SuiteFlags::Stream(flags)) => vec![stream(&common, flags)?],
         Some(SuiteFlags::Call(flags)) => vec![call(&mut common, flags)?],
+        Some(SuiteFlags::Registry(flags)) => {
+            vec![bench_registry::resolve(&common, flags, allowed)?]
+        }
         Some(SuiteFlags::Codec) => {
             codec::check(&common)?;
             vec![Suite::Codec]
@@ -205,32 +225,6 @@ pub(super) fn resolve(raw: Box<BenchCommand>, allowed: &Cores) -> Result<BenchCo
         report: common.report,
         is_wide: common.wide,
     })
-}
-
-fn merge<T>(name: &str, flag: &mut Option<T>, positional: Option<T>) -> Result<(), ValueError> {
-    match (&flag, positional) {
-        (Some(_), Some(_)) => Err(given_twice(name)),
-        (None, Some(value)) => {
-            *flag = Some(value);
-            Ok(())
-        }
-        (_, None) => Ok(()),
-    }
-}
-
-fn merge_list(name: &str, list: &mut Vec<u32>, positional: Option<u32>) -> Result<(), ValueError> {
-    match positional {
-        Some(_) if !list.is_empty() => Err(given_twice(name)),
-        Some(value) => {
-            list.push(value);
-            Ok(())
-        }
-        None => Ok(()),
-    }
-}
-
-fn given_twice(name: &str) -> ValueError {
-    ValueError::new(format!("{name} is given twice, by position and by flag; drop one"))
 }
 
 fn ping_pong(common: &BenchFlags) -> Result<Suite, ValueError> {
@@ -416,7 +410,7 @@ fn stream(common: &BenchFlags, flags: StreamFlags) -> Result<Suite, ValueError> 
     })
 }
 
-fn list(flag: &str, given: &[u32], default: &[u32]) -> Result<Vec<u32>, ValueError> {
+pub(super) fn list(flag: &str, given: &[u32], default: &[u32]) -> Result<Vec<u32>, ValueError> {
     if given.len() > limits::LIST_VALUES_MAX {
         return Err(ValueError::new(format!(
             "{flag} lists {} values; {} is the most",

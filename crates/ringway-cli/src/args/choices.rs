@@ -30,6 +30,15 @@ pub(crate) enum RpcMode {
     Bidi,
 }
 
+/// What a connection of the registry suite does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RegistryMode {
+    Range,
+    Put,
+    KeepAlive,
+    Watch,
+}
+
 /// The protocol of the suites of calls and streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Protocol {
@@ -66,6 +75,18 @@ impl RpcMode {
             Self::ClientStream => "client_stream",
             Self::ServerStream => "server_stream",
             Self::Bidi => "bidi",
+        }
+    }
+}
+
+impl RegistryMode {
+    /// Returns the value of the `-m` flag, which is also a row's parameter.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Range => "range",
+            Self::Put => "put",
+            Self::KeepAlive => "keep-alive",
+            Self::Watch => "watch",
         }
     }
 }

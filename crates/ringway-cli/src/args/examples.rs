@@ -150,6 +150,12 @@ Examples:
   ringway report before.json --html page.html   charts of one result
   ringway bench grpc --peers --report page.html the same at once";
 
+pub(super) const BENCH_REGISTRY: &str = "\
+Examples:
+  ringway bench registry -i 1 --peers              beside etcd, with the data of both on one disk
+  ringway bench registry -m watch -c 1,100,1000    from a change to all its watches
+  ringway bench registry --local -w 100 -d 5       a registry inside one process";
+
 pub(super) const SERVE_REGISTRY: &str = "\
 Examples:
   ringway serve registry

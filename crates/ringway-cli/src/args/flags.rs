@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::choices::{Backend, Format, Protocol, RpcMode, Transport};
+use super::choices::{Backend, Format, Protocol, RegistryMode, RpcMode, Transport};
 use super::examples;
 use super::registry::RegistryFlags;
 use super::values::{self, Cores, Uri};
@@ -168,6 +168,9 @@ pub(super) enum SuiteFlags {
     /// Each connection runs one stream after the other; every frame is compared.
     #[command(after_help = examples::STREAM)]
     Stream(StreamFlags),
+    /// Each connection reads, writes, keeps alive or watches as servers and clients of a registry do.
+    #[command(after_help = examples::BENCH_REGISTRY)]
+    Registry(BenchRegistryFlags),
     /// Put load on any method of a running server.
     #[command(after_help = examples::BENCH_CALL)]
     Call(BenchCallFlags),
@@ -212,6 +215,26 @@ pub(super) struct StreamFlags {
     pub(super) one_way: bool,
     #[command(flatten)]
     pub(super) spoken: ProtocolFlags,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct BenchRegistryFlags {
+    /// What connections do, one row per value: read the ten endpoints of a service, put a key and wait until it
+    /// is on the disk, keep a lease alive, or watch a key, which is changed when all have seen the last
+    /// change [default: range,put,keep-alive,watch]
+    #[arg(short = 'm', long = "mode", value_name = "LIST", value_enum, value_delimiter = ',')]
+    pub(super) mode: Vec<RegistryMode>,
+    /// Ranges or puts in flight on each connection [default: 1]
+    #[arg(short = 'l', long = "depth", value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::DEPTH_MAX)))]
+    pub(super) depth: Option<u32>,
+    /// Measure the registry inside one process instead: workers register, look up and deregister
+    #[arg(long, conflicts_with_all = ["mode", "depth"])]
+    pub(super) local: bool,
+    /// The workers of --local, which it implies, on all cores or as many as -i [default: 100]
+    #[arg(short = 'w', long, value_name = "N", conflicts_with_all = ["mode", "depth"])]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(super) workers: Option<u32>,
 }
 
 #[derive(Debug, Args)]

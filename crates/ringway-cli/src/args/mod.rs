@@ -3,6 +3,8 @@
 
 mod answer;
 mod bench;
+mod bench_registry;
+mod by_position;
 mod call;
 mod choices;
 mod codec;
@@ -23,8 +25,9 @@ use answer::Answer;
 pub(crate) use bench::{
     BenchConfig, CallJob, Pace, Placement, RpcLoad, RunLength, SendMode, StreamLoad, Suite,
 };
+pub(crate) use bench_registry::RegistryLoad;
 pub(crate) use call::{Access, Ask, CallConfig};
-pub(crate) use choices::{Backend, Format, Protocol, RpcMode, Transport};
+pub(crate) use choices::{Backend, Format, Protocol, RegistryMode, RpcMode, Transport};
 pub(crate) use registry::{NewEndpoint, RegistryAction, RegistryConfig};
 pub(crate) use report::ReportConfig;
 pub(crate) use serve::{ServeConfig, Service, TlsFiles};
@@ -122,6 +125,7 @@ mod tests {
         insta::assert_snapshot!("help_bench_grpc", help("bench grpc --help"));
         insta::assert_snapshot!("help_bench_jsonrpc", help("bench jsonrpc --help"));
         insta::assert_snapshot!("help_bench_stream", help("bench stream --help"));
+        insta::assert_snapshot!("help_bench_registry", help("bench registry --help"));
         insta::assert_snapshot!("help_bench_call", help("bench call --help"));
         insta::assert_snapshot!("help_bench_codec", help("bench codec --help"));
         insta::assert_snapshot!("help_registry", help("registry --help"));
@@ -130,8 +134,9 @@ mod tests {
 
     #[test]
     fn help_fits_100_columns() {
-        let suites = ["", "pingpong", "receive", "rpc", "grpc", "stream", "call", "codec"]
-            .map(|suite| format!("bench {suite}"));
+        let suites =
+            ["", "pingpong", "receive", "rpc", "grpc", "stream", "registry", "call", "codec"]
+                .map(|suite| format!("bench {suite}"));
         for words in
             ["", "serve", "serve echo", "call", "report"].map(str::to_owned).iter().chain(&suites)
         {

@@ -17,7 +17,7 @@ struct SuiteHelp {
     needs: &'static str,
 }
 
-const SUITES: [SuiteHelp; 8] = [
+const SUITES: [SuiteHelp; 9] = [
     SuiteHelp {
         name: "pingpong",
         connections: "1,10,100,1000",
@@ -65,6 +65,14 @@ const SUITES: [SuiteHelp; 8] = [
         seconds: "2",
         without: &[],
         needs: "ringway.bench.Echo, as `ringway serve rpc` does",
+    },
+    SuiteHelp {
+        name: "registry",
+        connections: "100; with watches 1,100,1000",
+        size: "128",
+        seconds: "2",
+        without: &["transport", "unix"],
+        needs: "the API of etcd v3, as `ringway serve registry` and etcd do",
     },
     SuiteHelp {
         name: "call",
@@ -150,6 +158,8 @@ mod tests {
                 | Suite::Receive { connections, sizes, .. }
                 | Suite::Rpc { connections, sizes, .. }
                 | Suite::Stream { connections, sizes, .. } => (connections, list(sizes)),
+                Suite::Registry { rows, sizes } => (&vec![rows[0].0], list(sizes)),
+                Suite::Local { .. } => unreachable!("it takes --local"),
                 Suite::Call { connections, .. } => (connections, String::new()),
                 Suite::Codec => (&Vec::new(), String::new()),
             };

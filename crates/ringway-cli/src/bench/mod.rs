@@ -5,15 +5,18 @@ mod codec;
 mod connect;
 mod descriptors;
 mod dial;
+mod disk;
 mod due_calls;
 mod engine;
 mod ladder;
+mod local;
 mod open_loop;
 mod outcome;
 mod phase;
 mod pingpong;
 mod plan;
 mod receive;
+mod registry;
 mod rivals;
 mod rows;
 mod score;
@@ -59,6 +62,9 @@ pub(crate) fn run(
 ) -> Result<bool, Box<dyn Error>> {
     if config.suites == [Suite::Codec] {
         return codec::run(config, allowed, out);
+    }
+    if let [Suite::Local { workers, cores }] = &config.suites[..] {
+        return local::run(config, allowed, *workers, cores, out);
     }
     let h2load = if config.peers { find_h2load(config) } else { None };
     let mut settings = plan::settings(config, h2load.is_some());
@@ -110,7 +116,9 @@ pub(crate) fn run(
 
 /// h2load, if there is a use for it.
 fn find_h2load(config: &BenchConfig) -> Option<H2load> {
-    let is_of_use = |suite: &Suite| suite.protocols().contains(&Protocol::Grpc);
+    let is_of_use = |suite: &Suite| {
+        suite.protocols().contains(&Protocol::Grpc) && !matches!(suite, Suite::Registry { .. })
+    };
     config.suites.iter().find(|suite| is_of_use(suite))?;
     let found = H2load::find();
     if found.is_none() {
@@ -141,7 +149,8 @@ impl<'a> Bench<'a> {
     ) -> Result<Self, Box<dyn Error>> {
         let most = settings.iter().map(|setting| setting.connections).max().unwrap_or(0);
         descriptors::ensure(most)?;
-        let peers = match config.peers {
+        let needs_peers = |suite: &Suite| !matches!(suite, Suite::Registry { .. });
+        let peers = match config.peers && config.suites.iter().any(needs_peers) {
             true => Some(Peers::prepare(|text| stderr::say(text))?),
             false => None,
         };
@@ -182,8 +191,12 @@ impl<'a> Bench<'a> {
         setting: &Setting,
         contender: &Contender,
     ) -> Result<Outcome, Box<dyn Error>> {
+        if contender.client == Client::Fsync {
+            return Ok(disk::run(&self.config.length, setting.size as usize)?);
+        }
         let server = self.start_server(setting, &contender.server)?;
         match contender.client {
+            Client::Fsync => unreachable!("it has no server"),
             Client::Ringway => self.run_own_client(setting, contender, server),
             Client::RingwayGrpc => self.run_own_client(setting, contender, server.over_grpc()),
             Client::RingwayJson => {
@@ -212,10 +225,13 @@ impl<'a> Bench<'a> {
             Workload::PingPong => Service::Echo,
             Workload::Receive(_) => Service::DiscardFramed,
             Workload::Rpc(_) | Workload::Stream(_) | Workload::Call(_) => Service::Rpc,
+            Workload::Registry(_) => Service::Registry,
         };
         match program {
             Program::Ringway => Server::own(self.config, service, setting.transport),
             Program::Running(uri) => Ok(Server::running(uri)),
+            Program::Disk => Err("the disk has no server".into()),
+            Program::Peer("etcd") => Server::etcd(&self.config.placement.server),
             Program::Peer(kind) => {
                 let peers = self.peers.as_ref().ok_or("a peer without --peers")?;
                 Server::peer(peers, kind, setting.transport, &self.config.placement)
@@ -259,6 +275,11 @@ impl<'a> Bench<'a> {
             Workload::Stream(StreamLoad::OneWay) => {
                 engine::run(config, connections, server, progress, move |part| {
                     streams::one_way(part, series, size)
+                })
+            }
+            Workload::Registry(load) => {
+                engine::run(config, connections, server, progress, move |part| {
+                    registry::run(part, load, size)
                 })
             }
             Workload::Call(pace) => {

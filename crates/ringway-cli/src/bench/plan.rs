@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::args::{
-    BenchConfig, Pace, Protocol, RpcLoad, RpcMode, SendMode, StreamLoad, Suite, Target, Transport,
-    Uri,
+    BenchConfig, Pace, Protocol, RegistryLoad, RegistryMode, RpcLoad, RpcMode, SendMode,
+    StreamLoad, Suite, Target, Transport, Uri,
 };
 
 /// One workload at one setting, measured for each contender.
@@ -26,6 +26,7 @@ pub(super) enum Workload {
     Receive(SendMode),
     Rpc(RpcLoad),
     Stream(StreamLoad),
+    Registry(RegistryLoad),
     /// A method of the user's.
     Call(Pace),
 }
@@ -42,6 +43,8 @@ pub(super) enum Program {
     Ringway,
     Peer(&'static str),
     Running(Uri),
+    /// None: what the disk does by itself.
+    Disk,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +61,8 @@ pub(super) enum Client {
     Peer(&'static str),
     /// nghttp2's h2load, which belongs to neither side.
     H2load,
+    /// A loop that appends to a file and syncs it, without a server.
+    Fsync,
 }
 
 /// Returns all settings of `config`, suite by suite. The machine may have h2load.
@@ -73,6 +78,9 @@ pub(super) fn settings(config: &BenchConfig, has_h2load: bool) -> Vec<Setting> {
                 let mut contenders = own_contenders(config, suite);
                 if config.peers {
                     contenders.extend(rivals(suite, workload));
+                }
+                if matches!(config.target, Target::Own(_)) && workload.is_put() {
+                    contenders.push(Contender { server: Program::Disk, client: Client::Fsync });
                 }
                 if config.peers && has_h2load {
                     contenders.extend(under_h2load(suite, workload, size));
@@ -99,7 +107,17 @@ fn combinations(suite: &Suite) -> Vec<(Workload, u32, u32)> {
     // The length of a user's request is known once it is parsed.
     let unknown = vec![0];
     let (connections, sizes, workloads) = match suite {
-        Suite::Codec => return Vec::new(), // it has no client
+        // They have no client.
+        Suite::Codec | Suite::Local { .. } => return Vec::new(),
+        Suite::Registry { rows, sizes } => {
+            // Only the values of puts have a size.
+            let row = |&(count, load): &(u32, RegistryLoad)| {
+                let workload = Workload::Registry(load);
+                let sizes = if workload.is_put() { &sizes[..] } else { &[0] };
+                sizes.iter().map(move |&size| (workload, count, size)).collect::<Vec<_>>()
+            };
+            return rows.iter().flat_map(row).collect();
+        }
         Suite::Call { connections, paces, .. } => {
             (connections, &unknown, paces.iter().map(|&pace| Workload::Call(pace)).collect())
         }
@@ -150,6 +168,7 @@ fn rivals(suite: &Suite, workload: Workload) -> Vec<Contender> {
             ours.into_iter().chain([pair(Program::Peer("epoll"), Client::Epoll)]).collect()
         }
         Workload::Receive(_) | Workload::Call(_) => Vec::new(),
+        Workload::Registry(_) => vec![pair(Program::Peer("etcd"), Client::RingwayGrpc)],
         Workload::Rpc(RpcLoad { mode, pace: Pace::Closed { .. } }) => {
             let crossed = is_grpc.then(|| [our_client(), our_server()]);
             let tarpc = (is_native && mode == RpcMode::Unary)
@@ -185,6 +204,12 @@ fn under_h2load(suite: &Suite, workload: Workload, size: u32) -> Vec<Contender> 
     servers.map(|server| Contender { server, client: Client::H2load }).collect()
 }
 
+impl Workload {
+    fn is_put(self) -> bool {
+        matches!(self, Self::Registry(RegistryLoad { mode: RegistryMode::Put, .. }))
+    }
+}
+
 impl Setting {
     pub(super) fn suite(&self) -> &'static str {
         match self.workload {
@@ -192,6 +217,7 @@ impl Setting {
             Workload::Receive(_) => "receive",
             Workload::Rpc(_) => "rpc",
             Workload::Stream(_) => "stream",
+            Workload::Registry(_) => "registry",
             Workload::Call(_) => "call",
         }
     }
@@ -205,6 +231,8 @@ impl Setting {
             Workload::Rpc(_) => "streams/s",
             Workload::Stream(StreamLoad::Echo { .. }) => "frames/s",
             Workload::Stream(StreamLoad::OneWay) => "messages/s",
+            Workload::Registry(RegistryLoad { mode: RegistryMode::Watch, .. }) => "notices/s",
+            Workload::Registry(_) => "requests/s",
         }
     }
 
@@ -224,6 +252,7 @@ impl Setting {
         match self.workload {
             Workload::Receive(mode) => put("mode", json!(mode.to_string())),
             Workload::Rpc(load) => put("mode", json!(load.mode.as_str())),
+            Workload::Registry(load) => put("mode", json!(load.mode.as_str())),
             Workload::Stream(StreamLoad::OneWay) => put("mode", json!("one-way")),
             Workload::Stream(_) => put("mode", json!("echo")),
             Workload::Call(_) => put("method", json!(self.method)),
@@ -232,6 +261,7 @@ impl Setting {
         put("connections", json!(self.connections));
         match self.workload {
             Workload::Rpc(RpcLoad { pace: Pace::Closed { depth }, .. })
+            | Workload::Registry(RegistryLoad { depth, .. })
             | Workload::Call(Pace::Closed { depth }) => put("depth", json!(depth)),
             Workload::Call(Pace::Open { rate, .. }) => put("due", json!(rate)),
             Workload::Rpc(RpcLoad { pace: Pace::Open { rate, slow_percent }, .. }) => {
@@ -244,8 +274,15 @@ impl Setting {
             }
             Workload::PingPong | Workload::Receive(_) | Workload::Stream(_) => None,
         };
-        put("size", json!(self.size));
+        if self.has_payload() {
+            put("size", json!(self.size));
+        }
         parameters
+    }
+
+    /// Whether operations carry payloads of the row's size.
+    pub(super) fn has_payload(&self) -> bool {
+        !matches!(self.workload, Workload::Registry(_)) || self.workload.is_put()
     }
 
     /// Returns the number of operations in flight, if it is fixed and each has its own latency.
@@ -254,6 +291,9 @@ impl Setting {
             Workload::PingPong => Some(self.connections),
             Workload::Rpc(RpcLoad { pace: Pace::Closed { depth }, .. })
             | Workload::Call(Pace::Closed { depth }) => Some(self.connections * depth),
+            // A change waits for the slowest watch.
+            Workload::Registry(RegistryLoad { mode: RegistryMode::Watch, .. }) => None,
+            Workload::Registry(load) => Some(self.connections * load.depth),
             Workload::Receive(_) | Workload::Rpc(_) | Workload::Stream(_) | Workload::Call(_) => {
                 None
             }
@@ -278,7 +318,10 @@ impl Setting {
         let workload = match self.workload {
             Workload::Rpc(load) => Workload::Rpc(RpcLoad { pace: flat(load.pace)?, ..load }),
             Workload::Call(pace) => Workload::Call(flat(pace)?),
-            Workload::PingPong | Workload::Receive(_) | Workload::Stream(_) => return None,
+            Workload::PingPong
+            | Workload::Receive(_)
+            | Workload::Stream(_)
+            | Workload::Registry(_) => return None,
         };
         Some(Self { workload, ..self.clone() })
     }
@@ -289,6 +332,7 @@ impl Setting {
             Workload::PingPong => String::new(),
             Workload::Receive(mode) => format!(" {mode}"),
             Workload::Rpc(load) => format!(" {}", load.mode.as_str()),
+            Workload::Registry(load) => format!(" {}", load.mode.as_str()),
             Workload::Stream(StreamLoad::OneWay) => " one-way".to_owned(),
             Workload::Stream(StreamLoad::Echo { window, .. }) => format!(" window {window}"),
             Workload::Call(_) => format!(" {}", self.method.as_deref().unwrap_or_default()),
@@ -321,6 +365,7 @@ impl Program {
             Self::Ringway => "ringway",
             Self::Peer(kind) => kind,
             Self::Running(uri) => uri.as_str(),
+            Self::Disk => "disk",
         }
     }
 }
@@ -342,6 +387,7 @@ impl Client {
             Self::Epoll => "epoll",
             Self::Peer(name) => name,
             Self::H2load => "h2load",
+            Self::Fsync => "fsync",
         }
     }
 
@@ -350,7 +396,9 @@ impl Client {
         match self {
             Self::Ringway | Self::Epoll => Protocol::Native.as_str(),
             Self::RingwayJson => Protocol::Jsonrpc.as_str(),
-            Self::RingwayGrpc | Self::Peer("tonic") | Self::H2load => Protocol::Grpc.as_str(),
+            Self::RingwayGrpc | Self::Peer("tonic") | Self::H2load | Self::Fsync => {
+                Protocol::Grpc.as_str()
+            }
             Self::Peer(name) => name,
         }
     }

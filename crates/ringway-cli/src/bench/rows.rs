@@ -38,7 +38,9 @@ fn row(setting: &Setting, contender: &Contender, own: &[Outcome], all: &[Vec<Out
         repeat: own.len() as u32,
         unit: setting.unit(),
         open_loop,
-        goodput_mib_s: Some(rate.median * f64::from(setting.size) / f64::from(1 << 20)),
+        goodput_mib_s: setting
+            .has_payload()
+            .then(|| rate.median * f64::from(setting.size) / f64::from(1 << 20)),
         latency: outcome::percentiles(own, samples.as_deref()),
         errors,
         verified: own.iter().map(|run| run.verified).sum(),

@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::args::{BenchConfig, Placement, ServeConfig, Service, Transport, Uri};
-use crate::process::{self, Peers, ServerProcess};
+use crate::args::{BenchConfig, Cores, Placement, ServeConfig, Service, Transport, Uri};
+use crate::process::{self, DataFolder, EtcdProcess, Peers, ServerProcess};
 use crate::report::Cost;
 
 /// A running server. Dropping it kills a process that was started for it.
 pub(super) struct Server {
     process: Option<ServerProcess>,
+    etcd: Option<EtcdProcess>,
+    /// The data of our own registry.
+    data: Option<DataFolder>,
     uri: Uri,
     /// Whether it answers `snapshot`.
     counts: bool,
@@ -34,6 +37,8 @@ impl Server {
         service: Service,
         transport: Transport,
     ) -> Result<Self, Box<dyn Error>> {
+        let is_registry = service == Service::Registry;
+        let data = if is_registry { Some(DataFolder::create()?) } else { None };
         let serve = ServeConfig {
             service,
             listen: vec![process::private_address(transport)],
@@ -42,12 +47,13 @@ impl Server {
             spin: config.spin,
             tls: None,
             client_ca: None,
-            data: None,
+            data: data.as_ref().map(|folder| folder.path().to_owned()),
             control: true,
         };
         let process = ServerProcess::start(process::own_server(&serve)?, "the server")?;
         let uri = process.uri().clone();
-        Ok(Self { process: Some(process), uri, counts: true, counters: Map::new() })
+        let counts = true;
+        Ok(Self { process: Some(process), etcd: None, data, uri, counts, counters: Map::new() })
     }
 
     /// Starts the peer `kind` on the first of the server's cores, since peers have one thread.
@@ -60,12 +66,26 @@ impl Server {
         let listen = process::private_address(transport);
         let process = peers.serve(kind, listen.as_str(), placement.server.as_slice()[0])?;
         let uri = process.uri().clone();
-        Ok(Self { process: Some(process), uri, counts: false, counters: Map::new() })
+        Ok(Self { process: Some(process), ..Self::running(&uri) })
     }
 
     /// Uses a server that somebody else has started.
     pub(super) fn running(uri: &Uri) -> Self {
-        Self { process: None, uri: uri.clone(), counts: false, counters: Map::new() }
+        Self {
+            process: None,
+            etcd: None,
+            data: None,
+            uri: uri.clone(),
+            counts: false,
+            counters: Map::new(),
+        }
+    }
+
+    /// Starts a real etcd.
+    pub(super) fn etcd(cores: &Cores) -> Result<Self, Box<dyn Error>> {
+        let etcd = EtcdProcess::start(cores)?;
+        let uri = etcd.uri().clone();
+        Ok(Self { etcd: Some(etcd), ..Self::running(&uri) })
     }
 
     /// Uses it over gRPC.
@@ -95,6 +115,9 @@ impl Server {
     /// # Errors
     /// The server has ended or does not answer.
     pub(super) fn usage(&mut self) -> Result<Usage, process::ProcessError> {
+        if let Some(etcd) = &self.etcd {
+            return Ok(Usage { cpu: etcd.cpu_time().ok(), ..Usage::default() });
+        }
         let Some(server) = &mut self.process else {
             return Ok(Usage::default());
         };
@@ -116,7 +139,9 @@ impl Server {
     /// # Errors
     /// The server did not end in order.
     pub(super) fn stop(self) -> Result<(), process::ProcessError> {
-        self.process.map_or(Ok(()), ServerProcess::stop)
+        let stopped = self.process.map_or(Ok(()), ServerProcess::stop);
+        drop(self.data);
+        stopped
     }
 }
 

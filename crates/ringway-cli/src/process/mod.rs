@@ -3,6 +3,7 @@
 mod child;
 mod cpu;
 mod error;
+mod etcd;
 mod h2load;
 mod interval;
 mod peers;
@@ -10,6 +11,7 @@ mod server;
 mod tether;
 
 pub(crate) use error::ProcessError;
+pub(crate) use etcd::{DataFolder, EtcdProcess};
 pub(crate) use h2load::{H2load, H2loadRun};
 pub(crate) use interval::Edge;
 pub(crate) use peers::{PeerClientRun, PeerJob, Peers};
