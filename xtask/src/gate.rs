@@ -5,7 +5,7 @@ use crate::steps::{STEPS, Settings, Step};
 use std::time::{Duration, Instant};
 
 /// The whole gate, first build included, on a machine of two cores.
-const TIME_MAX: Duration = Duration::from_secs(10 * 60);
+const TIME_MAX: Duration = Duration::from_secs(15 * 60);
 
 enum Done {
     /// It passed, and so many tests in it.
@@ -69,7 +69,7 @@ fn summary(outcomes: &[Outcome]) -> String {
     for outcome in outcomes {
         text += &format!("{}\n", outcome.row());
     }
-    let late = if total > TIME_MAX { ", more than the 10 minutes it may take" } else { "" };
+    let late = if total > TIME_MAX { ", more than the 15 minutes it may take" } else { "" };
     text += &format!("total      {:7.1} s{late}\n", total.as_secs_f64());
     text += &format!("{} passed, {failed} failed", outcomes.len() - failed - skipped);
     text += &if skipped > 0 { format!(", {skipped} skipped\n") } else { "\n".to_owned() };
@@ -86,16 +86,16 @@ mod tests {
             |name, result, seconds| Outcome { name, result, time: Duration::from_secs(seconds) };
         let outcomes = [
             outcome("fmt", Ok(Done::Passed(0)), 2),
-            outcome("test", Ok(Done::Passed(7)), 598),
+            outcome("test", Ok(Done::Passed(7)), 898),
             outcome("interop", Ok(Done::Skipped("`go` is missing")), 0),
             outcome("doc", Err("cargo doc".into()), 1),
         ];
         let expected = "
 <== fmt         2.0 s  ok
-<== test      598.0 s  ok, 7 tests
+<== test      898.0 s  ok, 7 tests
 <== interop     0.0 s  skipped, `go` is missing
 <== doc         1.0 s  FAILED, cargo doc
-total        601.0 s, more than the 10 minutes it may take
+total        901.0 s, more than the 15 minutes it may take
 2 passed, 1 failed, 1 skipped
 ";
         assert_eq!(summary(&outcomes), expected);
