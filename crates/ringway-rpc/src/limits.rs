@@ -337,6 +337,18 @@ pub(crate) const CONSOLE_CORE_TIMEOUT: Duration = Duration::from_millis(300);
 /// and 32 bytes: as much as all fields of a request over gRPC.
 pub(crate) const WEB_VALUES_BYTES_MAX: usize = 16 * 1024;
 
+/// Values that are made up to find the JSON Schema of a type: types may contain themselves several times.
+pub(crate) const SCHEMA_NODES_MAX: u32 = 500;
+/// How deep that goes.
+pub(crate) const SCHEMA_DEPTH_MAX: u32 = 8;
+/// Members of a type of which it is tried whether they are required: each takes one more reading.
+pub(crate) const SCHEMA_MEMBERS_TRIED: usize = 64;
+/// How deep messages of protobuf are written as JSON Schema: they may contain themselves.
+pub(crate) const SCHEMA_MESSAGE_DEPTH: usize = 4;
+/// Unread replies of a JSON-RPC connection, in bytes, above which `rpc.discover` is refused: its answer is long,
+/// and its request short.
+pub(crate) const JSONRPC_DISCOVER_ROOM: usize = 256 * 1024;
+
 /// How deep the console writes examples of requests: messages may contain themselves.
 pub(crate) const CONSOLE_EXAMPLE_DEPTH: usize = 3;
 

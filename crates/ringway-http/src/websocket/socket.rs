@@ -150,6 +150,12 @@ impl WebSocket {
         Ok(())
     }
 
+    /// Lets [`recv`](Self::recv) go on while our server drains, for a handler that answers late messages until it
+    /// ends by itself.
+    pub fn outlast_drain(&mut self) {
+        self.drain = None;
+    }
+
     /// Returns the account of the memory of an incomplete message.
     pub fn account(&self) -> BodyAccount {
         self.account.clone()

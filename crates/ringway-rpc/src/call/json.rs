@@ -9,8 +9,10 @@ use ringway_wire::grpc::{parse_base64, put_base64};
 use ringway_wire::native::Piece;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 use crate::call::codec::MESSAGE;
+use crate::call::json_schema::schema_of;
 use crate::call::json_shape::Shape;
 use crate::call::status::Status;
 
@@ -19,11 +21,13 @@ pub struct Json<T> {
     pub(crate) encode: fn(T, &mut Vec<u8>) -> Result<Option<Bytes>, Status>,
     pub(crate) decode: fn(Piece<'_>) -> Result<T, Status>,
     pub(crate) shape: fn() -> Shape,
+    /// The JSON Schema.
+    pub(crate) schema: fn() -> Value,
 }
 
 impl<T: Serialize + DeserializeOwned + 'static> Json<T> {
     pub(crate) const fn by_serde() -> Self {
-        Self { encode, decode, shape: Shape::of::<T> }
+        Self { encode, decode, shape: Shape::of::<T>, schema: schema_of::<T> }
     }
 }
 
@@ -36,6 +40,7 @@ impl Json<Bytes> {
             },
             decode: |piece| parse_bytes(&piece).map(Bytes::from),
             shape: || Shape::Scalar,
+            schema: || json!({"type": "string", "contentEncoding": "base64"}),
         }
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod arguments;
 pub(crate) mod codec;
 pub(crate) mod context;
 pub(crate) mod json;
+pub(crate) mod json_schema;
 pub(crate) mod json_shape;
 pub(crate) mod metadata;
 pub(crate) mod method;

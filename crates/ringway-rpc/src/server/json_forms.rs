@@ -65,6 +65,21 @@ impl JsonForms {
         }
     }
 
+    /// The message of protobuf that a request is.
+    pub(super) fn request_message(&self) -> Option<&MessageDescriptor> {
+        self.request.message()
+    }
+
+    /// The message of protobuf that a reply is.
+    pub(super) fn reply_message(&self) -> Option<&MessageDescriptor> {
+        self.reply.message()
+    }
+
+    /// Whether a reply is bytes of the program's own.
+    pub(super) fn replies_bytes(&self) -> bool {
+        matches!(self.reply, Form::AsItIs(_))
+    }
+
     /// The request that `json` stands for, as its method takes it.
     ///
     /// # Errors
@@ -111,6 +126,15 @@ impl JsonForms {
         read.serialize_with_options(&mut serde_json::Serializer::new(&mut json), &options)
             .map_err(|error| wrong(&error))?;
         Ok((json.into(), codec::JSON))
+    }
+}
+
+impl Form {
+    fn message(&self) -> Option<&MessageDescriptor> {
+        match self {
+            Self::Protobuf(message) => Some(message),
+            Self::AsItIs(_) | Self::Untold => None,
+        }
     }
 }
 

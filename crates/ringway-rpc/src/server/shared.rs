@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::concurrency_limit::ConcurrencyLimit;
 use super::interceptor::MakeIntercept;
-use super::jsonrpc::JsonMethods;
+use super::jsonrpc::{JsonMethods, Schemas};
 use super::method_entry::{Limit, MethodEntry};
 use super::settings::Settings;
 use super::side_doors::SideDoors;
@@ -18,7 +18,7 @@ use ringway_runtime::CoreHandle;
 use crate::builtin::reflection::ReflectionService;
 use crate::call::method::{Kind, Method};
 use crate::metrics::{Metrics, Side};
-use crate::service::{Methods, Service, ServiceDescriptor};
+use crate::service::{Methods, Registered, Service, ServiceDescriptor};
 
 /// Configuration, services and counters that all cores of one server and its handles share.
 pub(crate) struct ServerShared {
@@ -28,6 +28,8 @@ pub(crate) struct ServerShared {
     pub(crate) interceptors: Vec<MakeIntercept>,
     services: Vec<Box<dyn Service>>,
     reflection: ReflectionService,
+    /// The schemas of all methods, found by the first core that registers them.
+    schemas: OnceLock<Arc<[Schemas]>>,
     pub(crate) metrics: Metrics,
     side_doors: SideDoors,
     /// Calls on all cores that wait in a queue or for their handlers.
@@ -61,6 +63,7 @@ impl ServerShared {
             interceptors,
             services,
             reflection,
+            schemas: OnceLock::new(),
             metrics: Metrics::new(),
             side_doors,
             in_flight: AtomicUsize::new(0),
@@ -80,7 +83,8 @@ impl ServerShared {
         let registered = methods.into_entries();
         let descriptors = self.services.iter().map(|service| service.descriptor());
         self.reflection.learn(descriptors, &registered);
-        let json = Rc::new(JsonMethods::new(&registered, |name| self.service(name)));
+        let schemas = Arc::clone(self.schemas.get_or_init(|| schemas_of(&registered)));
+        let json = Rc::new(JsonMethods::new(&registered, schemas, |name| self.service(name)));
         let mut method_indices = HashMap::new();
         let entries = registered.into_iter().enumerate().map(|(method_index, registered)| {
             let method = registered.method;
@@ -150,6 +154,11 @@ impl ServerShared {
         let in_flight = self.in_flight.load(Ordering::Relaxed);
         ServerStats::sum(in_flight, &lock(&self.shares))
     }
+}
+
+/// The schemas of the messages of methods that have a JSON form. Code of their types runs for it.
+fn schemas_of(registered: &[Registered]) -> Arc<[Schemas]> {
+    registered.iter().map(|entry| entry.schemas.map(|schema| schema.map(|find| find()))).collect()
 }
 
 /// No user code runs under these locks, so the content of a poisoned one is sound.

@@ -76,6 +76,8 @@ pub(crate) struct Registered {
     pub(crate) message_out: &'static str,
     /// The shape of a request in JSON, if it has a JSON form.
     pub(crate) json_in: Option<Shape>,
+    /// The JSON Schemas of requests and replies that have a JSON form. They run code of the messages' types.
+    pub(crate) schemas: [Option<fn() -> serde_json::Value>; 2],
     /// Whether a reply can be written as JSON.
     pub(crate) json_out: bool,
     pub(crate) handler: Box<dyn Handler>,
@@ -276,6 +278,7 @@ impl Methods {
             message_in: codec_in.well_known(),
             message_out: codec_out.well_known(),
             json_in: codec_in.json.map(|json| (json.shape)()),
+            schemas: [codec_in.json.map(|it| it.schema), codec_out.json.map(|it| it.schema)],
             json_out: codec_out.json.is_some(),
             handler,
         });

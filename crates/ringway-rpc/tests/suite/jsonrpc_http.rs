@@ -286,6 +286,70 @@ fn a_drain_answers_what_does_not_end() {
     crate::support::wait(handle);
 }
 
+/// A client may repeat a call elsewhere that was not executed.
+#[test]
+fn calls_that_come_during_a_drain_are_told_that_they_were_not_executed() {
+    let plain = Plain::default();
+    let handle = serve(&plain, |server| server);
+    let url = format!("ws://{}/rpc", socket_addr(&handle));
+    let (other, seen) = (handle.clone(), plain.seen.clone());
+    let told = block_on(async move {
+        let mut socket = Client::new().websocket(&url).await?;
+        socket.send_text(r#"{"jsonrpc":"2.0","method":"later","params":[300],"id":2}"#).await?;
+        while seen.begun.load(Ordering::SeqCst) == 0 {
+            ringway_runtime::yield_now().await;
+        }
+        other.shutdown();
+        let mut told = Vec::new();
+        // Some are executed before the server's core hears of the drain.
+        while !told.iter().any(|text: &String| text.contains("error")) {
+            socket.send_text(SUM).await?;
+            match socket.recv().await? {
+                Some(message) => told.push(message.as_text().expect("a text").to_owned()),
+                None => break,
+            }
+        }
+        while let Some(message) = socket.recv().await? {
+            told.push(message.as_text().expect("a text").to_owned());
+        }
+        // The connection stays for the calls that have crossed its end.
+        Ok::<_, ringway_http::Error>((told, socket.closing().cloned()))
+    });
+    let (mut told, closing) = told.expect("it runs").expect("no error");
+    assert_eq!(told.pop().as_deref(), Some(r#"{"jsonrpc":"2.0","result":300,"id":2}"#));
+    let refused = told.pop().expect("a refusal");
+    assert!(refused.contains(r#""code":-32014"#), "{refused}");
+    assert!(refused.contains(r#"{"ringway":{"executed":false}}"#), "{refused}");
+    assert_eq!(closing.expect("it is closed").code, CloseCode::AWAY);
+    crate::support::wait(handle);
+}
+
+/// The last call has ended before the drain, and others are on their way.
+#[test]
+fn a_drained_websocket_stays_a_while_for_late_calls() {
+    let plain = Plain::default();
+    let handle = serve(&plain, |server| server);
+    let url = format!("ws://{}/rpc", socket_addr(&handle));
+    let other = handle.clone();
+    let refused = block_on(async move {
+        let mut socket = Client::new().websocket(&url).await?;
+        socket.send_text(SUM).await?;
+        socket.recv().await?;
+        other.shutdown();
+        loop {
+            socket.send_text(SUM).await?;
+            let answer = socket.recv().await?.expect("it is open for a while");
+            let answer = answer.as_text().expect("a text").to_owned();
+            if answer != THREE {
+                return Ok::<_, ringway_http::Error>(answer);
+            }
+        }
+    });
+    let refused = refused.expect("it runs").expect("no error");
+    assert!(refused.contains(r#"{"ringway":{"executed":false}}"#), "{refused}");
+    crate::support::wait(handle);
+}
+
 /// Replies wait for the last one of their batch and exceed the limit.
 #[test]
 fn a_post_that_is_given_up_does_not_look_carried_out() {

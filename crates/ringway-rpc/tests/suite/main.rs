@@ -40,6 +40,7 @@ mod http_calls;
 mod jsonrpc_age;
 mod jsonrpc_attacks;
 mod jsonrpc_client;
+mod jsonrpc_discover;
 mod jsonrpc_http;
 mod jsonrpc_server;
 mod jsonrpc_subscriptions;

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 
@@ -13,12 +13,13 @@ use ringway_http::{
     Body, CloseCode, Error, PeerWatch, Request, Response, WebSocket, WebSocketLimits,
     WebSocketMessage, WebSocketUpgrade,
 };
-use ringway_runtime::spawn_named;
+use ringway_runtime::{Sleep, sleep, spawn_named};
 use ringway_wire::grpc::parse_timeout;
 use ringway_wire::native::MetaWriter;
 
 use super::texts::{GivenUp, JsonTexts};
 use crate::call::context::Site;
+use crate::limits;
 use crate::server::core::ServerCore;
 use crate::server::direct::ENDED;
 use crate::server::web;
@@ -165,58 +166,55 @@ fn is_web_socket(headers: &HeaderMap) -> bool {
     headers.get(UPGRADE).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"))
 }
 
-/// Carries texts between a WebSocket and its calls until either is done.
+/// Carries texts between a WebSocket and its calls until either is done. A drained server refuses late calls for a
+/// while: a client must not have to guess whether they were executed.
 async fn converse(texts: &JsonTexts, socket: &mut WebSocket, meta: &[u8]) -> Result<(), Error> {
     let sender = socket.sender();
     texts.carry(socket.account());
-    let mut is_open = true;
-    while is_open || !texts.is_idle() {
-        let arrived = {
+    socket.outlast_drain();
+    let mut linger: Option<Sleep> = None;
+    loop {
+        let turn = {
             let (mut receive, mut room) = (pin!(socket.recv()), pin!(sender.ready()));
             let mut has_room = false;
             poll_fn(|cx| {
                 has_room = has_room || room.as_mut().poll(cx)?.is_ready();
                 // Calls end, and their deadlines pass, whether or not the client reads.
                 match texts.poll_text(cx, has_room) {
-                    Poll::Ready(Ok(Some(text))) => {
-                        return Poll::Ready(Ok(Some(SocketTurn::Send(text))));
+                    Poll::Ready(Ok(Some(text))) => return Poll::Ready(Ok(SocketTurn::Send(text))),
+                    Poll::Ready(Ok(None)) => {
+                        let linger = linger.get_or_insert_with(|| sleep(limits::DRAIN_LINGER));
+                        if Pin::new(linger).poll(cx).is_ready() {
+                            return Poll::Ready(Ok(SocketTurn::Drained));
+                        }
                     }
-                    Poll::Ready(Ok(None)) => return Poll::Ready(Ok(None)),
-                    Poll::Ready(Err(GivenUp)) => {
-                        return Poll::Ready(Ok(Some(SocketTurn::GivenUp)));
-                    }
-                    Poll::Pending if !is_open && texts.is_idle() => {
-                        return Poll::Ready(Ok(None));
-                    }
+                    Poll::Ready(Err(GivenUp)) => return Poll::Ready(Ok(SocketTurn::GivenUp)),
                     Poll::Pending => {}
                 }
-                if !is_open || texts.is_full() {
+                if texts.is_full() {
                     return Poll::Pending;
                 }
                 let received = receive.as_mut().poll(cx);
                 texts.settle();
-                received.map_ok(|message| Some(SocketTurn::Received(message)))
+                received.map_ok(SocketTurn::Received)
             })
             .await?
         };
-        match arrived {
-            Some(SocketTurn::Send(text)) => {
+        match turn {
+            SocketTurn::Send(text) => {
                 let text = String::from_utf8_lossy(&text);
                 let _room_is_waited_for = sender.send_text(&text);
             }
-            Some(SocketTurn::Received(Some(WebSocketMessage::Text(text)))) => {
+            SocketTurn::Received(Some(WebSocketMessage::Text(text))) => {
                 texts.take(text.as_bytes(), meta);
             }
-            Some(SocketTurn::Received(Some(WebSocketMessage::Binary(_)))) => {
+            SocketTurn::Received(Some(WebSocketMessage::Binary(_))) => {
                 return socket.close(CloseCode::UNSUPPORTED, "JSON-RPC is text").await;
             }
-            Some(SocketTurn::GivenUp) => return socket.close(CloseCode::TRY_AGAIN, ENDED).await,
-            Some(SocketTurn::Received(None)) if socket.closing().is_some() => break,
-            Some(SocketTurn::Received(None)) => is_open = false, // the server drains
-            None => break,
+            SocketTurn::GivenUp => return socket.close(CloseCode::TRY_AGAIN, ENDED).await,
+            SocketTurn::Received(None) | SocketTurn::Drained => return Ok(()),
         }
     }
-    Ok(())
 }
 
 /// What is next on a WebSocket.
@@ -224,6 +222,8 @@ enum SocketTurn {
     Send(Bytes),
     /// `None` is the end.
     Received(Option<WebSocketMessage>),
+    /// The server or the connection has ended, and all calls are answered.
+    Drained,
     /// The server is short of memory.
     GivenUp,
 }

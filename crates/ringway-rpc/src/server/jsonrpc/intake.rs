@@ -1,6 +1,7 @@
 //! From received texts to calls.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,6 +21,7 @@ use crate::call::method::Kind;
 use crate::call::status::{Code, Status};
 use crate::call::trace::TraceContext;
 use crate::limits;
+use crate::server::machine::Machine;
 
 impl JsonMachine {
     /// Takes the next line if it is one request of the most common kind, without an allocation.
@@ -145,6 +147,13 @@ impl JsonMachine {
         }
         match (&*request.method, request.id) {
             ("rpc.ping", id) => self.answer_own(id, batch, "true"),
+            ("rpc.discover", _) if self.output_len() > limits::JSONRPC_DISCOVER_ROOM => {
+                self.refuse(request, batch, Code::ResourceExhausted, UNREAD);
+            }
+            ("rpc.discover", id) => {
+                let methods = Rc::clone(&self.methods);
+                self.answer_own(id, batch, methods.document());
+            }
             ("rpc.unsubscribe", id) => {
                 let ended = self.unsubscribe(request.params);
                 self.answer_own(id, batch, if ended { "true" } else { "false" });
@@ -276,6 +285,8 @@ impl JsonMachine {
 }
 
 const FULL: &str = "as many calls wait on the connection as may (in_flight_per_connection_max)";
+
+const UNREAD: &str = "too many replies are unread for the answer to rpc.discover";
 
 #[inline]
 fn head_of(index: u32) -> RequestHead {

@@ -3,10 +3,12 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use ringway_wire::jsonrpc::Params;
 
+use super::discover::{self, Schemas};
 use super::params;
 use crate::call::codec;
 use crate::call::json_shape::Shape;
@@ -21,6 +23,10 @@ pub(crate) struct JsonMethods {
     methods: Vec<JsonMethod>,
     /// The index of each name; `None` for one that several methods could have.
     names: HashMap<Box<str>, Option<u32>>,
+    /// The schemas of each method.
+    schemas: Arc<[Schemas]>,
+    /// The answer to `rpc.discover`, written when it is first asked for.
+    document: OnceCell<Box<str>>,
 }
 
 /// A method, and how its messages become JSON.
@@ -38,15 +44,16 @@ pub(super) struct JsonMethod {
 }
 
 impl JsonMethods {
-    /// For the methods of a core, with the services that they belong to.
+    /// For the methods of a core with their schemas, and with the services that they belong to.
     pub(crate) fn new<'a>(
         registered: &[Registered],
+        schemas: Arc<[Schemas]>,
         service_of: impl Fn(&str) -> Option<&'a ServiceDescriptor>,
     ) -> Self
     where
         'a: 'static,
     {
-        let mut all = Self::default();
+        let mut all = Self { schemas, ..Self::default() };
         for (index, entry) in registered.iter().enumerate() {
             all.name(index as u32, entry.method);
             all.methods.push(JsonMethod {
@@ -75,6 +82,16 @@ impl JsonMethods {
         &self.methods[index as usize]
     }
 
+    /// All methods with their schemas, in the order of their registration.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&JsonMethod, &Schemas)> {
+        self.methods.iter().zip(self.schemas.iter())
+    }
+
+    /// The methods as a document of OpenRPC.
+    pub(super) fn document(&self) -> &str {
+        self.document.get_or_init(|| discover::document(self).into())
+    }
+
     /// Takes in all names of a method. Its full name is its own; a shorter one is unless another method of the
     /// same server has it.
     fn name(&mut self, index: u32, method: &'static Method) {
@@ -85,7 +102,7 @@ impl JsonMethods {
             others.extend([format!("{service}/{short}"), format!("{service}.{short}")]);
         }
         // What every server has is not to take plain names from what this one is for.
-        if !["grpc.", "ringway."].iter().any(|own| service.starts_with(own)) {
+        if !is_own(service) {
             let (lower, snake) = (lower_camel_case(short), snake_case(short));
             others.push(short.to_owned());
             others.extend((snake != lower).then_some(snake));
@@ -112,6 +129,21 @@ impl JsonMethod {
 
     pub(super) fn name(&self) -> &'static str {
         self.method.name()
+    }
+
+    /// The name of its service.
+    pub(super) fn service(&self) -> &'static str {
+        self.method.service()
+    }
+
+    /// The name of its argument, if it takes one.
+    pub(super) fn parameter(&self) -> Option<&'static str> {
+        self.method.parameters.first().copied()
+    }
+
+    /// What a request is as JSON, if its own type reads it.
+    pub(super) fn shape(&self) -> Option<Shape> {
+        self.shape
     }
 
     /// The message that the parameters of a call are, if its own type reads that.
@@ -179,10 +211,15 @@ impl JsonMethod {
         }
     }
 
-    fn described(&self) -> &JsonForms {
+    pub(super) fn described(&self) -> &JsonForms {
         let [request, reply] = self.of_codec;
         self.described.get_or_init(|| JsonForms::of(self.method, request, reply, self.service))
     }
+}
+
+/// Whether a service is one that every server has.
+pub(super) fn is_own(service: &str) -> bool {
+    ["grpc.", "ringway."].iter().any(|own| service.starts_with(own))
 }
 
 fn wrong() -> Status {

@@ -12,6 +12,7 @@
 mod batches;
 mod calls;
 mod deadlines;
+mod discover;
 mod door;
 mod endings;
 mod intake;
@@ -27,6 +28,7 @@ mod texts;
 mod told;
 mod violation;
 
+pub(super) use discover::Schemas;
 pub(super) use door::JsonDoor;
 pub(super) use methods::JsonMethods;
 pub(super) use state::{JsonConfig, JsonMachine};
