@@ -38,13 +38,13 @@ impl Signals {
         let handle = handle.clone();
         let watch = move || watch(caught, &handle);
         thread::Builder::new().name("ringway-signals".into()).spawn(watch).map_err(cannot)?;
-        process().begin().map_err(cannot)?;
+        process().begin();
         let mut signals = Self { ids: Vec::new() };
         for signal in ASK_TO_END {
             let tell = tell.try_clone().map_err(cannot)?;
             signals.ids.push(pipe::register(signal, tell).map_err(cannot)?);
         }
-        process().is_heard();
+        process().is_heard().map_err(cannot)?;
         Ok(signals)
     }
 }
@@ -90,6 +90,8 @@ fn next(caught: &mut UnixStream, byte: &mut [u8; 1]) -> bool {
 struct Process {
     /// The number of servers that catch signals now.
     catching: usize,
+    /// The signals that had their default action before the first server caught them.
+    had_default_action: Option<Vec<i32>>,
     /// Whether the actions below are registered.
     has_actions: bool,
     /// Whether no server catches signals: each then does what the kernel would have done.
@@ -104,29 +106,32 @@ fn process() -> MutexGuard<'static, Process> {
 }
 
 impl Process {
-    /// Counts a server that catches signals.
-    fn begin(&mut self) -> io::Result<()> {
-        if !self.has_actions {
-            self.unheard.store(true, Ordering::SeqCst);
+    /// Counts a server that is about to catch signals.
+    fn begin(&mut self) {
+        self.had_default_action.get_or_insert_with(|| {
             let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-            for signal in ASK_TO_END {
-                register_conditional_default(signal, Arc::clone(&self.insisted))?;
-                // If another handler exists or the signal is ignored, that decides while no server
-                // runs.
-                if has_default_action(&status, signal) {
-                    register_conditional_default(signal, Arc::clone(&self.unheard))?;
-                }
-            }
-            self.has_actions = true;
-        }
+            ASK_TO_END.into_iter().filter(|&signal| has_default_action(&status, signal)).collect()
+        });
         self.catching += 1;
-        Ok(())
     }
 
-    /// Notes that a server now catches signals.
-    fn is_heard(&self) {
+    /// Notes that a server now catches signals. The actions come after the server's first pipe, so that no
+    /// signal finds a handler in the kernel and nobody who hears it.
+    fn is_heard(&mut self) -> io::Result<()> {
         self.unheard.store(false, Ordering::SeqCst);
         self.insisted.store(false, Ordering::SeqCst);
+        if self.has_actions {
+            return Ok(());
+        }
+        for signal in ASK_TO_END {
+            register_conditional_default(signal, Arc::clone(&self.insisted))?;
+        }
+        // If another handler exists or the signal is ignored, that decides while no server runs.
+        for &signal in self.had_default_action.iter().flatten() {
+            register_conditional_default(signal, Arc::clone(&self.unheard))?;
+        }
+        self.has_actions = true;
+        Ok(())
     }
 
     fn end(&mut self) {
