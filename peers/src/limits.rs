@@ -58,5 +58,8 @@ pub(crate) const FLOOR_FRAME_BYTES: u32 = 16 * 1024;
 /// Connection window of the HTTP/2 floor, returned by halves: so large that no client waits for it.
 pub(crate) const FLOOR_WINDOW_BYTES: u32 = 1 << 30;
 
+/// Largest text of a JSON-RPC server and client: the largest message in base64, with room for what is around it.
+pub(crate) const JSON_MESSAGE_BYTES_MAX: u32 = MESSAGE_BYTES_MAX as u32 / 3 * 4 + 4096;
+
 /// Largest message of an RPC server and client, with room for what frames it.
 pub(crate) const RPC_MESSAGE_BYTES_MAX: usize = MESSAGE_BYTES_MAX + 4096;

@@ -13,6 +13,7 @@ mod discard;
 mod epoll;
 mod http2_floor;
 mod http2_frames;
+mod jsonrpsee_echo;
 mod limits;
 mod listener;
 mod message;
@@ -65,6 +66,7 @@ fn run_server(options: Serve) -> Result<ExitCode, Box<dyn Error>> {
         Kind::Monoio => monoio_echo::serve,
         Kind::Tonic => tonic_echo::serve,
         Kind::Http2Floor => http2_floor::serve,
+        Kind::Jsonrpsee => jsonrpsee_echo::serve,
         Kind::Tarpc => tarpc_echo::serve,
     };
     let outcome = serve(listener, stop);

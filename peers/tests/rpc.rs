@@ -37,6 +37,20 @@ fn tarpc_echoes_unary_calls() {
 }
 
 #[test]
+fn jsonrpsee_echoes_calls_over_http_and_websocket() {
+    let server = Server::start("jsonrpsee", "tcp://127.0.0.1:0");
+    for peer in ["jsonrpsee-http", "jsonrpsee-ws"] {
+        for options in [["-c", "2", "-l", "3", "-s", "47"], ["-c", "1", "-l", "1", "-s", "100000"]]
+        {
+            measured(&format!("{peer} {options:?}"), "messages", |seconds| {
+                run_for(seconds, "rpc", peer, &server.address, &options)
+            });
+        }
+    }
+    server.stop();
+}
+
+#[test]
 fn tonic_keeps_more_calls_in_flight_than_http2_offers_by_default() {
     let server = Server::start("tonic", "tcp://127.0.0.1:0");
     let options = ["-c", "2", "-l", "400", "-s", "47"];

@@ -28,7 +28,7 @@ struct Outcome {
 ///
 /// When a program that the steps need is missing and cannot be installed.
 pub(crate) fn run(settings: &Settings, only: Option<&Step>) -> Result<bool, String> {
-    needs::provide()?;
+    needs::provide(crate::root())?;
     let steps = STEPS.iter().filter(|step| only.is_none_or(|only| only.name == step.name));
     let outcomes: Vec<Outcome> = steps.map(|step| run_step(step, settings)).collect();
     print!("{}", summary(&outcomes));

@@ -1,6 +1,7 @@
 //! Programs that the gate needs beside cargo: one table, checked before the first step, and the needs of
 //! single steps.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// A program and where it comes from.
@@ -45,6 +46,12 @@ const NEEDS: &[Need] = &[
         without: Some("the tests in a browser are skipped"),
     },
     Need {
+        programs: &["curl"],
+        asks: VERSION,
+        origin: Origin::Debian("curl"),
+        without: Some("the test that calls by curl is skipped"),
+    },
+    Need {
         programs: &["etcd"],
         asks: VERSION,
         origin: Origin::Debian("etcd-server"),
@@ -55,6 +62,47 @@ const NEEDS: &[Need] = &[
         asks: "version",
         origin: Origin::Debian("etcd-client"),
         without: Some("the comparisons with etcd are skipped"),
+    },
+];
+
+/// A library of another language, whose clients call our servers in tests.
+struct Library {
+    /// What is there when it is installed, below [`CLIENTS`].
+    path: &'static str,
+    /// The command that installs it there.
+    install: &'static [&'static str],
+}
+
+/// Where they are installed: tests look here, too.
+const CLIENTS: &str = "target/clients";
+
+const LIBRARIES: &[Library] = &[
+    Library {
+        path: "node_modules/jayson",
+        install: &[
+            "npm",
+            "install",
+            "--no-audit",
+            "--no-fund",
+            "--prefix",
+            CLIENTS,
+            "jayson@4.2.0",
+        ],
+    },
+    Library {
+        path: "python/jsonrpcclient",
+        install: &[
+            "python3",
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--root-user-action=ignore",
+            "--target",
+            "target/clients/python",
+            "jsonrpcclient==4.0.3",
+        ],
     },
 ];
 
@@ -75,13 +123,28 @@ impl Required {
     }
 }
 
-/// Installs the missing programs, and prints a line for each.
+/// Installs the missing programs, and libraries below `root`, and prints a line for each.
 ///
 /// # Errors
 ///
 /// The command to run, if the gate cannot run without a program and the command failed or needs root.
-pub(crate) fn provide() -> Result<(), String> {
-    NEEDS.iter().filter(|need| !need.is_there()).try_for_each(|need| need.provide(is_root()))
+pub(crate) fn provide(root: &Path) -> Result<(), String> {
+    NEEDS.iter().filter(|need| !need.is_there()).try_for_each(|need| need.provide(is_root()))?;
+    LIBRARIES.iter().for_each(|library| library.provide(root));
+    Ok(())
+}
+
+impl Library {
+    fn provide(&self, root: &Path) {
+        if root.join(CLIENTS).join(self.path).exists() {
+            return;
+        }
+        let shown = self.install.join(" ");
+        println!("`{}` is missing: {shown}", self.path);
+        if !succeeds_in(root, self.install) {
+            println!("that failed; its tests are skipped");
+        }
+    }
 }
 
 impl Need {
@@ -129,9 +192,13 @@ impl Origin {
 
 /// Whether `command` runs and succeeds; what it writes to standard output is dropped.
 fn succeeds(command: &[&str]) -> bool {
+    succeeds_in(Path::new("."), command)
+}
+
+fn succeeds_in(directory: &Path, command: &[&str]) -> bool {
     let (program, arguments) = command.split_first().expect("a command has a program");
     let mut call = Command::new(program);
-    call.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
+    call.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).current_dir(directory);
     call.status().is_ok_and(|status| status.success())
 }
 
@@ -173,6 +240,14 @@ mod tests {
             Need { programs, asks: VERSION, origin: Origin::Debian("none"), without: None }
                 .is_there()
         );
+    }
+
+    #[test]
+    fn libraries_are_installed_where_tests_look_for_them() {
+        for Library { path, install } in LIBRARIES {
+            let is_below = |word: &&str| word.starts_with(CLIENTS);
+            assert!(install.iter().any(is_below), "{path}: {install:?}");
+        }
     }
 
     #[test]

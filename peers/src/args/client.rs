@@ -61,6 +61,8 @@ pub(crate) struct FloodOptions {
 pub(crate) enum Peer {
     Tonic,
     Tarpc,
+    JsonrpseeHttp,
+    JsonrpseeWs,
 }
 
 /// The kinds of call.
@@ -216,12 +218,12 @@ impl Given {
     }
 
     fn calls(self) -> Result<Calls, Box<dyn Error>> {
-        let peer = self.peer.ok_or("this workload needs --peer: tonic or tarpc")?;
+        let peer = self.peer.ok_or("this workload needs --peer, as --peer tonic")?;
         let method = self.method.unwrap_or(Method::Unary);
         let depth = self.depth.unwrap_or(1);
         let load = self.load(&[Is::Peer, Is::Connections, Is::Depth, Is::Method])?;
-        if peer == Peer::Tarpc && method != Method::Unary {
-            return Err("tarpc has unary calls only".into());
+        if peer != Peer::Tonic && method != Method::Unary {
+            return Err("only tonic has calls that stream".into());
         }
         Ok(Calls { load, peer, method, depth })
     }
@@ -236,7 +238,7 @@ impl Given {
     fn tonic(&self) -> Result<(), Box<dyn Error>> {
         match self.peer {
             Some(Peer::Tonic) => Ok(()),
-            Some(Peer::Tarpc) => Err("tarpc has no streams".into()),
+            Some(_) => Err("only tonic has streams".into()),
             None => Err("this workload needs --peer tonic".into()),
         }
     }
@@ -246,7 +248,14 @@ fn peer(word: &OsString) -> Result<Peer, Box<dyn Error>> {
     Ok(match word.to_str() {
         Some("tonic") => Peer::Tonic,
         Some("tarpc") => Peer::Tarpc,
-        _ => return Err(format!("unknown peer {word:?}: tonic or tarpc").into()),
+        Some("jsonrpsee-http") => Peer::JsonrpseeHttp,
+        Some("jsonrpsee-ws") => Peer::JsonrpseeWs,
+        _ => {
+            return Err(format!(
+                "unknown peer {word:?}: tonic, tarpc, jsonrpsee-http or jsonrpsee-ws"
+            )
+            .into());
+        }
     })
 }
 

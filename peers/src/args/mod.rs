@@ -36,6 +36,7 @@ pub(crate) enum Kind {
     Monoio,
     Tonic,
     Tarpc,
+    Jsonrpsee,
     Http2Floor,
 }
 
@@ -45,7 +46,7 @@ Plain servers and a plain client to measure Ringway against.
 Usage:
   ringway-peers serve <kind> [--listen ADDRESS] [--core N]
   ringway-peers client pingpong --addr ADDRESS [options]
-  ringway-peers client rpc    --peer tonic|tarpc --addr ADDRESS [-l DEPTH] [-m METHOD] [options]
+  ringway-peers client rpc    --peer PEER --addr ADDRESS [-l DEPTH] [-m METHOD] [options]
   ringway-peers client stream --peer tonic --addr ADDRESS [-f FRAMES] [-w WINDOW] [options]
   ringway-peers client flood  --peer tonic --addr ADDRESS [options]
 
@@ -57,6 +58,7 @@ Kinds of server, each one thread:
   epoll-discard  level-triggered epoll that reads and throws away
   tonic          gRPC by tonic, all four kinds of call
   tarpc          tarpc with bincode, unary calls
+  jsonrpsee      JSON-RPC by jsonrpsee over HTTP and WebSocket, unary calls over TCP
   http2-floor    level-triggered epoll that answers unary calls of gRPC and decodes nothing
 
 A server prints `listening on ADDRESS` when it is ready and ends with status 0 on SIGTERM or
@@ -74,7 +76,7 @@ Clients:
 Options:
   --listen ADDRESS    tcp://IP:PORT or unix://PATH; default tcp://127.0.0.1:0
   --addr ADDRESS      the server to measure
-  --peer PEER         what it speaks: tonic or tarpc
+  --peer PEER         what it speaks: tonic, tarpc, jsonrpsee-http or jsonrpsee-ws
   -c, --connections N connections; default 1 (not flood)
   -s, --size BYTES    bytes of a message; default 16384
   -d, --duration S    measured seconds, fractions allowed; default 5
@@ -136,6 +138,7 @@ fn parse_kind(word: &OsString) -> Result<Kind, Box<dyn Error>> {
         Some("monoio") => Kind::Monoio,
         Some("tonic") => Kind::Tonic,
         Some("tarpc") => Kind::Tarpc,
+        Some("jsonrpsee") => Kind::Jsonrpsee,
         Some("http2-floor") => Kind::Http2Floor,
         _ => return Err(format!("unknown kind of server {word:?}").into()),
     })
@@ -198,6 +201,8 @@ mod tests {
             "client rpc --addr tcp://127.0.0.1:1",
             "client rpc --peer nfs --addr tcp://127.0.0.1:1",
             "client rpc --peer tarpc --addr tcp://127.0.0.1:1 -m bidi",
+            "client rpc --peer jsonrpsee-ws --addr tcp://127.0.0.1:1 -m bidi",
+            "client rpc --peer jsonrpsee --addr tcp://127.0.0.1:1",
             "client rpc --peer tonic --addr tcp://127.0.0.1:1 -w 2",
             "client stream --peer tarpc --addr tcp://127.0.0.1:1",
             "client stream --peer tonic --addr tcp://127.0.0.1:1 -f 0",

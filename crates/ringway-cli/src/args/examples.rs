@@ -113,6 +113,7 @@ Examples:
   ringway bench jsonrpc -s 10240                a payload of 10 KiB
   ringway bench jsonrpc -c 100 -l 100           stress: 10,000 calls at once
   ringway bench jsonrpc --transport tcp,unix,http,ws
+  ringway bench jsonrpc --transport http,ws --peers   beside jsonrpsee
   ringway bench rpc --protocol native,grpc,jsonrpc -c 2 -l 400 -s 47
 
 Payloads are bytes, which JSON has as base64: a third longer each way.";

@@ -55,7 +55,7 @@ const SUITES: [SuiteHelp; 9] = [
         connections: "100",
         size: "256",
         seconds: "2",
-        without: &["peers"],
+        without: &[],
         needs: "ringway.bench.Echo, as `ringway serve rpc` does",
     },
     SuiteHelp {

@@ -77,7 +77,7 @@ pub(super) fn settings(config: &BenchConfig, has_h2load: bool) -> Vec<Setting> {
             for (workload, connections, size) in combinations(suite) {
                 let mut contenders = own_contenders(config, suite);
                 if config.peers {
-                    contenders.extend(rivals(suite, workload));
+                    contenders.extend(rivals(suite, workload, transport));
                 }
                 if matches!(config.target, Target::Own(_)) && workload.is_put() {
                     contenders.push(Contender { server: Program::Disk, client: Client::Fsync });
@@ -155,7 +155,7 @@ fn own_contenders(config: &BenchConfig, suite: &Suite) -> Vec<Contender> {
 
 /// Returns the peers of a setting. The receive suite has none, because no peer frames and checks packets. An RPC
 /// peer is measured with its own client; over gRPC either side may be exchanged.
-fn rivals(suite: &Suite, workload: Workload) -> Vec<Contender> {
+fn rivals(suite: &Suite, workload: Workload, transport: Transport) -> Vec<Contender> {
     let pair = |server, client| Contender { server, client };
     let tonic = || pair(Program::Peer("tonic"), Client::Peer("tonic"));
     let our_client = || pair(Program::Peer("tonic"), Client::RingwayGrpc);
@@ -170,6 +170,11 @@ fn rivals(suite: &Suite, workload: Workload) -> Vec<Contender> {
         Workload::Receive(_) | Workload::Call(_) => Vec::new(),
         Workload::Registry(_) => vec![pair(Program::Peer("etcd"), Client::RingwayGrpc)],
         Workload::Rpc(RpcLoad { mode, pace: Pace::Closed { .. } }) => {
+            if let Some(client) = jsonrpsee(transport).filter(|_| mode == RpcMode::Unary) {
+                let server = || Program::Peer("jsonrpsee");
+                let crossed = [pair(server(), Client::RingwayJson), pair(Program::Ringway, client)];
+                return crossed.into_iter().chain([pair(server(), client)]).collect();
+            }
             let crossed = is_grpc.then(|| [our_client(), our_server()]);
             let tarpc = (is_native && mode == RpcMode::Unary)
                 .then(|| pair(Program::Peer("tarpc"), Client::Peer("tarpc")));
@@ -186,6 +191,15 @@ fn rivals(suite: &Suite, workload: Workload) -> Vec<Contender> {
         }
         // Each project requests a flood in its own form.
         Workload::Stream(_) => vec![tonic()],
+    }
+}
+
+/// Returns jsonrpsee's client for a transport, if it has one.
+fn jsonrpsee(transport: Transport) -> Option<Client> {
+    match transport {
+        Transport::Http => Some(Client::Peer("jsonrpsee-http")),
+        Transport::Ws => Some(Client::Peer("jsonrpsee-ws")),
+        Transport::Tcp | Transport::Unix => None,
     }
 }
 
@@ -395,7 +409,9 @@ impl Client {
     pub(super) fn protocol(self) -> &'static str {
         match self {
             Self::Ringway | Self::Epoll => Protocol::Native.as_str(),
-            Self::RingwayJson => Protocol::Jsonrpc.as_str(),
+            Self::RingwayJson | Self::Peer("jsonrpsee-http" | "jsonrpsee-ws") => {
+                Protocol::Jsonrpc.as_str()
+            }
             Self::RingwayGrpc | Self::Peer("tonic") | Self::H2load | Self::Fsync => {
                 Protocol::Grpc.as_str()
             }
@@ -466,6 +482,12 @@ mod tests {
         let (ours, tonic, tarpc) = ("ringway/ringway", "tonic/tonic", "tarpc/tarpc");
         assert_eq!(names("ringway bench rpc --peers"), [ours, tonic, tarpc]);
         assert_eq!(names("ringway bench rpc -m bidi --peers"), [ours, tonic]);
+        assert_eq!(names("ringway bench jsonrpc --peers"), [ours]);
+        for (transport, client) in [("http", "jsonrpsee-http"), ("ws", "jsonrpsee-ws")] {
+            let [crossed, own] = ["ringway", "jsonrpsee"].map(|it| format!("{it}/{client}"));
+            let words = format!("ringway bench jsonrpc --transport {transport} --peers");
+            assert_eq!(names(&words), [ours, "jsonrpsee/ringway", &crossed, &own]);
+        }
         assert_eq!(names("ringway bench rpc --rate 10 --peers"), [ours]);
         assert_eq!(names("ringway bench stream --peers"), [ours, tonic]);
         assert_eq!(names("ringway bench receive --peers"), [ours]);

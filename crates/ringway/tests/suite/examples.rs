@@ -321,7 +321,11 @@ fn every_example_is_short_says_how_to_run_it_and_has_a_test() {
         let command = format!("`cargo run --release --example {name}");
         assert!(text.contains(&command), "{name} does not say how to run it");
         let start = format!("Example::start(\"{name}\"");
-        let tests = [include_str!("examples.rs"), include_str!("rpc_examples.rs")];
+        let tests = [
+            include_str!("examples.rs"),
+            include_str!("rpc_examples.rs"),
+            include_str!("json_rpc_clients.rs"),
+        ];
         assert!(tests.iter().any(|tests| tests.contains(&start)), "{name} has no test");
     }
 }

@@ -2,6 +2,7 @@
 
 mod example;
 mod examples;
+mod json_rpc_clients;
 mod rpc_examples;
 mod rpc_kill;
 mod tokio_methods;

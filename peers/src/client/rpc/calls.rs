@@ -7,6 +7,7 @@ use std::time::Instant;
 use tokio::task::JoinSet;
 
 use super::caller::{Caller, Error};
+use super::jsonrpsee::JsonrpseeCaller;
 use super::run::{Next, Run, drive};
 use super::tarpc::TarpcCaller;
 use super::tonic::TonicCaller;
@@ -23,6 +24,12 @@ pub(crate) fn calls(options: &Calls) -> Result<Report, Error> {
     match options.peer {
         Peer::Tonic => drive(&options.load, |run| {
             start(options, run, || TonicCaller::connect(address, options.method))
+        }),
+        Peer::JsonrpseeHttp => {
+            drive(&options.load, |run| start(options, run, || JsonrpseeCaller::over_http(address)))
+        }
+        Peer::JsonrpseeWs => drive(&options.load, |run| {
+            start(options, run, || JsonrpseeCaller::over_web_socket(address, options.depth))
         }),
         Peer::Tarpc => drive(&options.load, |run| {
             start(options, run, || TarpcCaller::connect(address, options.depth))

@@ -3,6 +3,7 @@
 
 mod caller;
 mod calls;
+mod jsonrpsee;
 mod run;
 mod streams;
 mod tarpc;
