@@ -10,6 +10,10 @@ pub(crate) const HISTORY_CHANGES_MAX: usize = 100_000;
 /// large.
 pub(crate) const HISTORY_BYTES_MAX: usize = 64 << 20;
 
+/// Revisions that a store forgets with one change, so that it is not held for long when a snapshot has held up many. More
+/// than one is enough to catch up.
+pub(crate) const REVISIONS_FORGOTTEN_AT_ONCE: usize = 1_000;
+
 /// Changes that a watch gets at once, so that one that is far behind does not hold the store for long. All changes of
 /// one revision come together, however many they are.
 pub(crate) const WATCH_CHANGES_MAX: usize = 1_000;
@@ -70,6 +74,12 @@ pub(crate) const DATA_FILE_BYTES_MAX: usize = 1 << 30;
 
 /// Bytes of a snapshot that are made and written at once, so that other tasks of the core run in between.
 pub(crate) const SNAPSHOT_PIECE_BYTES: usize = 256 << 10;
+
+/// Keys and changes that a snapshot looks at in one turn, while others wait for the store: a fraction of a millisecond.
+pub(crate) const SNAPSHOT_SCANNED_MAX: usize = 2_000;
+
+/// How long the log waits before it writes again what a full disk had no room for.
+pub(crate) const DISK_FULL_RETRY: Duration = Duration::from_secs(1);
 
 /// Files of a registry's folder: a log and a snapshot, and a log more for each snapshot that failed.
 pub(crate) const DATA_FILES_MAX: usize = 10_000;

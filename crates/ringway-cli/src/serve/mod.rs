@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::error::Error;
 use std::io::{BufReader, Write};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ringway_discovery::Registry;
@@ -33,7 +33,8 @@ pub(crate) fn run(config: &ServeConfig) -> Result<(), Box<dyn Error>> {
     bench::raise_limit()?;
     let stop = Stop::on_signals()?;
     let totals = Arc::new(Totals::default());
-    let handle = start(config, &totals)?;
+    let failure = Arc::new(OnceLock::new());
+    let handle = start(config, &totals, &failure, &stop)?;
     let mut out = std::io::stdout();
     for address in handle.addresses() {
         writeln!(out, "listening on {address}")?;
@@ -45,12 +46,21 @@ pub(crate) fn run(config: &ServeConfig) -> Result<(), Box<dyn Error>> {
     stop.wait()?;
     handle.shutdown();
     stop.abort_on_next(handle.clone())?;
-    Ok(handle.wait()?)
+    handle.wait()?;
+    failure.get().map_or(Ok(()), |why| Err(why.clone().into()))
 }
 
-fn start(config: &ServeConfig, totals: &Arc<Totals>) -> Result<ServerHandle, Box<dyn Error>> {
+/// The reason why a server has ended by itself.
+type Failure = Arc<OnceLock<String>>;
+
+fn start(
+    config: &ServeConfig,
+    totals: &Arc<Totals>,
+    failure: &Failure,
+    stop: &Stop,
+) -> Result<ServerHandle, Box<dyn Error>> {
     if matches!(config.service, Service::Rpc | Service::Registry) {
-        return start_rpc(config);
+        return start_rpc(config, failure, stop);
     }
     let server = Server::bind(uris(config))?;
     let mut server = set_up(config)?(server).drain_timeout(DRAIN_TIMEOUT);
@@ -79,12 +89,16 @@ fn uris(config: &ServeConfig) -> Vec<&str> {
     config.listen.iter().map(|uri| uri.as_str()).collect()
 }
 
-fn start_rpc(config: &ServeConfig) -> Result<ServerHandle, Box<dyn Error>> {
+fn start_rpc(
+    config: &ServeConfig,
+    failure: &Failure,
+    stop: &Stop,
+) -> Result<ServerHandle, Box<dyn Error>> {
     let server = ringway_rpc::Server::bind(uris(config))?;
     let set_up = set_up(config)?;
     let server = server.net(set_up).drain_timeout(DRAIN_TIMEOUT);
     let mut server = match config.service {
-        Service::Registry => registry(config)?.serve_on(server),
+        Service::Registry => registry(config, failure, stop)?.serve_on(server),
         _ => server.service(EchoServer::new(EchoService::new())),
     };
     if let Some(tls) = read_tls(config)? {
@@ -94,11 +108,21 @@ fn start_rpc(config: &ServeConfig) -> Result<ServerHandle, Box<dyn Error>> {
     Ok(server.start()?.net().clone())
 }
 
-fn registry(config: &ServeConfig) -> Result<Registry, Box<dyn Error>> {
+/// A registry whose server stops when its log has failed, so that whoever supervises it starts it again.
+fn registry(
+    config: &ServeConfig,
+    failure: &Failure,
+    stop: &Stop,
+) -> Result<Registry, Box<dyn Error>> {
     let Some(folder) = config.data.clone() else {
         return Ok(Registry::new());
     };
+    let (failure, trigger) = (Arc::clone(failure), stop.trigger()?);
     let builder = Registry::builder().data(folder).on_notice(|text| stderr::complain(text));
+    let builder = builder.on_failure(move |why| {
+        _ = failure.set(why.to_owned());
+        trigger.pull();
+    });
     Ok(ringway_runtime::block_on(builder.open())??)
 }
 

@@ -48,8 +48,8 @@ impl Stop {
 }
 
 impl Trigger {
-    pub(super) fn pull(mut self) {
+    pub(super) fn pull(&self) {
         // Full or closed means that the server is already stopping.
-        _ = self.0.write(&[0]);
+        _ = (&self.0).write(&[0]);
     }
 }

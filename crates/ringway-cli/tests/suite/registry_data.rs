@@ -3,7 +3,9 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::rc::Rc;
 
 use ringway_discovery::etcd_api::etcdserverpb::{KvClient, PutRequest, RangeRequest};
@@ -112,4 +114,39 @@ fn a_folder_has_one_registry_at_a_time() {
     let second = run(&format!("serve registry --listen tcp://127.0.0.1:0 --data {data}"));
     assert_eq!(second.status.code(), Some(1));
     assert!(second.err.contains("is in use by another registry"), "{}", second.err);
+}
+
+/// A file that may not grow any more stands for a disk that fails: unlike a full one, it does not pass.
+#[test]
+fn a_registry_whose_log_fails_ends_with_an_error() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let script = format!(
+        "trap '' XFSZ; ulimit -f 8; exec {} serve registry --listen tcp://127.0.0.1:0 --cores 0 --data {}",
+        env!("CARGO_BIN_EXE_ringway"),
+        folder.path().display()
+    );
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]).stdin(Stdio::null());
+    let mut server =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("there is a shell");
+    let mut line = String::new();
+    let mut out = BufReader::new(server.stdout.take().expect("piped"));
+    out.read_line(&mut line).expect("it listens");
+    let address = line.trim().replace("listening on tcp://", "grpc://");
+    let kv = KvClient::new(Client::connect(address.as_str()).expect("an address"));
+    let refusal = block_on(async move {
+        for _ in 0..1_000 {
+            let (key, value) = ("key".into(), vec![b'v'; 1_000].into());
+            if let Err(status) = kv.put(PutRequest { key, value, ..PutRequest::default() }).await {
+                return Some(status);
+            }
+        }
+        None
+    });
+    let refusal = refusal.expect("a core").expect("it has no room for a megabyte");
+    assert!(refusal.message().contains("takes no changes any more"), "{refusal}");
+    let ended = server.wait_with_output().expect("it ends by itself");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("takes no changes any more"), "{said}");
 }

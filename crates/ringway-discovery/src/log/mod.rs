@@ -23,4 +23,4 @@ pub(crate) use folder::Folder;
 pub(crate) use frame::Ids;
 pub(crate) use recovery::{Recovered, recover};
 pub(crate) use snapshot::write_snapshot;
-pub(crate) use writer::Writer;
+pub(crate) use writer::{LogError, Writer};

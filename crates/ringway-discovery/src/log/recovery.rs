@@ -51,8 +51,11 @@ async fn begin(folder: Folder, listing: &FolderFiles) -> Result<Recovered, Error
     let ids = Ids::random();
     let created = Writer::create(folder.clone(), FIRST, 0, ids).await;
     let writer = created.map_err(|error| failed("write", &folder.log(FIRST), &error))?;
-    let store = Store::new();
-    write_snapshot(&folder, FIRST, ids, store.dump(Duration::ZERO), Duration::ZERO).await?;
+    let mut store = Store::new();
+    let mut dump = store.dump(Duration::ZERO);
+    let pieces = || store.next_piece(&mut dump, limits::SNAPSHOT_PIECE_BYTES);
+    write_snapshot(&folder, FIRST, ids, Duration::ZERO, pieces).await?;
+    store.end_dump();
     Ok(Recovered { store, writer, clock: Duration::ZERO, notice: None })
 }
 

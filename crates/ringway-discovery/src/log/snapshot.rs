@@ -1,7 +1,9 @@
 //! Snapshots: everything that was before a file of the log.
 
+use std::io;
 use std::time::Duration;
 
+use ringway_runtime as runtime;
 use ringway_runtime::fs::{self, OpenOptions};
 
 use super::folder::{Folder, failed};
@@ -9,18 +11,19 @@ use super::frame::{Frames, Header, Ids, NextFrame};
 use super::recovery::damaged;
 use crate::endpoint::Error;
 use crate::limits;
-use crate::store::{Dump, Store};
+use crate::store::{Overtaken, Store};
 
-/// Writes a snapshot, and removes the files that are not needed any more when it is on the disk.
+/// Writes a snapshot of the pieces of a [`Dump`](crate::store::Dump), and removes the files that are not needed any more
+/// when it is on the disk.
 ///
 /// # Errors
-/// Fails as the disk does; the files that there were are still there then.
+/// Fails as the disk and the dump do; the files that there were are still there then.
 pub(crate) async fn write_snapshot(
     folder: &Folder,
     number: u64,
     ids: Ids,
-    mut dump: Dump,
     clock: Duration,
+    mut next_piece: impl FnMut() -> Result<Option<Vec<u8>>, Overtaken>,
 ) -> Result<(), Error> {
     let (path, name) = (folder.unfinished(number), folder.snapshot(number));
     let written = async {
@@ -29,7 +32,11 @@ pub(crate) async fn write_snapshot(
         let header = Header::new(number, 0, ids);
         let mut piece = header.encode();
         let (mut at, mut sequence) = (0, 0);
-        while let Some(ops) = dump.next_piece(limits::SNAPSHOT_PIECE_BYTES) {
+        while let Some(ops) = next_piece().map_err(io::Error::other)? {
+            if ops.is_empty() {
+                runtime::yield_now().await;
+                continue;
+            }
             piece.extend(header.frame(sequence, 0, clock, &ops));
             let bytes = piece.len() as u64;
             file.write_all_at(at, std::mem::take(&mut piece)).await?;

@@ -4,12 +4,13 @@ use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
-use ringway_runtime::fs::{File, OpenOptions};
+use ringway_runtime::fs::{self, File, OpenOptions};
 
 use super::folder::Folder;
 use super::frame::{Header, Ids};
 
-/// The last file of a log. After the first error it is of no use any more: nobody knows what the disk has.
+/// The last file of a log. After an error it is of no use any more, since nobody knows what the disk has, unless there
+/// was [no room](LogError::NoRoom).
 pub(crate) struct Writer {
     folder: Folder,
     header: Header,
@@ -22,6 +23,25 @@ pub(crate) struct Writer {
     synced: u64,
     /// Whether the last frame was synced, and nothing in the file says so.
     is_unmarked: bool,
+}
+
+/// The log could not be written.
+#[derive(Debug)]
+pub(crate) enum LogError {
+    /// The disk is full. What is on it is as it was, so the same can be written again.
+    NoRoom(io::Error),
+    /// Nobody knows what the disk has.
+    Failed(io::Error),
+}
+
+impl LogError {
+    /// A write has failed, after which nothing was synced.
+    fn of_write(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoRoom(error),
+            _ => Self::Failed(error),
+        }
+    }
 }
 
 impl Writer {
@@ -49,9 +69,13 @@ impl Writer {
     }
 
     /// Writes changes and waits until they are on the disk.
-    pub(crate) async fn commit(&mut self, ops: &[u8], clock: Duration) -> io::Result<()> {
-        self.write(ops, clock).await?;
-        self.file.sync_data().await?;
+    ///
+    /// # Errors
+    /// Fails as the disk does. Where there was no room, only the same changes with the same clock may be written next.
+    pub(crate) async fn commit(&mut self, ops: &[u8], clock: Duration) -> Result<(), LogError> {
+        self.write(ops, clock).await.map_err(LogError::of_write)?;
+        // Whatever a sync that fails says, the kernel may have forgotten what it has not written.
+        self.file.sync_data().await.map_err(LogError::Failed)?;
         self.synced = self.next;
         self.is_unmarked = true;
         Ok(())
@@ -59,10 +83,17 @@ impl Writer {
 
     /// Writes behind what is synced a frame without changes, for whose sake nobody waits. By it the next start tells
     /// damage from a write that was not completed.
-    pub(crate) async fn mark(&mut self, clock: Duration) -> io::Result<()> {
-        match std::mem::take(&mut self.is_unmarked) {
-            true => self.write(&[], clock).await,
-            false => Ok(()),
+    pub(crate) async fn mark(&mut self, clock: Duration) -> Result<(), LogError> {
+        if !std::mem::take(&mut self.is_unmarked) {
+            return Ok(());
+        }
+        match self.write(&[], clock).await.map_err(LogError::of_write) {
+            // The next frame is written over what there may be of this one, and is longer.
+            Err(LogError::NoRoom(_)) => {
+                self.is_unmarked = true;
+                Ok(())
+            }
+            marked => marked,
         }
     }
 
@@ -81,10 +112,26 @@ impl Writer {
     }
 
     /// Begins the next file. Returns its number, which a snapshot of what is before it has too.
-    pub(crate) async fn rotate(&mut self) -> io::Result<u64> {
+    ///
+    /// # Errors
+    /// Fails as the disk does. Where there was no room, the log goes on in this file.
+    pub(crate) async fn rotate(&mut self) -> Result<u64, LogError> {
         let number = self.header.number + 1;
-        *self = Self::create(self.folder.clone(), number, self.next, self.header.ids).await?;
-        Ok(number)
+        match Self::create(self.folder.clone(), number, self.next, self.header.ids).await {
+            Ok(next) => {
+                *self = next;
+                Ok(number)
+            }
+            Err(error) => {
+                // A start would take what there is of it for the end of the log.
+                let removed = fs::remove_file(self.folder.log(number)).await;
+                if removed.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::NotFound) {
+                    return Err(LogError::Failed(error));
+                }
+                self.folder.sync().await.map_err(LogError::Failed)?;
+                Err(LogError::of_write(error))
+            }
+        }
     }
 
     pub(crate) fn folder(&self) -> &Folder {

@@ -17,6 +17,7 @@ use crate::log::{Folder, Recovered, recover};
 pub struct RegistryBuilder {
     data: Option<PathBuf>,
     notice: Option<Notice>,
+    on_failure: Option<Notice>,
 }
 
 impl RegistryBuilder {
@@ -28,10 +29,18 @@ impl RegistryBuilder {
     }
 
     /// Calls this with what whoever operates the registry should know: that a write was not completed before the
-    /// start, that a snapshot cannot be made, that the log has failed and nothing is changed any more. Without it these
+    /// start, that a snapshot cannot be made, that the disk is full and has room again, that the log has failed and nothing is
+    /// changed any more. Without it these
     /// are events of `tracing`.
     pub fn on_notice(mut self, notice: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.notice = Some(Arc::new(notice));
+        self
+    }
+
+    /// Calls this with the reason when the log has failed for good, so that nothing is changed any more: the process
+    /// should end and be started again. A full disk is no such failure, since changes are taken again when there is room.
+    pub fn on_failure(mut self, failed: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.on_failure = Some(Arc::new(failed));
         self
     }
 
@@ -46,7 +55,7 @@ impl RegistryBuilder {
     /// Outside of a runtime's thread, if there is a folder.
     pub async fn open(self) -> Result<Registry, Error> {
         let Some(data) = &self.data else {
-            return Ok(Registry::make(self.notice));
+            return Ok(Registry::make(self.notice, self.on_failure));
         };
         let folder = Folder::open(data).await?;
         self.open_in(folder).await
@@ -56,7 +65,8 @@ impl RegistryBuilder {
         let Recovered { mut store, writer, clock, notice } = recover(folder).await?;
         store.prolong_leases(limits::RESTORED_LEASE_MIN, clock);
         store.keep_journal();
-        let registry = Registry::make_with(self.notice, writer.ids(), clock, runtime::now());
+        let (ids, now) = (writer.ids(), runtime::now());
+        let registry = Registry::make_with(self.notice, self.on_failure, ids, clock, now);
         if let Some(notice) = notice {
             registry.notice(&notice);
         }

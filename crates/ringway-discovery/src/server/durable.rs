@@ -4,7 +4,8 @@
 //! what comes meanwhile is gathered for the next time. Whoever has made a change waits until it is logged. Readers and
 //! watches see the revision that is logged, which the store's history has.
 //!
-//! After the first failure of the log nothing is changed any more. To try again would be wrong: after a sync that has
+//! Where the disk is full, nothing is changed until there is room; what was gathered is written again each second.
+//! After any other failure of the log nothing is changed any more. To try again would be wrong: after a sync that has
 //! failed, nobody knows what the disk has, and a sync that succeeds later does not tell.
 
 use std::collections::BTreeMap;
@@ -19,7 +20,7 @@ use ringway_runtime as runtime;
 use super::listeners::wake;
 use super::{Registry, State, failure};
 use crate::limits;
-use crate::log::{self, Writer};
+use crate::log::{self, Folder, Ids, LogError, Writer};
 use crate::store::{Dump, Revision};
 
 /// What a registry knows of its log.
@@ -32,7 +33,7 @@ pub(super) struct LogState {
     logged: u64,
     /// The last revision that is on the disk.
     visible: Revision,
-    /// The reason why nothing is changed any more.
+    /// The reason why nothing is changed, for now or any more.
     failure: Option<Status>,
     /// Who waits for which batch; one entry for each call under way.
     waiting: BTreeMap<u64, (u64, Waker)>,
@@ -165,16 +166,30 @@ impl Registry {
         woken.into_iter().for_each(wake);
     }
 
-    fn note_failure(&self, failure: Status) {
+    fn note_failure(&self, failure: Status, is_for_ever: bool) {
         self.notice(failure.message());
+        if let Some(on_failure) = self.shared.on_failure.as_ref().filter(|_| is_for_ever) {
+            runtime::contain("a listener of a registry's failure", || {
+                on_failure(failure.message())
+            });
+        }
         let mut state = self.state();
         let Some(log) = &mut state.log else {
             return;
         };
-        log.failure.get_or_insert(failure);
+        log.failure = Some(failure);
         let woken = log.take_woken();
         drop(state);
         woken.into_iter().for_each(wake);
+    }
+
+    /// The disk that was full has room.
+    fn note_room(&self) {
+        if let Some(log) = &mut self.state().log {
+            log.failure = None;
+        }
+        self.notice("the registry's disk has room again, and changes are taken");
+        self.expire_leases();
     }
 
     /// Tells whoever operates the registry. No lock is held meanwhile.
@@ -199,7 +214,7 @@ impl Writing {
     async fn run(mut self) {
         if let Err(error) = self.write().await {
             self.writer = None;
-            self.registry.note_failure(failure::log(&error));
+            self.registry.note_failure(failure::log(&error), true);
         }
     }
 
@@ -211,24 +226,27 @@ impl Writing {
             };
             // All changes of this turn of the core share a sync.
             runtime::yield_now().await;
-            let Some(batch) = self.registry.take_batch(writer.is_full(), with_renewals) else {
-                writer.mark(self.registry.now()).await?;
+            let Some(mut batch) = self.registry.take_batch(writer.is_full(), with_renewals) else {
+                writer.mark(self.registry.now()).await.or_else(unless_full)?;
                 self.rest();
                 continue;
             };
             with_renewals = false;
-            writer.commit(&batch.ops, batch.clock).await?;
+            let dump = batch.dump.take();
+            let snapshot = dump.map(|dump| Snapshot { registry: self.registry.clone(), dump });
+            commit(&self.registry, writer, &batch).await?;
             self.registry.note_logged(&batch);
-            if let Some(dump) = batch.dump {
-                let snapshot = Snapshot(self.registry.clone());
-                let number = writer.rotate().await?;
-                let (folder, ids) = (writer.folder().clone(), writer.ids());
-                runtime::spawn_named("registry snapshot", async move {
-                    let made = log::write_snapshot(&folder, number, ids, dump, batch.clock).await;
-                    if let Err(error) = made {
-                        snapshot.0.notice(&format!("{error}; the log grows until that succeeds"));
-                    }
-                });
+            let Some(snapshot) = snapshot else {
+                continue;
+            };
+            match writer.rotate().await {
+                Ok(number) => {
+                    let (folder, ids) = (writer.folder().clone(), writer.ids());
+                    let written = snapshot.write(folder, number, ids, batch.clock);
+                    runtime::spawn_named("registry snapshot", written);
+                }
+                // It is tried again with the next batch.
+                Err(error) => unless_full(error)?,
             }
         }
     }
@@ -247,19 +265,64 @@ impl Drop for Writing {
     /// The task was dropped in the middle: its core has ended.
     fn drop(&mut self) {
         if self.writer.is_some() {
-            self.registry.note_failure(failure::log(&io::Error::other(
-                "the core that has written it was stopped",
-            )));
+            let error = io::Error::other("the core that has written it was stopped");
+            self.registry.note_failure(failure::log(&error), true);
         }
     }
 }
 
+/// Writes a batch until it is on the disk. A full disk is asked again and again.
+async fn commit(registry: &Registry, writer: &mut Writer, batch: &Batch) -> io::Result<()> {
+    let mut is_full = false;
+    loop {
+        match writer.commit(&batch.ops, batch.clock).await {
+            Ok(()) => break,
+            Err(LogError::Failed(error)) => return Err(error),
+            Err(LogError::NoRoom(error)) if !is_full => {
+                is_full = true;
+                registry.note_failure(failure::no_room(&error), false);
+            }
+            Err(LogError::NoRoom(_)) => {}
+        }
+        runtime::sleep(limits::DISK_FULL_RETRY).await;
+    }
+    if is_full {
+        registry.note_room();
+    }
+    Ok(())
+}
+
+/// What can wait until a full disk has room is no failure.
+fn unless_full(error: LogError) -> io::Result<()> {
+    match error {
+        LogError::NoRoom(_) => Ok(()),
+        LogError::Failed(error) => Err(error),
+    }
+}
+
 /// The making of a snapshot, however it ends.
-struct Snapshot(Registry);
+struct Snapshot {
+    registry: Registry,
+    dump: Dump,
+}
+
+impl Snapshot {
+    async fn write(mut self, folder: Folder, number: u64, ids: Ids, clock: Duration) {
+        let pieces = || {
+            let state = self.registry.state();
+            state.store.next_piece(&mut self.dump, limits::SNAPSHOT_PIECE_BYTES)
+        };
+        if let Err(error) = log::write_snapshot(&folder, number, ids, clock, pieces).await {
+            self.registry.notice(&format!("{error}; the log grows until that succeeds"));
+        }
+    }
+}
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        if let Some(log) = &mut self.0.state().log {
+        let mut state = self.registry.state();
+        state.store.end_dump();
+        if let Some(log) = &mut state.log {
             log.is_making_snapshot = false;
         }
     }

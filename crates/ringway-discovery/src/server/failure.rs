@@ -78,13 +78,15 @@ pub(super) fn too_many_requests() -> Status {
 
 /// The log has failed: nothing is changed until the registry is started again.
 pub(super) fn log(error: &io::Error) -> Status {
-    let text = format!(
+    Status::unavailable(format!(
         "the registry cannot write its log and takes no changes any more: {error}; mend that and start it again"
-    );
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            Status::resource_exhausted(text)
-        }
-        _ => Status::unavailable(text),
-    }
+    ))
+}
+
+/// The disk of the log is full: nothing is changed until there is room.
+pub(super) fn no_room(error: &io::Error) -> Status {
+    Status::resource_exhausted(format!(
+        "the registry's disk is full, and it takes no changes until there is room: {error}; what was under way may \
+         still come"
+    ))
 }

@@ -71,6 +71,8 @@ struct Shared {
     /// Tells registries apart, for clients that look at it.
     ids: Ids,
     notice: Option<Notice>,
+    /// Who hears that the log has failed for good.
+    on_failure: Option<Notice>,
 }
 
 struct State {
@@ -94,7 +96,7 @@ impl State {
 impl Registry {
     /// An empty registry in memory.
     pub fn new() -> Self {
-        Self::make(None)
+        Self::make(None, None)
     }
 
     /// Configures a registry.
@@ -117,12 +119,18 @@ impl Registry {
         RegistryBuilder::default()
     }
 
-    fn make(notice: Option<Notice>) -> Self {
-        Self::make_with(notice, Ids::random(), Duration::ZERO, Instant::now())
+    fn make(notice: Option<Notice>, on_failure: Option<Notice>) -> Self {
+        Self::make_with(notice, on_failure, Ids::random(), Duration::ZERO, Instant::now())
     }
 
     /// A registry whose leases have this time on their clock at `origin`.
-    fn make_with(notice: Option<Notice>, ids: Ids, clock: Duration, origin: Instant) -> Self {
+    fn make_with(
+        notice: Option<Notice>,
+        on_failure: Option<Notice>,
+        ids: Ids,
+        clock: Duration,
+        origin: Instant,
+    ) -> Self {
         let state = State {
             store: Store::new(),
             listeners: Listeners::default(),
@@ -130,7 +138,7 @@ impl Registry {
             urls: Vec::new(),
             log: None,
         };
-        let shared = Shared { state: Mutex::new(state), origin, clock, ids, notice };
+        let shared = Shared { state: Mutex::new(state), origin, clock, ids, notice, on_failure };
         Self { shared: Arc::new(shared) }
     }
 

@@ -15,6 +15,7 @@ use bytes::Bytes;
 
 use crate::limits;
 
+mod dump;
 mod history;
 mod journal;
 mod leases;
@@ -26,13 +27,14 @@ mod tests;
 mod transaction;
 mod values;
 
+use dump::DumpId;
+pub(crate) use dump::{Dump, Overtaken};
 use history::{History, Live, Version};
 use journal::Journal;
 use leases::Leases;
 pub use leases::{Lease, LeaseError, LeaseId};
 pub(crate) use op::Op;
 pub use range::KeyRange;
-pub(crate) use restore::Dump;
 pub use transaction::Transaction;
 pub use values::{Change, KeyValue, Revision};
 
@@ -99,6 +101,10 @@ pub struct Store {
     journal: Option<Journal>,
     /// The first revision that must not be forgotten, because a log has not got what comes after it.
     held: Option<Revision>,
+    /// The dump that is taken, for which nothing is removed that was compacted.
+    kept_for: Option<DumpId>,
+    /// Dumps that were begun.
+    dumps: u64,
 }
 
 struct Logged {
@@ -121,6 +127,8 @@ impl Store {
             leases: Leases::default(),
             journal: None,
             held: None,
+            kept_for: None,
+            dumps: 0,
         }
     }
 
@@ -289,6 +297,16 @@ impl Store {
             return Err(ReadError::Compacted);
         }
         self.compacted = first;
+        self.remove_compacted();
+        Ok(())
+    }
+
+    /// Removes what cannot be read any more, unless a dump needs it.
+    fn remove_compacted(&mut self) {
+        if self.kept_for.is_some() {
+            return;
+        }
+        let first = self.compacted;
         while let Some(oldest) = self.log.front().filter(|oldest| oldest.revision < first) {
             self.log_bytes -= oldest.bytes;
             let Some(Logged { key, .. }) = self.log.pop_front() else {
@@ -298,14 +316,25 @@ impl Store {
                 self.keys.remove(&key);
             }
         }
-        Ok(())
     }
 
-    /// Compacts so far that the history keeps its bounds. One revision stays, however large it is.
+    /// Compacts so far that the history keeps its bounds. One revision stays, however large it is. While a dump is
+    /// taken, the history may have twice as much; then the dump is given up.
     fn bound_history(&mut self) {
-        while self.log.len() > limits::HISTORY_CHANGES_MAX
-            || self.log_bytes > limits::HISTORY_BYTES_MAX
-        {
+        if self.kept_for.is_some() {
+            if self.log.len() <= 2 * limits::HISTORY_CHANGES_MAX
+                && self.log_bytes <= 2 * limits::HISTORY_BYTES_MAX
+            {
+                return;
+            }
+            self.end_dump();
+        }
+        for _ in 0..limits::REVISIONS_FORGOTTEN_AT_ONCE {
+            let fits = self.log.len() <= limits::HISTORY_CHANGES_MAX
+                && self.log_bytes <= limits::HISTORY_BYTES_MAX;
+            if fits {
+                return;
+            }
             let Some(oldest) = self.log.front().map(|oldest| oldest.revision) else {
                 return;
             };

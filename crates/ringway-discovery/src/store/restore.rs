@@ -1,4 +1,4 @@
-//! A store from its log, and as a snapshot.
+//! A store from its log or a snapshot.
 
 use std::time::Duration;
 
@@ -8,38 +8,11 @@ use super::history::{History, Live, Version};
 use super::op::Op;
 use super::{Logged, Revision, Store};
 
-/// Everything that a store has at one moment. The bytes of keys and values are shared with it.
-pub(crate) struct Dump {
-    /// What is encoded already.
-    head: Vec<u8>,
-    versions: std::vec::IntoIter<(Bytes, Version)>,
-    is_complete: bool,
-}
-
 /// An operation does not fit the store that it is applied to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Unfit;
 
 impl Store {
-    /// Everything that there is now: keys, the history that can be read, leases.
-    pub(crate) fn dump(&self, now: Duration) -> Dump {
-        let mut head = Vec::new();
-        Op::State { revision: self.revision, compacted: self.compacted }.encode(&mut head);
-        for (id, ttl, expires) in self.leases.times() {
-            Op::Lease { id, ttl, left: expires.saturating_sub(now) }.encode(&mut head);
-        }
-        let of = |(key, version): (&Bytes, &Version)| (key.clone(), version.clone());
-        let before = self.keys.iter().filter_map(|(key, history)| {
-            history.before(self.compacted).filter(|it| it.live.is_some()).map(|it| of((key, it)))
-        });
-        let since = self.log.iter().filter_map(|logged| {
-            let (key, history) = self.keys.get_key_value(&logged.key)?;
-            history.became_at(logged.revision).map(|it| of((key, it)))
-        });
-        let versions: Vec<_> = before.chain(since).collect();
-        Dump { head, versions: versions.into_iter(), is_complete: false }
-    }
-
     /// Applies operations of a log or snapshot. Returns whether the last of them ends a snapshot.
     ///
     /// # Errors
@@ -149,36 +122,6 @@ impl Store {
     }
 }
 
-impl Dump {
-    /// The next operations, some more than so many bytes; `None` after the last.
-    pub(crate) fn next_piece(&mut self, bytes: usize) -> Option<Vec<u8>> {
-        if self.is_complete {
-            return None;
-        }
-        let mut piece = std::mem::take(&mut self.head);
-        while piece.len() < bytes {
-            let Some((key, Version { mod_revision, live })) = self.versions.next() else {
-                Op::Complete.encode(&mut piece);
-                self.is_complete = true;
-                break;
-            };
-            match live {
-                Some(Live { create_revision, version, lease, value }) => Op::Version {
-                    key: &key,
-                    value: &value,
-                    lease,
-                    create_revision,
-                    mod_revision,
-                    version,
-                }
-                .encode(&mut piece),
-                None => Op::Gone { key: &key, revision: mod_revision }.encode(&mut piece),
-            }
-        }
-        Some(piece)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -252,21 +195,33 @@ mod tests {
             }
             let now = SECOND * 60;
             assert_eq!(seen(&replayed, now), seen(&store, now), "seed {seed}: the log");
-            let mut dump = store.dump(now);
-            let (mut restored, mut is_complete) = (Store::new(), false);
-            while let Some(piece) = dump.next_piece(64) {
-                assert!(!is_complete, "seed {seed}");
-                is_complete = restored.apply(&piece, now).expect("it fits");
-            }
-            assert!(is_complete, "seed {seed}");
             let without_before = |seen: Vec<String>| {
                 // What a key was before the first revision is compacted, with or without a restart.
                 seen.into_iter().filter(|line| !line.starts_with("Changes")).collect::<Vec<_>>()
             };
+            let expected = without_before(seen(&store, now));
+            let mut dump = store.dump(now);
+            let (mut restored, mut is_complete) = (Store::new(), false);
+            let mut later = Vec::new();
+            while let Some(piece) = store.next_piece(&mut dump, 64).expect("it keeps all") {
+                assert!(!is_complete, "seed {seed}");
+                is_complete = restored.apply(&piece, now).expect("it fits");
+                // The store goes on meanwhile.
+                for _ in 0..3 {
+                    change_at_random(&mut store, &mut rng, now);
+                    store.logged(store.revision());
+                    later.extend(store.take_journal());
+                }
+            }
+            assert!(is_complete, "seed {seed}");
+            let found = without_before(seen(&restored, now));
+            assert_eq!(found, expected, "seed {seed}: the snapshot");
+            store.end_dump();
+            assert_eq!(restored.apply(&later, now), Ok(false), "seed {seed}");
             assert_eq!(
                 without_before(seen(&restored, now)),
                 without_before(seen(&store, now)),
-                "seed {seed}: the snapshot"
+                "seed {seed}: what came while it was made"
             );
             // Both go on alike.
             for step in 60..80 {
