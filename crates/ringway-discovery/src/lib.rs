@@ -16,6 +16,8 @@ mod server;
 mod sources;
 mod store;
 
+#[doc(hidden)]
+pub mod fuzz;
 #[doc(hidden)] // for measurements by the bare wire
 pub use etcd::api as etcd_api;
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 use ringway_rpc::{HostUpdates, Resolver, Resolving, Status, Verdict};
 use ringway_runtime::{fs, sleep, timeout};
 
-use super::list;
+use super::parse_list;
 use crate::limits;
 
-/// Reads a [list of hosts](super::list), and reads it again when the file changes.
+/// Reads a [list of hosts](parse_list), and reads it again when the file changes.
 pub(crate) struct FileResolver {
     path: PathBuf,
 }
@@ -67,7 +67,7 @@ impl FileResolver {
         let text = read.map_err(|error| error.to_string()).and_then(|bytes| {
             String::from_utf8(bytes).map_err(|_| String::from("it is no text in UTF-8"))
         });
-        match text.and_then(|text| list::parse(&text)) {
+        match text.and_then(|text| parse_list(&text)) {
             Ok(hosts) => Some(updates.set(hosts)),
             Err(why) => {
                 updates.failed(format!("it cannot be read: {why}"));

@@ -49,7 +49,7 @@ struct HostFields {
 ///
 /// # Errors
 /// Fails if JSON is malformed or no list.
-pub(super) fn parse(text: &str) -> Result<Vec<Result<Host, Status>>, String> {
+pub(crate) fn parse(text: &str) -> Result<Vec<Result<Host, Status>>, String> {
     if text.trim_start().starts_with(['[', '{']) {
         let list = serde_json::from_str(text).map_err(|error| format!("not a list: {error}"))?;
         let (JsonList::Bare(hosts) | JsonList::Named { hosts }) = list;

@@ -9,3 +9,5 @@ pub(crate) mod dns;
 mod dns_thread;
 pub(crate) mod file;
 mod list;
+
+pub(crate) use list::parse as parse_list;

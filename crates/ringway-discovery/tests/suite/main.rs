@@ -2,6 +2,7 @@
 
 mod announcing;
 mod contract;
+mod corpus;
 mod etcd_cluster_failures;
 mod etcd_failures;
 mod etcd_paused;
