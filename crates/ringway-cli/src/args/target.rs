@@ -79,8 +79,10 @@ fn check_address(uri: &Uri, suite: &Suite) -> Result<(), ValueError> {
         | Scheme::Wss => Err(ValueError::new(format!(
             "{uri} is not measured by this bench; `bench jsonrpc` speaks jsonrpc+tcp://, jsonrpc+unix://, http:// and ws://"
         ))),
+        Scheme::Source if is_alone(Protocol::Native) => Ok(()),
         Scheme::Source => Err(ValueError::new(format!(
-            "{uri}: this bench counts the connections to one server; `bench call` takes sources of servers"
+            "{uri}: only `bench rpc`, `bench stream` and `bench call` take sources of servers, and the first two \
+             without --protocol"
         ))),
         Scheme::Udp | Scheme::Tls | Scheme::Grpcs | Scheme::JsonTls => {
             Err(ValueError::new(format!(
@@ -111,6 +113,16 @@ mod tests {
         assert_eq!(target_of("bench --unix"), Target::Own(vec![Transport::Unix]));
         let uri: Uri = "unix:///tmp/e".parse().expect("an address");
         assert_eq!(target_of("bench --addr unix:///tmp/e"), Target::Running(uri));
+        for words in ["rpc", "stream"] {
+            let uri: Uri = "etcd://a:1/echo".parse().expect("an address");
+            let words = format!("bench {words} --addr etcd://a:1/echo");
+            assert_eq!(target_of(&words), Target::Running(uri));
+        }
+        for words in ["grpc", "pingpong", "registry", "rpc --protocol native,grpc"] {
+            let words = format!("bench {words} --addr file:///tmp/list");
+            let error = parse_words(&words).expect_err(&words);
+            assert!(error.contains("take sources of servers"), "{error}");
+        }
         let uri: Uri = "grpc://a:1".parse().expect("an address");
         assert_eq!(target_of("bench grpc --addr grpc://a:1"), Target::Running(uri));
     }

@@ -7,7 +7,7 @@ use ringway_runtime::{spawn, timeout};
 
 use super::engine::Part;
 use super::score::Score;
-use crate::args::Uri;
+use crate::args::{Scheme, Uri};
 use crate::echo_service::EchoClient;
 use crate::limits;
 
@@ -53,7 +53,11 @@ where
 }
 
 async fn connect(uri: Uri) -> Result<EchoClient, Status> {
-    let client = Client::builder().address(uri.as_str()).connections_max(1).build()?;
+    let builder = match uri.scheme() {
+        Scheme::Source => Client::builder().source(uri.as_str()),
+        _ => Client::builder().address(uri.as_str()),
+    };
+    let client = builder.connections_max(1).build()?;
     let client = EchoClient::new(client);
     // A client connects when it makes its first call.
     client.say(Bytes::new()).await?;

@@ -14,7 +14,7 @@ use socket2::SockAddr;
 use super::connect;
 use super::outcome::{CoreOutcome, Outcome};
 use super::server::{Server, Usage};
-use crate::args::{BenchConfig, RunLength, Uri};
+use crate::args::{BenchConfig, RunLength, Scheme, Uri};
 use crate::cores;
 use crate::limits;
 use crate::process::ProcessError;
@@ -24,7 +24,7 @@ use crate::progress::Progress;
 #[derive(Clone)]
 pub(super) struct Part {
     pub(super) uri: Uri,
-    pub(super) address: SockAddr,
+    pub(super) address: Option<SockAddr>,
     /// Number of connections of all cores together.
     all: u32,
     /// The numbers of its connections.
@@ -75,8 +75,9 @@ where
     F: Future<Output = io::Result<CoreOutcome>> + 'static,
 {
     let uri = server.uri().clone();
-    let address =
-        connect::resolve(&uri).map_err(|error| format!("cannot resolve {uri}: {error}"))?;
+    let has_address = uri.scheme() != Scheme::Source;
+    let address = has_address.then(|| connect::resolve(&uri)).transpose();
+    let address = address.map_err(|error| format!("cannot resolve {uri}: {error}"))?;
     let placement = &config.placement.client;
     let runtime = cores::builder(placement, config.backend, config.client_spin)?.start()?;
     let costs = Arc::new(Mutex::new(ProcessCosts::new(server)));

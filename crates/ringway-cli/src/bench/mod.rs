@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::args::{
-    BenchConfig, Cores, Pace, Protocol, RpcLoad, Service, StreamLoad, Suite, Target,
+    BenchConfig, Cores, Pace, Protocol, RpcLoad, Scheme, Service, StreamLoad, Suite, Target,
 };
 use crate::environment::Environment;
 use crate::payload::{Pattern, Run};
@@ -65,6 +65,9 @@ pub(crate) fn run(
     }
     if let [Suite::Local { workers, cores }] = &config.suites[..] {
         return local::run(config, allowed, *workers, cores, out);
+    }
+    if matches!(&config.target, Target::Running(uri) if uri.scheme() == Scheme::Source) {
+        ringway_discovery::install();
     }
     let h2load = if config.peers { find_h2load(config) } else { None };
     let mut settings = plan::settings(config, h2load.is_some());

@@ -24,7 +24,8 @@ use crate::report::Errors;
 pub(super) async fn play(part: Part, series: Series, size: usize) -> io::Result<CoreOutcome> {
     let mut errors = Errors::default();
     let bounds = Rc::new(bounds(size));
-    let streams = connect_all(&part.address, part.connections.clone(), &bounds, &mut errors).await;
+    let address = part.address.as_ref().expect("only calls take a source of servers");
+    let streams = connect_all(address, part.connections.clone(), &bounds, &mut errors).await;
     part.wait_for_all(1).await;
     let game = Rc::new(Game::new(series, size, errors));
     for (number, stream) in streams {

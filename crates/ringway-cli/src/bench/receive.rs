@@ -50,7 +50,8 @@ async fn round(
 ) -> io::Result<CoreOutcome> {
     let mut errors = Errors::default();
     let sender = Rc::new(sender);
-    let streams = connect_all(&part.address, connections, &sender.bounds(), &mut errors).await;
+    let address = part.address.as_ref().expect("only calls take a source of servers");
+    let streams = connect_all(address, connections, &sender.bounds(), &mut errors).await;
     part.wait_for_all(number).await;
     part.read_costs_before()?;
     let before = Usage::of_this_core();

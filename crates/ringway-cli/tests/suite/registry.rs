@@ -82,6 +82,14 @@ fn calls_find_their_server() {
     ] {
         assert_eq!(ok(&format!("call {source} ringway.bench.Echo/Say hello")), "hello\n");
         assert!(ok(&format!("call {source} --list")).contains("ringway.bench.Echo"));
+        for suite in ["rpc", "stream"] {
+            let words = "-c 2 -d 0.1 --warmup 0.02 --repeat 1 --format json";
+            let report = ok(&format!("bench {suite} --addr {source} {words}"));
+            let report: serde_json::Value = serde_json::from_str(&report).expect("one object");
+            let row = &report["rows"][0];
+            assert_eq!(row["parameters"]["server"], source);
+            assert!(row["verified"].as_u64() > Some(0) && row["errors"] == 0, "{row}");
+        }
     }
     std::fs::remove_file(&file).expect("it is there");
 }
