@@ -51,12 +51,12 @@ pub(crate) fn run(config: &ServeConfig) -> Result<(), Box<dyn Error>> {
 }
 
 /// The reason why a server has ended by itself.
-type Failure = Arc<OnceLock<String>>;
+type EndReason = Arc<OnceLock<String>>;
 
 fn start(
     config: &ServeConfig,
     totals: &Arc<Totals>,
-    failure: &Failure,
+    failure: &EndReason,
     stop: &Stop,
 ) -> Result<ServerHandle, Box<dyn Error>> {
     if matches!(config.service, Service::Rpc | Service::Registry) {
@@ -91,7 +91,7 @@ fn uris(config: &ServeConfig) -> Vec<&str> {
 
 fn start_rpc(
     config: &ServeConfig,
-    failure: &Failure,
+    failure: &EndReason,
     stop: &Stop,
 ) -> Result<ServerHandle, Box<dyn Error>> {
     let server = ringway_rpc::Server::bind(uris(config))?;
@@ -111,7 +111,7 @@ fn start_rpc(
 /// A registry whose server stops when its log has failed, so that whoever supervises it starts it again.
 fn registry(
     config: &ServeConfig,
-    failure: &Failure,
+    failure: &EndReason,
     stop: &Stop,
 ) -> Result<Registry, Box<dyn Error>> {
     let Some(folder) = config.data.clone() else {
