@@ -322,6 +322,11 @@ impl ClientConnection {
         self.state.borrow_mut().machine.announce_leave()
     }
 
+    /// Whether the peer was told in the protocol's words why the connection ends.
+    pub(super) fn has_said_why(&self) -> bool {
+        self.state.borrow().machine.has_said_why()
+    }
+
     /// The peer's reason for leaving, formatted for appending to a message; empty if it gave none.
     pub(super) fn go_away_reason(&self) -> String {
         self.state.borrow().calls.go_away_reason()

@@ -209,7 +209,9 @@ impl Endpoint for ClientEnd {
     }
 
     fn announces_its_end(&self) -> bool {
-        self.connection.in_flight() == 0 && !self.connection.has_output()
+        // A reset would overtake what the peer was told.
+        let is_clean = self.connection.in_flight() == 0 || self.connection.has_said_why();
+        is_clean && !self.connection.has_output()
     }
 }
 

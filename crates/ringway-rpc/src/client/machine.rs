@@ -166,6 +166,11 @@ impl AnyMachine {
         }
     }
 
+    /// Whether the peer was told in the protocol's words why the connection ends.
+    pub(super) fn has_said_why(&self) -> bool {
+        matches!(self, Self::Json(machine) if machine.has_closed_socket())
+    }
+
     /// Does what is due at this time.
     ///
     /// # Errors

@@ -157,15 +157,9 @@ impl JsonClient {
         }
     }
 
-    /// Ends a WebSocket whose server breaks the protocol.
-    pub(super) fn fail_socket(&mut self, violation: JsonServerViolation) {
-        let code = match &violation {
-            JsonServerViolation::Frame(fault) => fault.code(),
-            JsonServerViolation::NotText => CloseCode::UNSUPPORTED,
-            _ => CloseCode::PROTOCOL,
-        };
-        self.close_socket(code);
-        self.failed = Some(violation);
+    /// Whether the server was told that its WebSocket ends.
+    pub(in crate::client) fn has_closed_socket(&self) -> bool {
+        matches!(&self.carrier, TextCarrier::Socket(socket) if socket.phase == SocketPhase::Closing)
     }
 
     /// Tells the server once that a WebSocket ends. Returns whether it does so now.
@@ -225,4 +219,60 @@ fn has_token(fields: &[Header<'_>], name: &str, token: &str) -> bool {
 #[cold]
 fn refused(why: &str) -> JsonServerViolation {
     JsonServerViolation::NoWebSocket(why.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ringway_wire::websocket::put_ping;
+
+    use super::super::JsonClientConfig;
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A client whose WebSocket was opened at the beginning.
+    fn opened() -> JsonClient {
+        let config = JsonClientConfig {
+            text_max: 1 << 20,
+            ping_after: 10 * SECOND,
+            ping_timeout: 2 * SECOND,
+        };
+        let mut client = JsonClient::by_socket(config, "a:1", "/", Duration::ZERO);
+        let TextCarrier::Socket(socket) = &mut client.carrier else { panic!("a socket") };
+        socket.phase = SocketPhase::Open;
+        client.take_news(SocketNews::Opened);
+        client
+    }
+
+    fn receive(client: &mut JsonClient, mut input: &[u8], now: Duration) {
+        assert!(matches!(client.next_event(&mut input, now), Ok(None)) && input.is_empty());
+    }
+
+    #[test]
+    fn server_that_answers_its_pings_is_kept() {
+        let mut client = opened();
+        let mut answer = Vec::new();
+        put_text(r#"{"jsonrpc":"2.0","id":0,"result":true}"#, None, &mut answer);
+        let mut now = Duration::ZERO;
+        for _ in 0..3 {
+            now += SECOND;
+            receive(&mut client, &answer, now);
+            assert_eq!(client.next_deadline(), now + 10 * SECOND, "it is asked again then");
+            now += 10 * SECOND;
+            assert_eq!(client.handle_timeout(now), Ok(()));
+            assert_eq!(client.next_deadline(), now + 2 * SECOND, "it has so long to answer");
+        }
+        assert_eq!(client.handle_timeout(now + 2 * SECOND), Err(JsonServerViolation::Silent));
+    }
+
+    #[test]
+    fn server_that_has_never_sent_a_text_is_not_kept_by_other_frames() {
+        let mut client = opened();
+        let mut ping = Vec::new();
+        put_ping(b"", None, &mut ping);
+        receive(&mut client, &ping, SECOND);
+        assert_eq!(client.handle_timeout(2 * SECOND), Err(JsonServerViolation::Silent));
+    }
 }

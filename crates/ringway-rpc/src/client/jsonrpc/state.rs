@@ -229,8 +229,9 @@ impl JsonClient {
             if let Some(happened) = self.happened.pop_front() {
                 return Ok(Some(happened.event()));
             }
-            if let Some(violation) = &self.failed {
-                return Err(violation.clone());
+            if let Some(violation) = self.failed.clone() {
+                self.close_socket(violation.close_code());
+                return Err(violation);
             }
             if input.is_empty() {
                 return Ok(None);
@@ -255,15 +256,22 @@ impl JsonClient {
                     Ok(None) => {}
                     Err(violation) => self.failed = Some(violation),
                 },
-                TextCarrier::Socket(socket) => match socket.next(input) {
-                    Ok(Some(SocketNews::Text(text))) => match self.plain(text.as_bytes()) {
-                        Some(event) => return Ok(Some(event)),
-                        None => self.take_text(text.as_bytes()),
-                    },
-                    Ok(Some(news)) => self.take_news(news),
-                    Ok(None) => {}
-                    Err(violation) => self.fail_socket(violation),
-                },
+                TextCarrier::Socket(socket) => {
+                    let news = socket.next(input);
+                    // Before its first text, a server has shown nothing but that it opens WebSockets.
+                    if socket.takes_calls() {
+                        self.asked = None;
+                    }
+                    match news {
+                        Ok(Some(SocketNews::Text(text))) => match self.plain(text.as_bytes()) {
+                            Some(event) => return Ok(Some(event)),
+                            None => self.take_text(text.as_bytes()),
+                        },
+                        Ok(Some(news)) => self.take_news(news),
+                        Ok(None) => {}
+                        Err(violation) => self.failed = Some(violation),
+                    }
+                }
             }
         }
     }

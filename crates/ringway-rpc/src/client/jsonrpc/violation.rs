@@ -33,6 +33,18 @@ pub(in crate::client) enum JsonServerViolation {
 }
 
 impl JsonServerViolation {
+    /// The code that the server of a WebSocket is told.
+    pub(super) fn close_code(&self) -> CloseCode {
+        match self {
+            Self::Frame(fault) => fault.code(),
+            Self::NotText => CloseCode::UNSUPPORTED,
+            Self::NotJson | Self::NoMessage(_) | Self::Unreadable(_) => CloseCode::INVALID,
+            Self::Closed { code, .. } => *code,
+            Self::TextTooLong { .. } => CloseCode::TOO_LONG,
+            Self::Http(_) | Self::NoWebSocket(_) | Self::Silent => CloseCode::PROTOCOL,
+        }
+    }
+
     /// Whether the server has only said that it serves no longer, or not here.
     pub(in crate::client) fn is_leave(&self) -> bool {
         matches!(self, Self::Closed { .. } | Self::NoWebSocket(_))

@@ -1,5 +1,6 @@
 //! Servers whose WebSockets end, or are wrong: a call fails with a clear status, and the core goes on.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ringway_http::{
@@ -38,7 +39,10 @@ fn put(socket: &WebSocket, bytes: &[u8]) {
     let _little_is_queued = socket.connection().write(bytes);
 }
 
-async fn answer(socket: &mut WebSocket, act: Act) -> Result<(), Error> {
+/// The code with which the client has closed the last WebSocket.
+type Told = Arc<Mutex<Option<u16>>>;
+
+async fn answer(socket: &mut WebSocket, act: Act, told: &Told) -> Result<(), Error> {
     let ping = request(socket).await?;
     assert_eq!(ping["method"], "rpc.ping");
     socket.send(format!(r#"{{"jsonrpc":"2.0","result":1,"id":{}}}"#, ping["id"])).await?;
@@ -60,14 +64,23 @@ async fn answer(socket: &mut WebSocket, act: Act) -> Result<(), Error> {
         }
     }
     while socket.recv().await?.is_some() {}
+    *told.lock().expect("no panic") = socket.closing().map(|closing| closing.code.as_u16());
     Ok(())
 }
 
 /// The outcome of a call that a server answers so.
 fn outcome(act: Act) -> Result<i64, Status> {
+    outcome_and_code(act).0
+}
+
+/// The outcome of such a call, and the code with which the client has closed the WebSocket.
+fn outcome_and_code(act: Act) -> (Result<i64, Status>, Option<u16>) {
+    let told = Told::default();
+    let by_server = Arc::clone(&told);
     let router = Router::new().get("/", async move |request| {
+        let told = Arc::clone(&by_server);
         WebSocketUpgrade::new(request)
-            .answer(async move |socket: &mut WebSocket| answer(socket, act).await)
+            .answer(async move |socket: &mut WebSocket| answer(socket, act, &told).await)
     });
     let server = Server::bind("tcp://127.0.0.1:0").expect("an address");
     let server = server.start(serve(router)).expect("it listens");
@@ -75,7 +88,36 @@ fn outcome(act: Act) -> Result<i64, Status> {
     let call = client(&url).subtract(2, 1).timeout(Duration::from_secs(15)).wait();
     server.shutdown();
     server.wait().expect("it ends well");
-    call
+    let code = *told.lock().expect("no panic");
+    (call, code)
+}
+
+#[test]
+fn server_that_breaks_the_protocol_is_told_so() {
+    for (act, code) in [
+        (Act::Raw(b"\x81\x81abcde"), 1002),
+        (Act::Binary, 1003),
+        (Act::Raw(b"\x81\x01\xff"), 1007),
+        (Act::Raw(b"\x81\x01x"), 1007),
+        (Act::Long, 1009),
+    ] {
+        let (outcome, told) = outcome_and_code(act);
+        assert!(outcome.is_err());
+        assert_eq!(told, Some(code), "{act:?}");
+    }
+}
+
+#[test]
+fn handshake_that_is_refused_fails_the_call_with_the_status() {
+    let server = Server::bind("tcp://127.0.0.1:0").expect("an address");
+    let server = server.start(serve(Router::new())).expect("it listens");
+    let url = server.addresses()[0].to_string().replace("tcp://", "ws://");
+    let call = client(&url).subtract(2, 1).timeout(Duration::from_secs(15)).wait();
+    let status = call.expect_err("nobody speaks WebSocket there");
+    assert!(status.is_unavailable() && status.is_not_executed(), "{status}");
+    assert!(status.message().contains("HTTP status 404"), "{status}");
+    server.shutdown();
+    server.wait().expect("it ends well");
 }
 
 #[test]
