@@ -99,7 +99,8 @@ impl Announcement {
     ///
     /// # Errors
     /// Fails if the service has no valid name, or if there is no address by which other machines reach the server: it
-    /// listens on all addresses of the machine, and none was [given](Self::address).
+    /// listens on all addresses of the machine, and none was [given](Self::address). Fails also if the registry would
+    /// never take the endpoint or the TTL.
     pub fn on(self, server: Server) -> Result<Server, Error> {
         let endpoint = match self.endpoint.address() {
             "" => {
@@ -110,8 +111,8 @@ impl Announcement {
         };
         check_address(endpoint.address())?;
         let (registry, service, ttl) = (self.registry, self.service, self.ttl);
-        // Names are checked now, because nobody could be told once the server runs.
-        drop(registry.watch(&service, None)?);
+        // Nobody could be told once the server runs.
+        registry.check(&service, &endpoint, ttl)?;
         let slot = Arc::new(Slot {
             service: service.clone(),
             registration: Mutex::default(),
@@ -289,6 +290,26 @@ mod tests {
         drop(slot);
         assert_eq!(Arc::strong_count(&fake.0), 1, "the registration is dropped");
         assert_eq!(wake(RegistrationState::Registered), 4, "nobody asks any more");
+    }
+
+    #[test]
+    fn what_the_registry_would_never_take_is_refused_before_the_server_runs() {
+        let config = crate::EtcdConfig::new(["127.0.0.1:1"]).expect("an address");
+        let registry = crate::EtcdRegistry::new(config);
+        type Change = fn(Announcement) -> Announcement;
+        let announce = |make: Change| {
+            let server = Server::bind("tcp://127.0.0.1:0").expect("an address");
+            make(Announcement::new(registry.clone(), "market")).on(server).map(drop)
+        };
+        let refused: [(Change, &str); 2] = [
+            (|it| it.ttl(Duration::from_secs(1)), "the TTL is 1s"),
+            (|it| it.with("key", &"x".repeat(100_000)), "too long"),
+        ];
+        for (make, said) in refused {
+            let error = announce(make).expect_err("it would never be registered").to_string();
+            assert!(error.contains(said), "{error}");
+        }
+        announce(|it| it).expect("whether the registry is there is seen later");
     }
 
     #[test]

@@ -35,6 +35,12 @@ pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub trait Discovery: Send + Sync {
+    /// Checks what can be known without the registry: whether [`register`](Self::register) would take these.
+    ///
+    /// # Errors
+    /// Fails if the service has no valid name, the endpoint cannot be a value of the registry, or `ttl` is out of range.
+    fn check(&self, service: &str, endpoint: &Endpoint, ttl: Duration) -> Result<(), Error>;
+
     /// Registers an endpoint of a service, until its registration is ended or dropped. It returns at once; the
     /// registration's [state](Registration::state) tells when the endpoint is registered.
     ///
@@ -144,6 +150,12 @@ pub trait ServiceWatch: Send {
 
     /// The revision of the list.
     fn revision(&self) -> Revision;
+
+    /// Whether the list has lost most of its endpoints at once, and the registry has said so twice. Nobody need ask again
+    /// before believing it.
+    fn is_confirmed(&self) -> bool {
+        false
+    }
 
     /// Whether the list is what the registry has.
     fn freshness(&self) -> Freshness;

@@ -99,9 +99,15 @@ impl RegistryResolver {
     }
 
     async fn follow(self: Box<Self>, updates: HostUpdates) {
-        let mut watch = match self.registry.watch(&self.service, None) {
-            Ok(watch) => watch,
-            Err(error) => return updates.failed(error),
+        let mut wait = limits::RETRY_FIRST;
+        let mut watch = loop {
+            match self.registry.watch(&self.service, None) {
+                Ok(watch) => break watch,
+                // There may be no threads or descriptors for it at the moment.
+                Err(error) => updates.failed(error),
+            }
+            sleep(wait).await;
+            wait = (wait * 2).min(limits::RETRY_MAX);
         };
         loop {
             let mut is_held = tell(&*watch, &updates) == Some(Verdict::Held);
@@ -150,7 +156,12 @@ fn tell(watch: &dyn ServiceWatch, updates: &HostUpdates) -> Option<Verdict> {
             None
         }
         Freshness::Current => {
-            Some(updates.set(watch.endpoints().iter().map(|endpoint| endpoint.to_host())))
+            let hosts = watch.endpoints().iter().map(|endpoint| endpoint.to_host());
+            Some(if watch.is_confirmed() {
+                updates.set_confirmed(hosts)
+            } else {
+                updates.set(hosts)
+            })
         }
     }
 }

@@ -58,18 +58,23 @@ impl EtcdRegistry {
 }
 
 impl Discovery for EtcdRegistry {
+    fn check(&self, service: &str, endpoint: &Endpoint, ttl: Duration) -> Result<(), Error> {
+        self.keys(service)?;
+        let (least, most) = (limits::LEASE_TTL_MIN, limits::REGISTRATION_TTL_MAX);
+        if !(least..=most).contains(&ttl) {
+            return Err(Error::new(format!("the TTL is {ttl:?}, not {least:?} to {most:?}")));
+        }
+        Endpoint::from_json(endpoint.to_json().as_bytes()).map(drop)
+    }
+
     fn register(
         &self,
         service: &str,
         endpoint: Endpoint,
         ttl: Duration,
     ) -> Result<Box<dyn Registration>, Error> {
+        self.check(service, &endpoint, ttl)?;
         let keys = self.keys(service)?;
-        let (least, most) = (limits::LEASE_TTL_MIN, limits::REGISTRATION_TTL_MAX);
-        if !(least..=most).contains(&ttl) {
-            return Err(Error::new(format!("the TTL is {ttl:?}, not {least:?} to {most:?}")));
-        }
-        Endpoint::from_json(endpoint.to_json().as_bytes())?;
         let shared = Arc::new(SharedState::new(Wanted::new(endpoint)));
         let (members, of_task) = (Arc::clone(&self.members), Arc::clone(&shared));
         drop(own_core::spawn(async move || {
@@ -105,12 +110,13 @@ impl Discovery for EtcdRegistry {
             endpoints: known.clone(),
             revision,
             freshness: freshness.clone(),
+            is_confirmed: false,
             is_new: false,
             is_dropped: false,
         }));
         let (members, of_task) = (Arc::clone(&self.members), Arc::clone(&shared));
         drop(own_core::spawn(async move || Watching::new(members, of_task, keys).run().await)?);
-        Ok(Box::new(EtcdWatch { shared, known, revision, freshness }))
+        Ok(Box::new(EtcdWatch { shared, known, revision, freshness, is_confirmed: false }))
     }
 }
 

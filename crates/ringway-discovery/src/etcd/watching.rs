@@ -109,14 +109,16 @@ impl Watching {
     async fn read_list(&mut self) -> Result<(), Failure> {
         let mut listed = range::read(&self.members, &self.keys).await?;
         let before = self.shared.read(|published| published.endpoints.len());
+        let mut is_confirmed = false;
         if let Some(Doubt(why)) = self.listing.doubt(&listed, before) {
             self.stale(&why);
             runtime::sleep(self.members.config.hold).await;
             listed = range::read(&self.members, &self.keys).await?;
+            is_confirmed = true;
         }
         self.listed_at = listed.revision;
         self.listing.replace(listed).map_err(|error| Failure { fault: Fault::Request, error })?;
-        self.publish();
+        self.publish(is_confirmed);
         Ok(())
     }
 
@@ -215,7 +217,7 @@ impl Watching {
         }
         self.failures = 0;
         self.members.worked(channel);
-        self.publish();
+        self.publish(false);
         Ok(())
     }
 
@@ -245,15 +247,17 @@ impl Watching {
         self.failures = self.failures.saturating_add(1);
     }
 
-    fn publish(&self) {
+    fn publish(&self, is_confirmed: bool) {
         let (endpoints, revision) = (self.listing.endpoints(), self.listing.revision());
         let was = self.shared.read(|published| published.freshness.clone());
         if let Freshness::Stale(_) = was {
             tracing::info!(keys = %self.name(), "the registry's list is current again");
         }
         self.shared.tell_owner(|published| {
-            published.is_new |=
-                published.freshness != Freshness::Current || published.endpoints != endpoints;
+            let is_same = published.endpoints == endpoints;
+            published.is_new |= published.freshness != Freshness::Current || !is_same;
+            // What its owner has not seen stays confirmed as long as it is the same.
+            published.is_confirmed = is_confirmed || is_same && published.is_confirmed;
             published.freshness = Freshness::Current;
             (published.endpoints, published.revision) = (endpoints, revision);
         });

@@ -242,6 +242,11 @@ fn failures_of_the_source_and_its_end_keep_the_list() {
     assert_eq!((stats(&client).state, &*stats(&client).last_error), (ResolverState::Current, ""));
     source.say(Said::Panic);
     eventually("it has panicked", || source.0.dropped.load(Ordering::SeqCst) == 1);
+    eventually("nobody keeps the list up to date", || {
+        stats(&client).state == ResolverState::Failing
+    });
+    let why = stats(&client).last_error;
+    assert!(why.contains("has panicked"), "{why}");
     call(&client);
     end(server.handle);
 }

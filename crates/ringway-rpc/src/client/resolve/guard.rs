@@ -23,12 +23,12 @@ pub(super) struct ListGuard {
 }
 
 impl ListGuard {
-    /// Takes a list of different hosts. Returns whether missing ones are kept.
-    pub(super) fn offer(&mut self, list: Vec<Host>, now: Instant) -> bool {
+    /// Takes a list of different hosts, which the source may have confirmed already. Returns whether missing ones are kept.
+    pub(super) fn offer(&mut self, list: Vec<Host>, now: Instant, is_confirmed: bool) -> bool {
         let in_use = self.told.len() + self.kept.len();
         let is_short = in_use > 0 && (list.is_empty() || list.len() * 2 < in_use);
-        let is_confirmed =
-            self.since.is_some_and(|since| now.duration_since(since) >= limits::SHORT_LIST_HOLD);
+        let is_confirmed = is_confirmed
+            || self.since.is_some_and(|since| now.duration_since(since) >= limits::SHORT_LIST_HOLD);
         if is_short && !is_confirmed {
             let listed: HashSet<_> = list.iter().map(|host| &host.address).collect();
             let mut kept = std::mem::take(&mut self.kept);
@@ -107,7 +107,7 @@ mod tests {
         ] {
             let mut guard = ListGuard::default();
             for &(second, list, used) in steps {
-                let keeps = guard.offer(hosts(list), start + Duration::from_secs(second));
+                let keeps = guard.offer(hosts(list), start + Duration::from_secs(second), false);
                 assert_eq!(in_use(&guard), used, "{list:?} of {steps:?}");
                 assert_eq!(keeps, used.len() > list.len(), "{list:?} of {steps:?}");
             }
@@ -115,13 +115,22 @@ mod tests {
     }
 
     #[test]
+    fn a_short_list_that_was_confirmed_elsewhere_is_not_held_again() {
+        let now = Instant::now();
+        let mut guard = ListGuard::default();
+        guard.offer(hosts(&[1, 2, 3]), now, false);
+        assert!(!guard.offer(hosts(&[3]), now, true));
+        assert_eq!(in_use(&guard), [3]);
+    }
+
+    #[test]
     fn kept_hosts_leave_when_they_cannot_be_reached() {
         let now = Instant::now();
         let mut guard = ListGuard::default();
-        guard.offer(hosts(&[1, 2, 3]), now);
+        guard.offer(hosts(&[1, 2, 3]), now, false);
         let [first, second, third] = &hosts(&[1, 2, 3])[..] else { panic!("three hosts") };
         assert!(!guard.unreachable(&second.address, now), "it is listed");
-        guard.offer(hosts(&[3]), now);
+        guard.offer(hosts(&[3]), now, false);
         assert!(guard.unreachable(&second.address, now));
         assert!(!guard.unreachable(&third.address, now), "it is listed");
         assert_eq!((in_use(&guard), guard.is_keeping()), (vec![1, 3], true));

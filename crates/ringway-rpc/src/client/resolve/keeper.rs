@@ -82,9 +82,9 @@ impl Keeper {
     async fn run(self: Rc<Self>, resolver: Box<dyn Resolver>) {
         let keeper = Rc::clone(&self);
         let resolving = runtime::spawn_named("source of a client's hosts", async move {
-            let ended = ResolverEnd(Rc::clone(&keeper));
+            let mut end = ResolverEnd { keeper: Rc::clone(&keeper), has_returned: false };
             resolver.run(HostUpdates::new(keeper)).await;
-            drop(ended);
+            end.has_returned = true;
         });
         if self.args.last_known.is_some() {
             self.read_at.set(Some(runtime::now() + limits::LAST_KNOWN_WAIT));
@@ -143,8 +143,8 @@ impl Keeper {
         .await
     }
 
-    /// Takes a list of the source.
-    pub(super) fn take(&self, list: CheckedList) -> Verdict {
+    /// Takes a list of the source, which may have confirmed it.
+    pub(super) fn take(&self, list: CheckedList, is_confirmed: bool) -> Verdict {
         let CheckedList { hosts, skipped, why } = list;
         if hosts.is_empty() && skipped > 0 {
             self.failed(format!("none of the {skipped} entries of its list is a server: {why}"));
@@ -153,7 +153,7 @@ impl Keeper {
         let (listed, now) = (hosts.len(), runtime::now());
         self.has_list.set(true);
         self.read_at.set(None);
-        let is_held = self.guard.borrow_mut().offer(hosts, now);
+        let is_held = self.guard.borrow_mut().offer(hosts, now, is_confirmed);
         let used = self.publish();
         self.is_unwritten.set(self.args.last_known.is_some() && !is_held && listed > 0);
         let why = match (is_held, skipped) {
@@ -250,7 +250,7 @@ impl Keeper {
         if hosts.is_empty() {
             return;
         }
-        self.guard.borrow_mut().offer(hosts, runtime::now());
+        self.guard.borrow_mut().offer(hosts, runtime::now(), false);
         let used = self.publish();
         let state = ResolverState::Stale;
         let set = |stats: &mut ResolverStats| (stats.state, stats.hosts) = (state, used);
@@ -324,13 +324,20 @@ enum KeeperJob {
     Write,
 }
 
-/// Notes the end of a resolver that has told no list, its panic included.
-struct ResolverEnd(Rc<Keeper>);
+/// Notes the end of a resolver that has panicked, or has told no list: nobody keeps the list up to date.
+struct ResolverEnd {
+    keeper: Rc<Keeper>,
+    has_returned: bool,
+}
 
 impl Drop for ResolverEnd {
     fn drop(&mut self) {
-        if !self.0.has_list.get() && !self.0.args.state.is_closed() {
-            self.0.failed("it has ended without a list".to_owned());
-        }
+        let why = match (self.has_returned, self.keeper.has_list.get()) {
+            _ if self.keeper.args.state.is_closed() => return,
+            (false, _) => "its resolver has panicked, and tells nothing more",
+            (true, false) => "it has ended without a list",
+            (true, true) => return,
+        };
+        self.keeper.failed(why.to_owned());
     }
 }

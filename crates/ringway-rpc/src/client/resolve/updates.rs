@@ -52,7 +52,13 @@ impl HostUpdates {
     /// host that is listed twice, the last entry counts. Weights are brought into their range, 1 to 100. A list has
     /// 65,536 hosts at most.
     pub fn set(&self, hosts: impl IntoIterator<Item = Result<Host, Status>>) -> Verdict {
-        self.keeper.take(check(hosts))
+        self.keeper.take(check(hosts), false)
+    }
+
+    /// Replaces the client's hosts by this list, as [`set`](Self::set) does, and never holds it back: the source has
+    /// said twice that it is as short as it is.
+    pub fn set_confirmed(&self, hosts: impl IntoIterator<Item = Result<Host, Status>>) -> Verdict {
+        self.keeper.take(check(hosts), true)
     }
 
     /// Notes that the source fails, and why. The client keeps the hosts that it has.
