@@ -7,12 +7,14 @@ use ringway_runtime as runtime;
 use super::Registry;
 use crate::limits;
 
-/// Says that leases have nobody to look after them, however its task ended.
-struct Duty(Registry);
+/// The duty to look after the leases; `None` when it is done. Dropping it says that nobody does, however its task ended.
+struct Duty(Option<Registry>);
 
 impl Drop for Duty {
     fn drop(&mut self) {
-        self.0.state().expires_leases = false;
+        if let Some(registry) = self.0.take() {
+            registry.state().expires_leases = false;
+        }
     }
 }
 
@@ -25,21 +27,22 @@ impl Registry {
         state.expires_leases |= is_needed;
         drop(state);
         if is_needed {
-            let duty = Duty(self.clone());
-            runtime::spawn_named("registry leases", async move { duty.0.end_expired().await });
+            runtime::spawn_named("registry leases", Duty(Some(self.clone())).run());
         }
     }
+}
 
-    async fn end_expired(&self) {
-        while let Some(at) = self.next_expiry() {
-            self.log_renewals();
+impl Duty {
+    async fn run(mut self) {
+        while let Some((registry, at)) = self.next_expiry() {
+            registry.log_renewals();
             // A lease that is granted meanwhile may be the first to expire.
-            let wait = at.saturating_sub(self.now()).min(limits::EXPIRY_LOOK);
+            let wait = at.saturating_sub(registry.now()).min(limits::EXPIRY_LOOK);
             if wait > Duration::ZERO {
                 runtime::sleep(wait).await;
                 continue;
             }
-            let ended = self.change(|store, now| {
+            let ended = registry.change(|store, now| {
                 for _ in 0..limits::EXPIRED_AT_ONCE {
                     let Some(lease) = store.expired(now) else {
                         break;
@@ -56,7 +59,39 @@ impl Registry {
         }
     }
 
-    fn next_expiry(&self) -> Option<Duration> {
-        self.state().store.next_expiry()
+    /// When the next lease expires. If there is none, the duty is done: under the same lock, so that whoever grants a
+    /// lease on another core meanwhile begins a new one.
+    fn next_expiry(&mut self) -> Option<(&Registry, Duration)> {
+        let registry = self.0.take()?;
+        let mut state = registry.state();
+        let Some(at) = state.store.next_expiry() else {
+            state.expires_leases = false;
+            return None;
+        };
+        drop(state);
+        Some((self.0.insert(registry), at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::LeaseId;
+
+    #[test]
+    fn a_lease_that_is_granted_when_the_last_duty_ends_has_somebody_to_look_after_it() {
+        runtime::block_on(async {
+            let registry = Registry::new();
+            registry.state().expires_leases = true;
+            let mut duty = Duty(Some(registry.clone()));
+            assert!(duty.next_expiry().is_none(), "there are no leases");
+            let ttl = Duration::from_secs(60);
+            let granted = registry.state().store.grant(LeaseId(1), ttl, registry.now());
+            granted.expect("the id is free");
+            registry.expire_leases();
+            drop(duty);
+            assert!(registry.state().expires_leases, "the second duty is not taken back");
+        })
+        .expect("a core");
     }
 }
