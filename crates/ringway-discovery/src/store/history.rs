@@ -1,5 +1,7 @@
 //! The versions of one key.
 
+use std::collections::VecDeque;
+
 use bytes::Bytes;
 
 use super::leases::LeaseId;
@@ -24,24 +26,26 @@ pub(super) struct Live {
 }
 
 /// The versions of a key since the last compaction, oldest first, and the one that was valid at it. Never empty.
+///
+/// A full history forgets one version with each change. So this is a queue: one key may have a hundred thousand versions.
 #[derive(Debug)]
-pub(super) struct History(Vec<Version>);
+pub(super) struct History(VecDeque<Version>);
 
 impl History {
     pub(super) fn new(first: Version) -> Self {
-        Self(vec![first])
+        Self(VecDeque::from([first]))
     }
 
     /// Adds a version. One of the same revision is replaced; returns whether there was one.
     pub(super) fn push(&mut self, version: Version) -> bool {
-        debug_assert!(self.0.last().is_none_or(|last| last.mod_revision <= version.mod_revision));
-        match self.0.last_mut().filter(|last| last.mod_revision == version.mod_revision) {
+        debug_assert!(self.0.back().is_none_or(|last| last.mod_revision <= version.mod_revision));
+        match self.0.back_mut().filter(|last| last.mod_revision == version.mod_revision) {
             Some(last) => {
                 *last = version;
                 true
             }
             None => {
-                self.0.push(version);
+                self.0.push_back(version);
                 false
             }
         }
@@ -58,11 +62,11 @@ impl History {
     }
 
     fn version_at(&self, revision: Revision) -> Option<&Version> {
-        match self.0.last() {
+        match self.0.back() {
             Some(last) if last.mod_revision <= revision => Some(last),
             _ => {
                 let behind = self.0.partition_point(|version| version.mod_revision <= revision);
-                self.0[..behind].last()
+                self.0.get(behind.checked_sub(1)?)
             }
         }
     }
@@ -80,13 +84,13 @@ impl History {
 
     /// The last version.
     pub(super) fn last(&self) -> Option<&Version> {
-        self.0.last()
+        self.0.back()
     }
 
     /// The change of `revision`; `None` if it was none of this key.
     pub(super) fn change(&self, key: &Bytes, revision: Revision) -> Option<Change> {
         let at = self.0.binary_search_by_key(&revision, |version| version.mod_revision).ok()?;
-        let before = self.0[..at].last().and_then(|version| version.of(key));
+        let before = at.checked_sub(1).and_then(|before| self.0[before].of(key));
         Some(Change { revision, key: key.clone(), now: self.0[at].of(key), before })
     }
 

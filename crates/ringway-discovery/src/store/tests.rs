@@ -178,6 +178,23 @@ fn a_watch_of_other_keys_looks_at_a_bounded_number_of_changes() {
 }
 
 #[test]
+fn a_key_that_changes_all_the_time_is_read_at_each_of_its_revisions() {
+    let mut store = Store::new();
+    let most = i64::try_from(limits::HISTORY_CHANGES_MAX).expect("a number");
+    for value in 0..most * 2 {
+        store.change(|change| {
+            change.put("hot".into(), value.to_string().into(), LeaseId::NONE).expect("no lease")
+        });
+    }
+    let first = store.compacted().0;
+    assert_eq!((first, store.revision().0), (most + 2, most * 2 + 1));
+    for at in [first, first + most / 2, most * 2 + 1] {
+        let read = store.read(&KeyRange::all(), Some(Revision(at)), 1).expect("not compacted");
+        assert_eq!(read.keys[0].value, (at - 2).to_string());
+    }
+}
+
+#[test]
 fn the_history_is_bounded_in_changes_and_in_bytes() {
     let mut many = store();
     (0..limits::HISTORY_CHANGES_MAX + 50).for_each(|_| _ = put(&mut many, "a", ""));
