@@ -213,8 +213,9 @@ impl Registering {
             loop {
                 match lease::revoke(&self.members, self.lease).await {
                     Ok(()) => return Ok(()),
-                    Err(failure) if failure.fault == Fault::Request => return Err(failure.error),
-                    Err(_) => {}
+                    // The next member is asked, after the time for which it has to be left alone.
+                    Err(failure) if failure.fault == Fault::Member => {}
+                    Err(failure) => return Err(failure.error),
                 }
             }
         };

@@ -51,7 +51,15 @@ impl FileResolver {
                             Err(_time_to_confirm) => continue,
                         }
                     }
-                    Some(Verdict::Refused) | None => watch.changed().await,
+                    Some(Verdict::Refused) => watch.changed().await,
+                    // What has failed may be mended without a change of the file.
+                    None => match timeout(wait, watch.changed()).await {
+                        Ok(changed) => changed,
+                        Err(_time_to_try_again) => {
+                            wait = (wait * 2).min(limits::RETRY_MAX);
+                            continue;
+                        }
+                    },
                 };
                 if let Err(error) = changed {
                     updates.failed(format!("it cannot be watched: {error}"));

@@ -128,6 +128,21 @@ fn file_that_changes() {
     servers.into_iter().for_each(end);
 }
 
+/// No change of the file's own folder is told then.
+#[test]
+fn file_that_comes_to_be_behind_a_link() {
+    let named = Named::new("first");
+    let server = named.start();
+    let (here, there) = [(); 2].map(|()| tempfile::tempdir().expect("a directory")).into();
+    let (path, target) = (here.path().join("hosts"), there.path().join("hosts"));
+    std::os::unix::fs::symlink(&target, &path).expect("a place for it");
+    let (who, client) = connect(&format!("file://{}", path.display()));
+    eventually("it is not there", || stats(&client).failures > 0);
+    std::fs::write(&target, address(&server)).expect("a place for it");
+    answered_by(&who, "first");
+    end(server);
+}
+
 #[test]
 fn addresses_of_a_name() {
     let named = Named::new("first");
