@@ -11,6 +11,7 @@ use crate::etcd::api::etcdserverpb::{
     LeaseTimeToLiveRequest, PutRequest, RangeRequest, RequestOp, TxnRequest, compare, request_op,
 };
 use crate::etcd::api::mvccpb::KeyValue;
+use crate::etcd::keys::ServiceKeys;
 use crate::limits;
 
 /// Lists and changes the endpoints of a registry, as `ringway registry` does. It is not for servers, which register by
@@ -144,14 +145,11 @@ impl RegistryAdmin {
     /// Adds an endpoint that stays until it is removed, or replaces that of the same address.
     ///
     /// # Errors
-    /// Fails if the address is malformed, or if the registry cannot be reached.
+    /// Fails if the address is malformed, if nobody could read the endpoint because its service has no valid name or it
+    /// is too long, or if the registry cannot be reached.
     pub async fn put(&self, service: &str, endpoint: &Endpoint) -> Result<(), Error> {
-        endpoint.to_host().map_err(|status| Error::new(status.message()))?;
-        let request = PutRequest {
-            key: self.key(service, endpoint.address()),
-            value: endpoint.to_json().into(),
-            ..PutRequest::default()
-        };
+        let (key, value) = entry(&self.namespace, service, endpoint)?;
+        let request = PutRequest { key, value, ..PutRequest::default() };
         self.kv.put(request).await.map(drop).map_err(|status| failed(&status))
     }
 
@@ -222,6 +220,15 @@ impl RegistryAdmin {
     }
 }
 
+/// An endpoint as a key and its value, if watches would take it.
+fn entry(namespace: &str, service: &str, endpoint: &Endpoint) -> Result<(Bytes, Bytes), Error> {
+    let keys = ServiceKeys::new(namespace, service)?;
+    endpoint.to_host().map_err(|status| Error::new(status.message()))?;
+    let value = endpoint.to_json();
+    Endpoint::from_json(value.as_bytes())?;
+    Ok((keys.of(endpoint).into(), value.into()))
+}
+
 /// The service and the address in a key.
 fn names_of(key: &[u8], namespace: &str) -> Option<(String, String)> {
     let names = std::str::from_utf8(key).ok()?.strip_prefix(namespace)?;
@@ -263,6 +270,18 @@ fn failed(status: &ringway_rpc::Status) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_endpoint_that_nobody_could_read_is_not_put() {
+        let good = Endpoint::new("tcp://a:1");
+        let (key, _) = entry("ringway/", "market", &good).expect("watches would take it");
+        assert_eq!(key, "ringway/market/tcp://a:1");
+        let long = good.clone().with("key", "x".repeat(limits::ENDPOINT_BYTES_MAX));
+        for (service, endpoint) in [("", &good), ("a//b", &good), ("market", &long)] {
+            assert!(entry("ringway/", service, endpoint).is_err(), "{service}");
+        }
+        assert!(entry("ringway/", "market", &Endpoint::new("a:1")).is_err());
+    }
 
     #[test]
     fn keys_have_a_service_and_an_address() {

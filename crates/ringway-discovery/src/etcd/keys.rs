@@ -5,14 +5,14 @@ use crate::limits;
 
 /// The keys of one service: `namespace`, `service`, a slash, and the address of each endpoint.
 #[derive(Clone, Debug)]
-pub(super) struct ServiceKeys {
+pub(crate) struct ServiceKeys {
     prefix: String,
 }
 
 impl ServiceKeys {
     /// # Errors
     /// Fails if the name is empty or too long, or would be that of other keys.
-    pub(super) fn new(namespace: &str, service: &str) -> Result<Self, Error> {
+    pub(crate) fn new(namespace: &str, service: &str) -> Result<Self, Error> {
         let wrong = |why: &str| Err(Error::new(format!("`{service}` is no service: {why}")));
         if service.is_empty() || service.len() > limits::SERVICE_NAME_BYTES_MAX {
             return wrong("its name has 1 to 256 bytes");
@@ -40,7 +40,7 @@ impl ServiceKeys {
         end
     }
 
-    pub(super) fn of(&self, endpoint: &Endpoint) -> Vec<u8> {
+    pub(crate) fn of(&self, endpoint: &Endpoint) -> Vec<u8> {
         format!("{}{}", self.prefix, endpoint.address()).into()
     }
 

@@ -10,7 +10,7 @@
 
 mod config;
 mod failure;
-mod keys;
+pub(crate) mod keys;
 mod lease;
 mod listing;
 mod member;
