@@ -105,6 +105,7 @@ impl ClientCore {
         let Attempt { session, timeout: limit } = attempt;
         let sent = Sent::new(false);
         let id = session.as_ref().map(|session| *session.id());
+        let mut used = SessionUse { session, sent: &sent };
         let result = match timeout(limit, self.exchange(id, &sent, write, read)).await {
             Ok(result) => result,
             Err(_) => {
@@ -112,12 +113,12 @@ impl ClientCore {
                 Err(Error::timeout(limit, fate))
             }
         };
-        if let (Err(error), Some(session)) = (&result, session)
-            && (error.is_network() || error.is_timeout())
-            && sent.get()
-        {
-            session.lose();
+        let is_answered =
+            !matches!(&result, Err(error) if error.is_network() || error.is_timeout());
+        if is_answered {
+            used.session = None;
         }
+        drop(used);
         result
     }
 
@@ -136,6 +137,21 @@ impl ClientCore {
             lease.failed(error);
         }
         result
+    }
+}
+
+/// A session that a command uses. Unless the command is answered, or was not sent, the session is lost when this is
+/// dropped: nobody else may use it while the server may be at work in it.
+struct SessionUse<'a> {
+    session: Option<&'a mut Session>,
+    sent: &'a Sent,
+}
+
+impl Drop for SessionUse<'_> {
+    fn drop(&mut self) {
+        if let Some(session) = self.session.as_mut().filter(|_| self.sent.get()) {
+            session.lose();
+        }
     }
 }
 

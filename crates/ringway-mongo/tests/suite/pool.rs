@@ -8,7 +8,7 @@ use bson::{Document, doc};
 use ringway_mongo::{Client, Collection};
 
 use crate::support::fake::{Answer, Fake, last_batch};
-use crate::support::{client, on_core, options};
+use crate::support::{client, drop_when, on_core, options};
 
 #[test]
 fn operations_wait_in_order() {
@@ -111,4 +111,26 @@ fn operations_of_one_session_after_the_other_have_the_same_session() {
     });
     let sessions = sessions.lock().expect("no panic");
     assert!(sessions.len() == 3 && sessions.iter().all(|session| *session == sessions[0]));
+}
+
+#[test]
+fn session_of_an_operation_that_was_given_up_is_not_used_again() {
+    let sessions = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let sessions_too = Arc::clone(&sessions);
+    let fake = Fake::serve(move |command| {
+        let session = command.body.get_document("lsid").cloned();
+        sessions_too.lock().expect("no panic").push(session.expect("a session"));
+        match command.connection {
+            0 => Answer::Silence,
+            _ => Answer::Reply(doc! { "ok": 1 }),
+        }
+    });
+    on_core(async move {
+        let database = client(&fake.address).database("d");
+        // The server may still be at work on it.
+        drop_when(database.ping(), || fake.commands() == 2).await;
+        database.ping().await.expect("another connection");
+    });
+    let sessions = sessions.lock().expect("no panic");
+    assert!(sessions.len() == 2 && sessions[0] != sessions[1], "{sessions:?}");
 }
