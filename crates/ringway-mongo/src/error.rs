@@ -245,9 +245,14 @@ impl Error {
     }
 }
 
-/// Some errors of commands come in the middle of them. The server puts a label on those.
+/// Numbers of errors that come in the middle of a command: its time is over, somebody has killed it, its server stops or
+/// is no primary any more, or a router has lost the server that was at work. Servers label only those of writes that
+/// are numbered.
+const INTERRUPTED: [i32; 13] = [6, 7, 24, 50, 64, 89, 91, 189, 262, 9001, 11600, 11601, 11602];
+
+/// Whether a command may have been executed in part before it failed.
 fn may_have_run(error: &ServerError) -> bool {
-    error.is_retryable
+    error.is_retryable || INTERRUPTED.contains(&error.code)
 }
 
 impl fmt::Display for Error {
@@ -276,5 +281,24 @@ impl fmt::Debug for Error {
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.0.source.as_ref().map(|source| &**source as &(dyn StdError + 'static))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::rawdoc;
+    use ringway_wire::mongo::CommandReply;
+
+    use super::*;
+
+    #[test]
+    fn command_that_was_interrupted_may_have_happened_in_part() {
+        for (code, may) in [(13, false), (26, false), (50, true), (11601, true), (11602, true)] {
+            let body = rawdoc! { "ok": 0.0, "code": code, "errmsg": "as the test wants" };
+            let Ok(CommandReply::Failed(failure)) = CommandReply::of(&body) else {
+                panic!("it failed");
+            };
+            assert_eq!(Error::command(failure).may_have_happened(), may, "{code}");
+        }
     }
 }
