@@ -16,12 +16,13 @@ use super::limits::MONGO_NESTING_MAX;
 /// # Errors
 /// [`MongoFault::Nesting`], [`MongoFault::Document`].
 pub fn check_nesting(document: &RawDocument) -> Result<(), MongoFault> {
-    let mut levels: Vec<RawIter<'_>> = vec![document.iter_elements()];
-    while let Some(level) = levels.last_mut() {
-        let Some(element) = level.next() else {
-            levels.pop();
-            continue;
-        };
+    check(document.iter_elements(), MONGO_NESTING_MAX - 1)
+}
+
+/// Checks one level, which may have so many levels in it. It recurses as decoders do, in far less stack, and so takes no
+/// memory for a document that is in order.
+fn check(level: RawIter<'_>, levels_left: usize) -> Result<(), MongoFault> {
+    for element in level {
         let element = element.map_err(|_| MongoFault::Document("a part of a reply"))?;
         let kind = element.element_type();
         if !matches!(
@@ -32,16 +33,16 @@ pub fn check_nesting(document: &RawDocument) -> Result<(), MongoFault> {
         ) {
             continue;
         }
-        if levels.len() == MONGO_NESTING_MAX {
+        let Some(left) = levels_left.checked_sub(1) else {
             return Err(MongoFault::Nesting { max: MONGO_NESTING_MAX });
-        }
+        };
         let value = element.value().map_err(|_| MongoFault::Document("a part of a reply"))?;
         let inner = match (value.as_document(), value.as_array()) {
             (Some(inner), _) => Some(inner.iter_elements()),
             (None, Some(array)) => Some(array.iter_elements()),
             (None, None) => value.as_javascript_with_scope().map(|code| code.scope.iter_elements()),
         };
-        levels.extend(inner);
+        inner.map_or(Ok(()), |inner| check(inner, left))?;
     }
     Ok(())
 }
