@@ -72,6 +72,11 @@ pub(super) fn authentication_disabled() -> Status {
     Status::failed_precondition("etcdserver: authentication is not enabled")
 }
 
+/// The server stops: its streams end, so that clients ask another member.
+pub(super) fn stopped() -> Status {
+    Status::unavailable("etcdserver: server stopped")
+}
+
 pub(super) fn too_many_requests() -> Status {
     Status::resource_exhausted("etcdserver: too many requests")
 }

@@ -1,10 +1,13 @@
 //! The service Lease.
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use ringway_rpc::{Sink, Status, Streaming};
 
-use super::{Registry, failure};
+use super::{Registry, failure, stopping};
 use crate::etcd::api::etcdserverpb::{
     Lease, LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse,
     LeaseLeasesRequest, LeaseLeasesResponse, LeaseRevokeRequest, LeaseRevokeResponse, LeaseStatus,
@@ -47,7 +50,19 @@ impl Lease for Registry {
         mut requests: Streaming<LeaseKeepAliveRequest>,
         mut responses: Sink<LeaseKeepAliveResponse>,
     ) -> Result<(), Status> {
-        while let Some(LeaseKeepAliveRequest { id }) = requests.next().await? {
+        let mut stopping = pin!(stopping());
+        loop {
+            let next = {
+                let mut next = pin!(requests.next());
+                poll_fn(|cx| match stopping.as_mut().poll(cx) {
+                    Poll::Ready(()) => Poll::Ready(Err(failure::stopped())),
+                    Poll::Pending => next.as_mut().poll(cx),
+                })
+                .await?
+            };
+            let Some(LeaseKeepAliveRequest { id }) = next else {
+                return Ok(());
+            };
             self.expire_leases();
             let response = {
                 let mut state = self.state();
@@ -58,7 +73,6 @@ impl Lease for Registry {
             };
             responses.send(response).await?;
         }
-        Ok(())
     }
 
     async fn lease_time_to_live(

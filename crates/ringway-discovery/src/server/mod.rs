@@ -2,10 +2,11 @@
 //!
 //! Every change goes through [`Registry::change`], and is carried out completely or not at all.
 
+use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use ringway_rpc::{Server, Status};
+use ringway_rpc::{Context, Server, Status};
 use ringway_runtime as runtime;
 
 use crate::etcd::api::etcdserverpb::{
@@ -210,6 +211,14 @@ impl Registry {
             revision: revision.0,
             raft_term: limits::RAFT_TERM,
         })
+    }
+}
+
+/// Waits until the server of this call stops. A call without a server never does.
+async fn stopping() {
+    match Context::current() {
+        Some(context) => context.draining().await,
+        None => pending().await,
     }
 }
 

@@ -10,8 +10,9 @@ use super::*;
 use crate::etcd::api::etcdserverpb::request_op::Request;
 use crate::etcd::api::etcdserverpb::watch_request::RequestUnion;
 use crate::etcd::api::etcdserverpb::{
-    Compare, KvClient, Lease, LeaseGrantRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
-    WatchClient, WatchCreateRequest, WatchProgressRequest, WatchRequest,
+    Compare, KvClient, Lease, LeaseClient, LeaseGrantRequest, LeaseKeepAliveRequest, PutRequest,
+    RangeRequest, RequestOp, TxnRequest, WatchClient, WatchCreateRequest, WatchProgressRequest,
+    WatchRequest,
 };
 use crate::store::LeaseId;
 
@@ -169,4 +170,31 @@ fn others_have_their_turn_while_many_leases_expire() {
         }
     };
     Builder::simulate(SimConfig::new(1), test).expect("it is never stuck");
+}
+
+#[test]
+fn streams_end_when_their_server_stops() {
+    let registry = Registry::new();
+    let server = registry.serve_on(Server::bind("tcp://127.0.0.1:0").expect("a free port"));
+    let handle = server.threads(1).start().expect("the server starts");
+    let client = Client::connect(handle.addresses()[0].to_string()).expect("an address");
+    let stopped = handle.clone();
+    runtime::block_on(async move {
+        let (mut requests, mut responses) = WatchClient::new(client.clone()).watch();
+        requests.send(watch("a".into(), 0)).await.expect("it is sent");
+        assert!(responses.next().await.expect("no failure").expect("no end").created);
+        let leases = LeaseClient::new(client);
+        let granted = leases.lease_grant(LeaseGrantRequest { ttl: 60, id: 0 }).await;
+        let id = granted.expect("it is granted").id;
+        let (mut renewals, mut renewed) = leases.lease_keep_alive();
+        renewals.send(LeaseKeepAliveRequest { id }).await.expect("it is sent");
+        assert!(renewed.next().await.expect("no failure").is_some());
+        stopped.shutdown();
+        for end in [responses.next().await.err(), renewed.next().await.err()] {
+            let end = end.expect("the stream ends with an error");
+            assert!(end.is_unavailable() && end.message().contains("server stopped"), "{end}");
+        }
+    })
+    .expect("a runtime");
+    handle.wait().expect("it ends in order");
 }

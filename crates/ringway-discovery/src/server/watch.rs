@@ -11,9 +11,9 @@ use std::task::{Context, Poll};
 use ringway_rpc::{Sink, Status, Streaming};
 use ringway_runtime as runtime;
 
-use super::Registry;
 use super::listeners::ListenerId;
 use super::watcher::{Seen, Watcher, named_bytes};
+use super::{Registry, failure, stopping};
 use crate::etcd::api::etcdserverpb::watch_request::RequestUnion;
 use crate::etcd::api::etcdserverpb::{
     ResponseHeader, Watch, WatchCreateRequest, WatchRequest, WatchResponse,
@@ -26,12 +26,16 @@ impl Watch for Registry {
         mut requests: Streaming<WatchRequest>,
         responses: Sink<WatchResponse>,
     ) -> Result<(), Status> {
+        let mut stopping = pin!(stopping());
         let mut stream = WatchStream::new(self, responses);
         let mut progress = pin!(runtime::sleep(limits::WATCH_PROGRESS_INTERVAL));
         loop {
             let happened = {
                 let mut next = pin!(requests.next());
                 poll_fn(|cx| {
+                    if stopping.as_mut().poll(cx).is_ready() {
+                        return Poll::Ready(Happened::Stop);
+                    }
                     if let Poll::Ready(request) = next.as_mut().poll(cx) {
                         return Poll::Ready(Happened::Request(request));
                     }
@@ -51,6 +55,7 @@ impl Watch for Registry {
                     None => return Ok(()),
                 },
                 Happened::Change => stream.deliver().await?,
+                Happened::Stop => return Err(failure::stopped()),
                 Happened::Interval => {
                     progress.set(runtime::sleep(limits::WATCH_PROGRESS_INTERVAL));
                     stream.progress_of_quiet().await?;
@@ -64,6 +69,8 @@ enum Happened {
     Request(Result<Option<WatchRequest>, Status>),
     Change,
     Interval,
+    /// The server stops.
+    Stop,
 }
 
 /// One stream of a client, with its watches by their ids.

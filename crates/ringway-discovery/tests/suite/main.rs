@@ -6,6 +6,7 @@ mod corpus;
 mod etcd_cluster_failures;
 mod etcd_failures;
 mod etcd_paused;
+mod etcd_tls;
 mod killing;
 mod registry_etcdctl;
 mod sources;

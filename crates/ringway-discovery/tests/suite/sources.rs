@@ -143,16 +143,18 @@ fn file_that_comes_to_be_behind_a_link() {
     end(server);
 }
 
+/// The addresses of `market.test`, for a second.
+fn records(list: &[Ipv4Addr]) -> Reply {
+    let record = |ip: &Ipv4Addr| ("market.test", Record::Address(*ip));
+    Reply::Records(1, list.iter().map(record).collect())
+}
+
 #[test]
 fn addresses_of_a_name() {
     let named = Named::new("first");
     let server = named.start();
     let port = port(&address(&server));
     let (here, nowhere) = (Ipv4Addr::LOCALHOST, Ipv4Addr::new(127, 0, 0, 77));
-    let records = |list: &[Ipv4Addr]| {
-        let record = |ip: &Ipv4Addr| ("market.test", Record::Address(*ip));
-        Reply::Records(1, list.iter().map(record).collect())
-    };
     let names = NameServer::start(Reply::NoSuchName);
     let (who, client) = connect(&format!("dns://market.test:{port}?server={}", names.at));
     eventually("there is no such name", || stats(&client).failures > 0);
@@ -161,16 +163,29 @@ fn addresses_of_a_name() {
     // The TTL of a second ends, and the name has another address.
     names.reply(records(&[here, nowhere]));
     eventually("it is looked up again", || stats(&client).hosts == 2);
-    // What fails keeps the list.
-    for reply in [Reply::Failure, Reply::NoSuchName, Reply::Nonsense, records(&[])] {
+    end(server);
+}
+
+/// At the same time, since attempts and the waits between them take seconds.
+#[test]
+fn names_that_cannot_be_looked_up_keep_their_list() {
+    let list = [Ipv4Addr::LOCALHOST, Ipv4Addr::new(127, 0, 0, 77)];
+    let check = |reply: Reply| {
+        let names = NameServer::start(records(&list));
+        let (_who, client) = connect(&format!("dns://market.test:9000?server={}", names.at));
+        eventually("it is looked up", || stats(&client).hosts == 2);
         let before = stats(&client).failures;
         names.reply(reply);
         eventually("it fails", || stats(&client).failures > before);
         assert_eq!((stats(&client).state, stats(&client).hosts), (ResolverState::Failing, 2));
-        names.reply(records(&[here, nowhere]));
+        names.reply(records(&list));
         eventually("it is looked up again", || stats(&client).state == ResolverState::Current);
-    }
-    end(server);
+    };
+    std::thread::scope(|scope| {
+        for reply in [Reply::Failure, Reply::NoSuchName, Reply::Nonsense, records(&[])] {
+            scope.spawn(move || check(reply));
+        }
+    });
 }
 
 #[test]

@@ -10,6 +10,30 @@ use tempfile::TempDir;
 
 use super::LIMIT;
 
+/// What a member shows its clients, and whom it believes, as PEM.
+pub(crate) struct TlsFiles<'a> {
+    pub(crate) certificate: &'a str,
+    pub(crate) key: &'a str,
+    pub(crate) client_authority: &'a str,
+}
+
+impl TlsFiles<'_> {
+    /// Writes the files. Returns the arguments that name them.
+    fn arguments(&self, folder: &TempDir) -> Vec<String> {
+        let files = [
+            ("cert-file", self.certificate),
+            ("key-file", self.key),
+            ("trusted-ca-file", self.client_authority),
+        ];
+        let written = files.map(|(flag, pem)| {
+            let path = folder.path().join(flag);
+            std::fs::write(&path, pem).expect("a place for it");
+            format!("--{flag}={}", path.display())
+        });
+        written.into_iter().chain(["--client-cert-auth".to_owned()]).collect()
+    }
+}
+
 /// A running etcd; dropping it kills it.
 pub(crate) struct Etcd {
     child: Child,
@@ -20,19 +44,29 @@ pub(crate) struct Etcd {
 impl Etcd {
     /// Starts etcd on free ports. `None` if it is not installed.
     pub(crate) fn start() -> Option<Self> {
+        Self::start_with(None)
+    }
+
+    /// The same, and its clients have to show a certificate.
+    pub(crate) fn start_with(tls: Option<&TlsFiles<'_>>) -> Option<Self> {
         if !is_installed("etcd") {
             return None;
         }
         // The ports are free when they are chosen, and perhaps not any more when etcd binds them.
-        let started = (0..5).find_map(|_| Self::try_start());
+        let started = (0..5).find_map(|_| Self::try_start(tls));
         Some(started.expect("etcd starts in one of five attempts"))
     }
 
-    fn try_start() -> Option<Self> {
+    fn try_start(tls: Option<&TlsFiles<'_>>) -> Option<Self> {
         let data = tempfile::tempdir().expect("a directory");
         let [authority, peers] = free_addresses();
-        let (url, peer_url) = (format!("http://{authority}"), format!("http://{peers}"));
-        let mut child = Command::new("etcd")
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let (url, peer_url) = (format!("{scheme}://{authority}"), format!("http://{peers}"));
+        let mut command = Command::new("etcd");
+        if let Some(tls) = tls {
+            command.args(tls.arguments(&data));
+        }
+        let mut child = command
             .arg("--data-dir")
             .arg(data.path())
             .args(["--listen-client-urls", &url, "--advertise-client-urls", &url])
@@ -49,7 +83,7 @@ impl Etcd {
         thread::spawn(move || {
             // Read to its end, so that etcd never waits for its log to be read.
             for line in log.lines().map_while(Result::ok) {
-                if line.contains("serving client traffic insecurely") {
+                if line.contains("serving client traffic") {
                     _ = ready.send(());
                 }
             }

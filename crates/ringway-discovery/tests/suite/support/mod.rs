@@ -18,6 +18,9 @@ use ringway_rpc::{Server, ServerHandle};
 /// A guard against hanging: everything awaited happens within this time.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
+/// How often it is looked whether something has happened that no event tells.
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
+
 /// Starts a server of the registry on a free port.
 pub(crate) fn serve(registry: &Registry) -> ServerHandle {
     let server = Server::bind("tcp://127.0.0.1:0").expect("a free port");
@@ -44,6 +47,7 @@ pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = std::time::Instant::now() + LIMIT;
     while !is_so() {
         assert!(std::time::Instant::now() < deadline, "not in time: {what}");
-        std::thread::yield_now();
+        // Not a loop that takes a core from what is waited for.
+        std::thread::park_timeout(POLL_INTERVAL);
     }
 }
