@@ -44,10 +44,12 @@ pub(crate) fn run(config: &ServeConfig) -> Result<(), Box<dyn Error>> {
         spawn_control(handle.clone(), totals, &stop)?;
     }
     stop.wait()?;
+    // What fails from now on fails because of the stop, such as a write to a log when its core ends.
+    let why = failure.get().cloned();
     handle.shutdown();
     stop.abort_on_next(handle.clone())?;
     handle.wait()?;
-    failure.get().map_or(Ok(()), |why| Err(why.clone().into()))
+    why.map_or(Ok(()), |why| Err(why.into()))
 }
 
 /// The reason why a server has ended by itself.
