@@ -123,7 +123,8 @@ impl dyn Registration {
 pub enum RegistrationState {
     /// It is not registered, or this is not known, and it is being tried. This is why the last try failed.
     Registering(Option<Error>),
-    /// It is registered.
+    /// It is registered, as far as is known: on etcd and a registry server, one that was replaced or removed there by
+    /// hand learns it at its next update, or when its lease ends.
     Registered,
     /// Another registration of the same address has taken its place. It stays so.
     Replaced,
