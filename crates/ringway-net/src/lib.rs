@@ -14,6 +14,8 @@ mod keepalive;
 mod limits;
 mod look_up;
 mod marks;
+#[doc(hidden)]
+pub mod remote;
 mod requester;
 mod server;
 mod session;

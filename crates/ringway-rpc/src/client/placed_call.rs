@@ -146,7 +146,7 @@ impl Future for PlacedCall {
                 return Poll::Ready(Err(status));
             }
         }
-        let Placement::Remote(call) = &this.placement else {
+        let Placement::Remote(call) = &mut this.placement else {
             panic!("a call was polled after it had ended");
         };
         let outcome = ready!(call.poll(cx));

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use ringway_net::blocking_refused;
+use ringway_net::remote::block_on_until;
 
-use super::block_on;
 use crate::call::status::Status;
 
 /// Blocks until `call` is over. It is polled when it is woken, and at the time that `wakes_at`
@@ -19,5 +19,5 @@ where
     if let Some(why) = blocking_refused() {
         return Err(Status::failed_precondition(why));
     }
-    block_on::block_on_until(call, wakes_at)
+    block_on_until(call, wakes_at)
 }

@@ -1,7 +1,7 @@
 //! Crossing threads: from tokio's tasks, plain threads and other cores to the core that owns an
-//! object. Nothing here depends on calls.
+//! object. Nothing here depends on calls; what other clients need too is `ringway_net::remote`.
 
-pub(crate) mod block_on;
 pub(crate) mod blocking;
-pub(crate) mod mailbox;
 pub(crate) mod pipe;
+
+pub(crate) use ringway_net::remote::mailbox;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{self, Poll, ready};
 
 use bytes::Bytes;
+use ringway_net::remote::block_on;
 use ringway_runtime::blocking::BlockingTask;
 use ringway_runtime::{CoreHandle, drop_contained, spawn_blocking, spawn_named};
 use ringway_wire::native::Piece;
@@ -17,7 +18,6 @@ use crate::call::codec::Codec;
 use crate::call::context::{Context, Sendable};
 use crate::call::metadata::Metadata;
 use crate::call::status::{Code, Status};
-use crate::remote::block_on;
 
 /// A method whose calls run on the blocking pool, including decoding and encoding.
 pub(super) struct Offloaded<Req, Rep, F> {
@@ -132,14 +132,13 @@ where
     }
     let mut future = pin!(handler(context.clone()));
     let mut done = pin!(context.done());
-    let reply =
-        block_on::block_on(poll_fn(|cx| match context.enter(|| future.as_mut().poll(cx)) {
-            Poll::Pending => {
-                let reason = ready!(done.as_mut().poll(cx));
-                Poll::Ready(Err(reason.unwrap_or_else(|| Status::cancelled("the call is over"))))
-            }
-            ready => ready,
-        }));
+    let reply = block_on(poll_fn(|cx| match context.enter(|| future.as_mut().poll(cx)) {
+        Poll::Pending => {
+            let reason = ready!(done.as_mut().poll(cx));
+            Poll::Ready(Err(reason.unwrap_or_else(|| Status::cancelled("the call is over"))))
+        }
+        ready => ready,
+    }));
     OffloadResult { reply, initial: context.take_initial(), trailers: context.take_trailers() }
 }
 
@@ -179,7 +178,7 @@ mod tests {
     }
 
     fn wait(mut waiting: Pin<Box<dyn Waiting>>) -> Outcome {
-        block_on::block_on(poll_fn(|cx| waiting.as_mut().poll(cx, &mut Vec::new())))
+        block_on(poll_fn(|cx| waiting.as_mut().poll(cx, &mut Vec::new())))
     }
 
     #[test]

@@ -7,12 +7,12 @@ use std::thread::{self, Thread};
 use std::time::Instant;
 
 /// Blocks the thread until `future` is ready.
-pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+pub fn block_on<F: Future>(future: F) -> F::Output {
     block_on_until(pin!(future), |_| None)
 }
 
 /// Blocks the thread until `future` is ready; also polls it at the time that `wakes_at` returns.
-pub(crate) fn block_on_until<F: Future + Unpin>(
+pub fn block_on_until<F: Future + Unpin>(
     mut future: F,
     wakes_at: impl Fn(&F) -> Option<Instant>,
 ) -> F::Output {

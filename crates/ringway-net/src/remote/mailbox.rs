@@ -1,7 +1,7 @@
-//! Jobs of other threads for a core that carries streams.
+//! Jobs of other threads for a core that owns what their handles name.
 //!
 //! A handle that is used or dropped on another thread must reach its core in every case: if a full
-//! mailbox lost a cancellation, the call would keep running. So each core with such connections
+//! mailbox lost a cancellation, the call would keep running. So each core with such handles
 //! runs one task with a list of jobs. The live handles bound the list: each posts one job when it
 //! is first used on another thread and one when it is dropped.
 
@@ -14,10 +14,10 @@ use std::task::{Poll, Waker};
 use ringway_runtime::{contain, drop_each, yield_now};
 
 /// A closure that runs on the core.
-pub(crate) type Job = Box<dyn FnOnce() + Send>;
+pub type Job = Box<dyn FnOnce() + Send>;
 
 /// One core's list of jobs, shared with the threads that post them.
-pub(crate) struct Mailbox {
+pub struct Mailbox {
     core: u32,
     jobs: Mutex<Jobs>,
 }
@@ -40,22 +40,22 @@ impl Mailbox {
     ///
     /// # Panics
     /// Panics outside of a runtime's thread.
-    pub(crate) fn open() -> Arc<Self> {
+    pub fn open() -> Arc<Self> {
         let core = NEXT_CORE.fetch_add(1, Ordering::Relaxed);
         let mailbox = Arc::new(Self { core, jobs: Mutex::default() });
         let open = OpenMailbox(Arc::clone(&mailbox));
-        ringway_runtime::spawn_named("jobs for streams", async move { open.serve().await });
+        ringway_runtime::spawn_named("jobs of other threads", async move { open.serve().await });
         lock(&MAILBOXES).insert(core, Arc::clone(&mailbox));
         mailbox
     }
 
     /// Returns the number by which other threads find the mailbox.
-    pub(crate) fn core(&self) -> u32 {
+    pub fn core(&self) -> u32 {
         self.core
     }
 
     /// Whether its core has ended.
-    pub(crate) fn is_closed(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         lock(&self.jobs).closed
     }
 
@@ -72,7 +72,7 @@ impl Mailbox {
 }
 
 /// Posts `job` to a core. If that core has ended, the job is dropped, perhaps later.
-pub(crate) fn post(core: u32, job: Job) {
+pub fn post(core: u32, job: Job) {
     let mailbox = lock(&MAILBOXES).get(&core).cloned();
     if let Some(mailbox) = mailbox {
         mailbox.post(job);
@@ -80,12 +80,12 @@ pub(crate) fn post(core: u32, job: Job) {
 }
 
 /// Whether a core takes jobs: it has a mailbox and has not ended.
-pub(crate) fn takes_jobs(core: u32) -> bool {
+pub fn takes_jobs(core: u32) -> bool {
     lock(&MAILBOXES).contains_key(&core)
 }
 
 /// Runs, on the core itself, all jobs that were posted before.
-pub(crate) fn run_waiting(core: u32) {
+pub fn run_waiting(core: u32) {
     let mailbox = lock(&MAILBOXES).get(&core).cloned();
     if let Some(mailbox) = mailbox {
         let list = std::mem::take(&mut lock(&mailbox.jobs).list);
