@@ -1,16 +1,25 @@
 //! Clients.
 
 use std::fmt;
-use std::rc::Rc;
+use std::sync::Arc;
 
+use bson::{Document, rawdoc};
+
+use crate::action::ListDatabases;
 use crate::client_core::ClientCore;
+use crate::client_shared::ClientShared;
 use crate::database::Database;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::here;
 use crate::options::ClientOptions;
 use crate::pool::PoolCounts;
+use crate::raw_argument::IntoRaw;
 
-/// A client of one MongoDB server, with a pool of connections. It belongs to the core that made it; clones
-/// share the pool.
+/// A client of one MongoDB server, for any thread; clones are the same client.
+///
+/// On a core of Ringway, operations run right there, over a pool of connections that the core has for itself.
+/// Tasks of tokio and plain threads use the same methods: their operations run on a core in the background.
+/// A plain thread blocks with [`wait`](crate::Wait::wait) instead of awaiting.
 ///
 /// Connections are made when operations need them. Every operation has one deadline over all that it does,
 /// [`ClientOptions::timeout`], and may be dropped at any moment.
@@ -31,28 +40,24 @@ use crate::pool::PoolCounts;
 /// ```
 #[derive(Clone)]
 pub struct Client {
-    core: Rc<ClientCore>,
-    options: Rc<ClientOptions>,
+    shared: Arc<ClientShared>,
 }
 
 impl Client {
     /// Makes a client. Nothing is connected yet.
-    ///
-    /// # Panics
-    /// Panics outside of a runtime's thread.
     #[must_use]
     pub fn new(options: ClientOptions) -> Self {
-        let options = Rc::new(options);
-        Self { core: ClientCore::start(&options), options }
+        Self { shared: ClientShared::new(options) }
+    }
+
+    pub(crate) fn of(shared: &Arc<ClientShared>) -> Self {
+        Self { shared: Arc::clone(shared) }
     }
 
     /// Makes a client by a connection string. Nothing is connected yet.
     ///
     /// # Errors
     /// Those of [`ClientOptions::parse`].
-    ///
-    /// # Panics
-    /// Panics outside of a runtime's thread.
     pub fn connect(uri: &str) -> Result<Self> {
         Ok(Self::new(ClientOptions::parse(uri)?))
     }
@@ -60,30 +65,52 @@ impl Client {
     /// The database that the connection string names.
     #[must_use]
     pub fn default_database(&self) -> Option<Database> {
-        self.options.database.as_deref().map(|name| self.database(name))
+        self.shared.options.database.as_deref().map(|name| self.database(name))
     }
 
     /// A database by its name. Nothing is sent.
     #[must_use]
     pub fn database(&self, name: &str) -> Database {
-        Database::new(Rc::clone(&self.core), name)
+        Database::new(&self.shared, name)
     }
 
-    /// What the pool of this client has done.
+    /// Lists the databases that match a filter; awaiting it returns a document for each.
+    pub fn list_databases(&self, filter: impl IntoRaw) -> ListDatabases {
+        ListDatabases::new(&self.shared, filter.into_raw())
+    }
+
+    /// Lists the names of all databases.
+    ///
+    /// # Errors
+    /// Those of every operation.
+    pub fn list_database_names(&self) -> impl Future<Output = Result<Vec<String>>> + Send + use<> {
+        let listed = self.list_databases(rawdoc! {}).name_only(true);
+        async move {
+            let name = |listed: Document| listed.get_str("name").map(str::to_owned);
+            listed.await?.into_iter().map(name).collect::<Result<_, _>>().map_err(Error::decoding)
+        }
+    }
+
+    /// What the pool that this client has on the calling core has done.
     #[must_use]
     pub fn pool_counts(&self) -> PoolCounts {
-        self.core.pool().counts()
+        self.here(|core| core.pool().counts())
     }
 
-    /// Connections that wait for an operation.
+    /// Connections of the calling core that wait for an operation.
     #[must_use]
     pub fn idle_connections(&self) -> usize {
-        self.core.pool().idle_count()
+        self.here(|core| core.pool().idle_count())
+    }
+
+    fn here<R: Default>(&self, what: impl FnOnce(&ClientCore) -> R) -> R {
+        here::core_of(&self.shared, None).map_or_else(R::default, |core| what(&core))
     }
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("address", &self.options.address).finish_non_exhaustive()
+        let options = &self.shared.options;
+        f.debug_struct("Client").field("address", &options.address).finish_non_exhaustive()
     }
 }

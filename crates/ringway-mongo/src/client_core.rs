@@ -2,9 +2,10 @@
 
 use std::cell::Cell;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-use bson::{RawDocument, RawDocumentBuf, rawdoc};
+use bson::{RawDocument, rawdoc};
 use ringway_runtime::{spawn_detached, timeout};
 use ringway_wire::mongo::{CommandTemplate, CommandWriter, SessionId};
 
@@ -18,22 +19,9 @@ use crate::session::{Session, SessionPool};
 /// What operations, cursors and handles of one client share.
 pub(crate) struct ClientCore {
     pool: Rc<Pool>,
-    sessions: Rc<SessionPool>,
+    sessions: Arc<SessionPool>,
     orphans: Rc<Orphans>,
     timeout: Duration,
-    concerns: Concerns,
-}
-
-/// What reads and writes wait for at the server, as the connection string says.
-pub(crate) struct Concerns {
-    pub(crate) read: Option<RawDocumentBuf>,
-    pub(crate) write: Option<RawDocumentBuf>,
-}
-
-impl Concerns {
-    fn of(options: &ClientOptions) -> Self {
-        Self { read: options.read_concern.clone(), write: options.write_concern.clone() }
-    }
 }
 
 /// The session and the time of one operation.
@@ -41,15 +29,26 @@ pub(crate) struct Attempt<'a> {
     /// `None` for no session.
     pub(crate) session: Option<&'a mut Session>,
     pub(crate) timeout: Duration,
+    pub(crate) purpose: Purpose,
+}
+
+/// What a command does to the server's data, and whether the specification of retries lets it be tried again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    Read,
+    /// Such as a command that the user has written, or the next batch of a cursor.
+    ReadOnce,
+    Write,
+    /// Such as a write to many documents at once, or of collections and indexes.
+    WriteOnce,
 }
 
 impl ClientCore {
-    pub(crate) fn start(options: &Rc<ClientOptions>) -> Rc<Self> {
+    pub(crate) fn start(options: &Arc<ClientOptions>, sessions: &Arc<SessionPool>) -> Rc<Self> {
         let core = Self {
             timeout: options.timeout,
-            concerns: Concerns::of(options),
-            pool: Pool::start(Greeting::new(Rc::clone(options))),
-            sessions: Rc::default(),
+            pool: Pool::start(Greeting::new(Arc::clone(options))),
+            sessions: Arc::clone(sessions),
             orphans: Rc::default(),
         };
         Rc::new(core)
@@ -61,10 +60,6 @@ impl ClientCore {
 
     pub(crate) fn timeout(&self) -> Duration {
         self.timeout
-    }
-
-    pub(crate) fn concerns(&self) -> &Concerns {
-        &self.concerns
     }
 
     pub(crate) fn session(&self) -> Session {
@@ -87,11 +82,12 @@ impl ClientCore {
     /// Runs a command in a session of its own, within the client's time.
     pub(crate) async fn run<R>(
         self: &Rc<Self>,
+        purpose: Purpose,
         write: impl FnOnce(Slot<'_>) -> Result,
         read: impl FnOnce(Answer<'_>) -> Result<R>,
     ) -> Result<R> {
         let mut session = self.session();
-        let attempt = Attempt { session: Some(&mut session), timeout: self.timeout };
+        let attempt = Attempt { session: Some(&mut session), timeout: self.timeout, purpose };
         self.run_in(attempt, write, read).await
     }
 
@@ -102,7 +98,7 @@ impl ClientCore {
         write: impl FnOnce(Slot<'_>) -> Result,
         read: impl FnOnce(Answer<'_>) -> Result<R>,
     ) -> Result<R> {
-        let Attempt { session, timeout: limit } = attempt;
+        let Attempt { session, timeout: limit, purpose } = attempt;
         let sent = Sent::new(false);
         let id = session.as_ref().map(|session| *session.id());
         let mut used = SessionUse { session, sent: &sent };
@@ -113,6 +109,9 @@ impl ClientCore {
                 Err(Error::timeout(limit, fate))
             }
         };
+        if let Err(error) = &result {
+            tracing::debug!(?purpose, %error, "an operation failed");
+        }
         let is_answered =
             !matches!(&result, Err(error) if error.is_network() || error.is_timeout());
         if is_answered {
@@ -207,7 +206,9 @@ async fn end_each(orphans: Rc<Orphans>, client: Weak<ClientCore>) {
 /// If this fails, the server ends the cursor by itself, after ten minutes.
 async fn end(client: &Rc<ClientCore>, orphan: &Orphan) {
     let command = rawdoc! { "killCursors": &*orphan.collection, "cursors": [orphan.id] };
-    let ended = client.run(|slot| slot.write_any(&command, &orphan.database), |_| Ok(())).await;
+    let once = Purpose::ReadOnce;
+    let ended =
+        client.run(once, |slot| slot.write_any(&command, &orphan.database), |_| Ok(())).await;
     if let Err(error) = ended {
         tracing::debug!(collection = %orphan.collection, %error, "a cursor is left to the server");
     }

@@ -2,18 +2,23 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::rc::Rc;
+use std::sync::Arc;
 
-use bson::Bson;
+use bson::{Document, RawDocumentBuf, rawdoc};
 use serde::Serialize;
 
 use crate::action::{
-    Aggregate, Count, Delete, Distinct, Find, FindOne, InsertMany, Update, insert_one,
+    Aggregate, BulkWrite, Command, CommandCursor, Count, Delete, Distinct, Find, FindAndModify,
+    FindOne, IndexModel, InsertMany, InsertOne, Update, WriteModel, create_indexes,
 };
-use crate::client_core::ClientCore;
-use crate::collection_shared::CollectionShared;
-use crate::error::Result;
-use crate::raw_argument::IntoRaw;
+use crate::client_core::Purpose;
+use crate::client_shared::ClientShared;
+use crate::collection_shared::{CollectionShared, Concerns};
+use crate::cursor::decode;
+use crate::error::{Error, Result};
+use crate::raw_argument::{IntoRaw, IntoUpdate, replacement};
+use crate::running::Running;
+use crate::uri::{ReadConcern, WriteConcern};
 
 /// A collection, whose documents are read and written as `T`: a type with serde, a
 /// [`Document`](bson::Document), or a [`RawDocumentBuf`](bson::RawDocumentBuf).
@@ -21,14 +26,19 @@ use crate::raw_argument::IntoRaw;
 /// Methods return actions, which take options and do nothing until they are awaited. Clones share what is
 /// prepared for the commands of this collection, so keep a handle that is used often.
 pub struct Collection<T> {
-    shared: Rc<CollectionShared>,
+    shared: Arc<CollectionShared>,
     documents: PhantomData<fn() -> T>,
 }
 
 impl<T> Collection<T> {
-    pub(crate) fn new(core: Rc<ClientCore>, database: &Rc<str>, name: &str) -> Self {
-        let shared = CollectionShared::new(core, Rc::clone(database), name.into());
-        Self { shared: Rc::new(shared), documents: PhantomData }
+    pub(crate) fn new(
+        client: Arc<ClientShared>,
+        database: Arc<str>,
+        name: &str,
+        concerns: Concerns,
+    ) -> Self {
+        let shared = CollectionShared::new(client, database, name.into(), concerns);
+        Self { shared: Arc::new(shared), documents: PhantomData }
     }
 
     /// The name, without that of its database.
@@ -40,80 +50,232 @@ impl<T> Collection<T> {
     /// The same collection, whose documents are read and written as `U`.
     #[must_use]
     pub fn with_type<U>(&self) -> Collection<U> {
-        Collection { shared: Rc::clone(&self.shared), documents: PhantomData }
+        Collection { shared: Arc::clone(&self.shared), documents: PhantomData }
     }
 
     /// Finds the documents that match a filter; awaiting it returns a [`Cursor`](crate::Cursor).
     pub fn find(&self, filter: impl IntoRaw) -> Find<T> {
-        Find::new(Rc::clone(&self.shared), filter.into_raw())
+        Find::new(&self.shared, filter.into_raw())
     }
 
     /// Finds one document that matches a filter.
     pub fn find_one(&self, filter: impl IntoRaw) -> FindOne<T> {
-        FindOne::new(Rc::clone(&self.shared), filter.into_raw())
+        FindOne::new(&self.shared, filter.into_raw())
     }
 
-    /// Updates the first document that matches a filter, by operators such as `$set`.
-    pub fn update_one(&self, filter: impl IntoRaw, update: impl IntoRaw) -> Update {
-        Update::new(Rc::clone(&self.shared), filter.into_raw(), update.into_raw(), false)
+    /// Updates the first document that matches a filter, by operators such as `$set` or by the stages of a pipeline.
+    pub fn update_one(&self, filter: impl IntoRaw, update: impl IntoUpdate) -> Update {
+        Update::new(&self.shared, filter.into_raw(), update.into_update(), false)
     }
 
     /// Updates all documents that match a filter, by operators such as `$set`.
-    pub fn update_many(&self, filter: impl IntoRaw, update: impl IntoRaw) -> Update {
-        Update::new(Rc::clone(&self.shared), filter.into_raw(), update.into_raw(), true)
+    pub fn update_many(&self, filter: impl IntoRaw, update: impl IntoUpdate) -> Update {
+        Update::new(&self.shared, filter.into_raw(), update.into_update(), true)
     }
 
     /// Deletes the first document that matches a filter.
     pub fn delete_one(&self, filter: impl IntoRaw) -> Delete {
-        Delete::new(Rc::clone(&self.shared), filter.into_raw(), 1)
+        Delete::new(&self.shared, filter.into_raw(), false)
     }
 
     /// Deletes all documents that match a filter.
     pub fn delete_many(&self, filter: impl IntoRaw) -> Delete {
-        Delete::new(Rc::clone(&self.shared), filter.into_raw(), 0)
+        Delete::new(&self.shared, filter.into_raw(), true)
     }
 
     /// Passes the documents through the stages of a pipeline; awaiting it returns a
     /// [`Cursor`](crate::Cursor) of its results.
     pub fn aggregate<S: IntoRaw>(&self, stages: impl IntoIterator<Item = S>) -> Aggregate<T> {
         let stages = stages.into_iter().map(IntoRaw::into_raw).collect();
-        Aggregate::new(Rc::clone(&self.shared), stages)
+        Aggregate::new(&self.shared, stages)
     }
 
     /// Counts the documents that match a filter.
     pub fn count_documents(&self, filter: impl IntoRaw) -> Count {
-        Count::new(Rc::clone(&self.shared), filter.into_raw())
+        Count::new(&self.shared, filter.into_raw())
     }
 
     /// Lists the different values of a field.
     pub fn distinct(&self, field: &str, filter: impl IntoRaw) -> Distinct {
-        Distinct::new(Rc::clone(&self.shared), field, filter.into_raw())
+        Distinct::new(&self.shared, field, filter.into_raw())
+    }
+
+    /// Updates the first document that matches a filter, and returns it.
+    pub fn find_one_and_update(
+        &self,
+        filter: impl IntoRaw,
+        update: impl IntoUpdate,
+    ) -> FindAndModify<T> {
+        FindAndModify::update(&self.shared, filter.into_raw(), update.into_update())
+    }
+
+    /// Removes the first document that matches a filter, and returns it.
+    pub fn find_one_and_delete(&self, filter: impl IntoRaw) -> FindAndModify<T> {
+        FindAndModify::delete(&self.shared, filter.into_raw())
+    }
+
+    /// Does many writes in as few commands as possible.
+    pub fn bulk_write(&self, writes: impl IntoIterator<Item = WriteModel>) -> BulkWrite {
+        BulkWrite::new(&self.shared, writes)
+    }
+
+    /// The number of documents that the server has noted, without looking at them. It may be wrong after a
+    /// crash, and on a sharded cluster.
+    ///
+    /// # Errors
+    /// Those of every operation.
+    pub fn estimated_document_count(&self) -> impl Future<Output = Result<u64>> + Send + use<T> {
+        let mut count = rawdoc! { "count": &*self.shared.name };
+        if let Some(concern) = &self.shared.concerns().read {
+            count.append(bson::raw::cstr!("readConcern"), concern.clone());
+        }
+        let counted = self.command(Ok(count), Purpose::Read).reply();
+        async move {
+            let reply: Document = decode(&counted.await?)?;
+            let wrong = || Error::reply(ringway_wire::mongo::MongoFault::Field("n"));
+            let number = reply.get("n").and_then(|n| n.as_i64().or(n.as_i32().map(i64::from)));
+            let number = number.or_else(|| reply.get_f64("n").ok().map(|n| n as i64));
+            number.and_then(|n| u64::try_from(n).ok()).ok_or_else(wrong)
+        }
+    }
+
+    /// Makes an index, unless it is there; returns its name.
+    ///
+    /// # Errors
+    /// Those of every operation. Another index of that name is one of the server's.
+    pub fn create_index(
+        &self,
+        index: IndexModel,
+    ) -> impl Future<Output = Result<String>> + Send + use<T> {
+        let made = self.create_indexes([index]);
+        async move { Ok(made.await?.pop().unwrap_or_default()) }
+    }
+
+    /// Makes indexes, unless they are there; returns their names.
+    ///
+    /// # Errors
+    /// Those of every operation.
+    pub fn create_indexes<I: IntoIterator<Item = IndexModel>>(
+        &self,
+        indexes: I,
+    ) -> impl Future<Output = Result<Vec<String>>> + Send + use<T, I> {
+        let made = create_indexes(&self.shared.name, indexes)
+            .map(|(command, names)| (self.command(Ok(command), Purpose::WriteOnce).reply(), names));
+        async move {
+            let (reply, names) = made?;
+            reply.await?;
+            Ok(names)
+        }
+    }
+
+    /// Lists the indexes.
+    ///
+    /// # Errors
+    /// Those of every operation.
+    pub fn list_indexes(&self) -> Running<CommandCursor<Document>> {
+        let list = rawdoc! { "listIndexes": &*self.shared.name, "cursor": {} };
+        self.command(Ok(list), Purpose::Read).cursor()
+    }
+
+    /// Removes an index by its name.
+    ///
+    /// # Errors
+    /// Those of every operation. An index that is not there is one of the server's.
+    pub fn drop_index(&self, name: &str) -> impl Future<Output = Result> + Send + use<T> {
+        let is_all = name == "*";
+        let drop_it = rawdoc! { "dropIndexes": &*self.shared.name, "index": name };
+        let dropped = self.command(Ok(drop_it), Purpose::WriteOnce).reply();
+        async move {
+            if is_all {
+                let what = "`*` names all indexes: remove them by `drop_indexes`";
+                return Err(Error::encoding(what));
+            }
+            dropped.await.map(drop)
+        }
+    }
+
+    /// Removes all indexes but that of `_id`.
+    ///
+    /// # Errors
+    /// Those of every operation.
+    pub fn drop_indexes(&self) -> impl Future<Output = Result> + Send + use<T> {
+        let drop_all = rawdoc! { "dropIndexes": &*self.shared.name, "index": "*" };
+        let dropped = self.command(Ok(drop_all), Purpose::WriteOnce).reply();
+        async move { dropped.await.map(drop) }
+    }
+
+    /// Removes the collection with its documents and indexes. One that is not there is no error.
+    ///
+    /// # Errors
+    /// Those of every operation.
+    pub fn drop(&self) -> impl Future<Output = Result> + Send + use<T> {
+        let command = rawdoc! { "drop": &*self.shared.name };
+        let dropped = self.command(Ok(command), Purpose::WriteOnce).reply();
+        async move {
+            match dropped.await {
+                Err(error) if error.server().is_some_and(|it| it.code == NAMESPACE_NOT_FOUND) => {
+                    Ok(())
+                }
+                dropped => dropped.map(drop),
+            }
+        }
+    }
+
+    /// The same collection with another concern for its reads.
+    #[must_use]
+    pub fn read_concern(&self, concern: &ReadConcern) -> Self {
+        let document = RawDocumentBuf::try_from(&concern.to_document());
+        let read = Some(document.expect("the level of a read concern is text"));
+        self.with_concerns(Concerns { read, ..self.shared.concerns().clone() })
+    }
+
+    /// The same collection with another concern for its writes.
+    ///
+    /// # Errors
+    /// [`is_options`](Error::is_options): the concern asks for no answer.
+    pub fn write_concern(&self, concern: &WriteConcern) -> Result<Self> {
+        let write = Some(crate::options::write_concern(concern)?);
+        Ok(self.with_concerns(Concerns { write, ..self.shared.concerns().clone() }))
+    }
+
+    fn with_concerns(&self, concerns: Concerns) -> Self {
+        let CollectionShared { client, database, name, .. } = &*self.shared;
+        Self::new(Arc::clone(client), Arc::clone(database), name, concerns)
+    }
+
+    fn command(&self, command: Result<RawDocumentBuf>, purpose: Purpose) -> Command {
+        Command::new(&self.shared.client, &self.shared.database, command, purpose)
     }
 }
 
+/// The number of the server's error for a collection that is not there.
+const NAMESPACE_NOT_FOUND: i32 = 26;
+
 impl<T: Serialize> Collection<T> {
-    /// Writes a document, and returns its `_id`, which it gets if it has none.
-    ///
-    /// # Errors
-    /// [`is_duplicate_key`](crate::Error::is_duplicate_key), [`is_document`](crate::Error::is_document), and those
-    /// of every operation.
-    pub async fn insert_one(&self, document: &T) -> Result<Bson> {
-        insert_one(&self.shared, document).await
+    /// Writes a document; awaiting it returns the document's `_id`, which it gets if it has none.
+    pub fn insert_one(&self, document: &T) -> InsertOne {
+        InsertOne::new(&self.shared, document)
     }
 
-    /// Writes documents; awaiting it returns how many. What is too much for one command is sent in several.
+    /// Writes documents. What is too much for one command is sent in several.
     pub fn insert_many<'a>(&self, documents: impl IntoIterator<Item = &'a T>) -> InsertMany
     where
         T: 'a,
     {
-        InsertMany::new(Rc::clone(&self.shared), documents)
+        InsertMany::new(&self.shared, documents)
     }
 
     /// Replaces the first document that matches a filter. The `_id` stays.
-    pub fn replace_one(&self, filter: impl IntoRaw, replacement: &T) -> Update {
-        let replacement = bson::serialize_to_raw_document_buf(replacement);
-        let replacement = replacement.map_err(crate::Error::encoding);
-        Update::new(Rc::clone(&self.shared), filter.into_raw(), replacement, false)
+    pub fn replace_one(&self, filter: impl IntoRaw, document: &T) -> Update {
+        let document = bson::serialize_to_raw_document_buf(document).map_err(Error::encoding);
+        let document = document.and_then(replacement);
+        Update::new(&self.shared, filter.into_raw(), document, false)
+    }
+
+    /// Replaces the first document that matches a filter, and returns it.
+    pub fn find_one_and_replace(&self, filter: impl IntoRaw, document: &T) -> FindAndModify<T> {
+        let document = bson::serialize_to_raw_document_buf(document).map_err(Error::encoding);
+        FindAndModify::update(&self.shared, filter.into_raw(), document.and_then(replacement))
     }
 }
 

@@ -1,22 +1,30 @@
 //! What the operations on a collection share.
 
-use std::cell::OnceCell;
-use std::rc::Rc;
+use std::sync::{Arc, OnceLock};
 
+use bson::RawDocumentBuf;
 use ringway_wire::mongo::CommandTemplate;
 
-use crate::client_core::ClientCore;
+use crate::client_shared::ClientShared;
 
 /// What actions of one collection share.
 pub(crate) struct CollectionShared {
-    pub(crate) core: Rc<ClientCore>,
-    pub(crate) database: Rc<str>,
-    pub(crate) name: Rc<str>,
-    templates: [OnceCell<CommandTemplate>; 6],
+    pub(crate) client: Arc<ClientShared>,
+    pub(crate) database: Arc<str>,
+    pub(crate) name: Arc<str>,
+    concerns: Concerns,
+    templates: [OnceLock<CommandTemplate>; 7],
+}
+
+/// What reads and writes wait for at the server; `None` for the server's own default.
+#[derive(Clone, Default)]
+pub(crate) struct Concerns {
+    pub(crate) read: Option<RawDocumentBuf>,
+    pub(crate) write: Option<RawDocumentBuf>,
 }
 
 /// The commands that have a template.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CommandKind {
     Find,
     Insert,
@@ -24,6 +32,7 @@ pub(crate) enum CommandKind {
     Delete,
     Aggregate,
     Distinct,
+    FindAndModify,
 }
 
 impl CommandKind {
@@ -35,34 +44,51 @@ impl CommandKind {
             Self::Delete => "delete",
             Self::Aggregate => "aggregate",
             Self::Distinct => "distinct",
+            Self::FindAndModify => "findAndModify",
         }
+    }
+
+    fn is_write(self) -> bool {
+        matches!(self, Self::Insert | Self::Update | Self::Delete | Self::FindAndModify)
     }
 }
 
-impl CommandKind {
-    fn is_write(self) -> bool {
-        matches!(self, Self::Insert | Self::Update | Self::Delete)
+impl Concerns {
+    pub(crate) fn of(client: &Arc<ClientShared>) -> Self {
+        let options = &client.options;
+        Self { read: options.read_concern.clone(), write: options.write_concern.clone() }
     }
 }
 
 impl CollectionShared {
-    pub(crate) fn new(core: Rc<ClientCore>, database: Rc<str>, name: Rc<str>) -> Self {
-        Self { core, database, name, templates: Default::default() }
+    pub(crate) fn new(
+        client: Arc<ClientShared>,
+        database: Arc<str>,
+        name: Arc<str>,
+        concerns: Concerns,
+    ) -> Self {
+        Self { client, database, name, concerns, templates: Default::default() }
+    }
+
+    pub(crate) fn concerns(&self) -> &Concerns {
+        &self.concerns
     }
 
     /// The part of a command that is the same each time.
     pub(crate) fn template(&self, kind: CommandKind) -> &CommandTemplate {
-        self.templates[kind as usize].get_or_init(|| {
-            let template = CommandTemplate::new(kind.name(), &*self.name, &self.database);
-            let concerns = self.core.concerns();
-            let (name, concern) = match kind.is_write() {
-                true => ("writeConcern", &concerns.write),
-                false => ("readConcern", &concerns.read),
-            };
-            match concern {
-                Some(concern) => template.with(|command| command.document(name, concern)),
-                None => template,
-            }
-        })
+        self.templates[kind as usize].get_or_init(|| self.build(kind, &self.concerns))
+    }
+
+    /// Builds that part of a command with concerns of its own.
+    pub(crate) fn build(&self, kind: CommandKind, concerns: &Concerns) -> CommandTemplate {
+        let template = CommandTemplate::new(kind.name(), &*self.name, &self.database);
+        let (name, concern) = match kind.is_write() {
+            true => ("writeConcern", &concerns.write),
+            false => ("readConcern", &concerns.read),
+        };
+        match concern {
+            Some(concern) => template.with(|command| command.document(name, concern)),
+            None => template,
+        }
     }
 }

@@ -6,16 +6,22 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bson::RawDocument;
+use bson::raw::RawBson;
+use bson::{Bson, RawDocument, RawDocumentBuf};
 use ringway_wire::mongo::{CommandWriter, CursorReply, MongoFault, check_nesting};
 use serde::de::DeserializeOwned;
 
-use crate::client_core::{Attempt, ClientCore, Slot};
+use crate::client_core::{Attempt, ClientCore, Purpose, Slot};
+use crate::client_shared::ClientShared;
+use crate::collection_shared::CollectionShared;
 use crate::connection::{OwnedAnswer, unsendable};
 use crate::error::{Error, Result};
+use crate::here::{self, CoreNumber};
 use crate::orphans::Orphan;
+use crate::running::{OnCore, Operation, Running};
 use crate::session::Session;
 
 /// The documents of a query, fetched batch by batch: no more than one batch is in memory.
@@ -36,6 +42,8 @@ use crate::session::Session;
 /// ```
 pub struct Cursor<T> {
     place: Place,
+    /// The core that made it, which fetches its batches.
+    home: CoreNumber,
     /// The cursor at the server; 0 when it has ended there.
     id: i64,
     /// The session that it was made in; `None` while a batch is being fetched.
@@ -44,26 +52,40 @@ pub struct Cursor<T> {
     /// Where the next element of the batch begins in the body.
     next: usize,
     current: Range<usize>,
-    fetching: Option<Fetching>,
+    fetching: Option<Running<NextBatch>>,
     documents: PhantomData<fn() -> T>,
 }
-
-type Fetching = Pin<Box<dyn Future<Output = (Session, Result<OwnedAnswer>)>>>;
 
 /// Where a cursor reads.
 #[derive(Clone)]
 pub(crate) struct Place {
-    pub(crate) core: Rc<ClientCore>,
-    pub(crate) database: Rc<str>,
-    pub(crate) collection: Rc<str>,
+    pub(crate) client: Arc<ClientShared>,
+    pub(crate) database: Arc<str>,
+    pub(crate) collection: Arc<str>,
     /// Documents of a batch; the server's choice if `None`.
     pub(crate) batch_size: Option<u32>,
+    pub(crate) comment: Option<Bson>,
+}
+
+impl Place {
+    pub(crate) fn of(shared: &CollectionShared) -> Self {
+        let (database, collection) = (Arc::clone(&shared.database), Arc::clone(&shared.name));
+        let client = Arc::clone(&shared.client);
+        Self { client, database, collection, batch_size: None, comment: None }
+    }
 }
 
 impl<T> Cursor<T> {
-    pub(crate) fn new(place: Place, session: Session, first: OwnedAnswer) -> Result<Self> {
+    /// A cursor on the core that has fetched its first batch.
+    pub(crate) fn new(
+        core: &Rc<ClientCore>,
+        place: Place,
+        session: Session,
+        first: OwnedAnswer,
+    ) -> Result<Self> {
         let mut cursor = Self {
             place,
+            home: here::number().expect("a core that runs operations has a number"),
             id: 0,
             session: Some(session),
             batch: first,
@@ -73,6 +95,9 @@ impl<T> Cursor<T> {
             documents: PhantomData,
         };
         cursor.begin_batch()?;
+        if cursor.id != 0 {
+            core.watch_orphans();
+        }
         Ok(cursor)
     }
 
@@ -91,10 +116,10 @@ impl<T> Cursor<T> {
     pub fn poll_advance(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool>> {
         loop {
             if let Some(fetching) = &mut self.fetching {
-                let (session, answer) = ready!(fetching.as_mut().poll(cx));
-                (self.fetching, self.session) = (None, Some(session));
-                let begun = answer.and_then(|answer| {
-                    self.batch = answer;
+                let fetched = ready!(Pin::new(fetching).poll(cx));
+                self.fetching = None;
+                let begun = fetched.and_then(|(session, answer)| {
+                    (self.session, self.batch) = (Some(session), answer);
                     self.begin_batch()
                 });
                 if let Err(error) = begun {
@@ -114,7 +139,10 @@ impl<T> Cursor<T> {
                 }
             }
             match self.session.take().filter(|_| self.id != 0) {
-                Some(session) => self.fetching = Some(fetch(self.place.clone(), self.id, session)),
+                Some(session) => {
+                    let (place, home, id) = (self.place.clone(), self.home, self.id);
+                    self.fetching = Some(Running::new(NextBatch { place, home, id, session }));
+                }
                 None => {
                     self.end();
                     return Poll::Ready(Ok(false));
@@ -146,9 +174,6 @@ impl<T> Cursor<T> {
         let reply = CursorReply::of(body).map_err(Error::reply)?;
         let batch = reply.batch.as_bytes().as_ptr().addr() - body.as_bytes().as_ptr().addr();
         (self.id, self.next) = (reply.id, batch + 4);
-        if self.id != 0 {
-            self.place.core.watch_orphans();
-        }
         Ok(())
     }
 }
@@ -182,9 +207,10 @@ impl<T: DeserializeOwned> Cursor<T> {
 impl<T> Drop for Cursor<T> {
     fn drop(&mut self) {
         if self.id != 0 {
-            let Place { core, database, collection, .. } = &self.place;
-            let (database, collection) = (Rc::clone(database), Rc::clone(collection));
-            core.orphan(Orphan { id: self.id, database, collection });
+            let Place { client, database, collection, .. } = &self.place;
+            let (database, collection) = (Arc::clone(database), Arc::clone(collection));
+            let orphan = Orphan { id: self.id, database, collection };
+            here::with_core(self.home, client.id, |core| core.orphan(orphan));
         }
     }
 }
@@ -201,25 +227,54 @@ pub(crate) fn decode<T: DeserializeOwned>(document: &RawDocument) -> Result<T> {
     bson::deserialize_from_slice(document.as_bytes()).map_err(Error::decoding)
 }
 
-fn fetch(place: Place, id: i64, mut session: Session) -> Fetching {
-    Box::pin(async move {
+/// `getMore`
+pub(crate) struct NextBatch {
+    place: Place,
+    home: CoreNumber,
+    id: i64,
+    session: Session,
+}
+
+impl Operation for NextBatch {
+    type Output = (Session, OwnedAnswer);
+
+    fn client(&self) -> &Arc<ClientShared> {
+        &self.place.client
+    }
+
+    fn home(&self) -> Option<CoreNumber> {
+        Some(self.home)
+    }
+
+    async fn run(mut self, OnCore(core): OnCore) -> Result<Self::Output> {
+        let place = &self.place;
+        let comment = place.comment.clone().map(RawBson::try_from).transpose();
+        let comment = comment.map_err(Error::encoding)?.map(|comment| {
+            let mut field = RawDocumentBuf::new();
+            field.append(bson::raw::cstr!("comment"), comment);
+            field
+        });
         let write = |slot: Slot<'_>| {
             let mut writer = CommandWriter::new(slot.out, slot.id);
-            writer.i64("getMore", id);
+            writer.i64("getMore", self.id);
             writer.str("collection", &place.collection);
             writer.str("$db", &place.database);
-            if let Some(size) = place.batch_size {
+            if let Some(size) = place.batch_size.filter(|size| *size > 0) {
                 writer.i64("batchSize", size.into());
+            }
+            if let Some(comment) = &comment {
+                writer.fields(comment);
             }
             if let Some(session) = slot.session {
                 writer.nested("lsid", |lsid| lsid.uuid("id", session));
             }
             writer.finish().map(drop).map_err(unsendable)
         };
-        let attempt = Attempt { session: Some(&mut session), timeout: place.core.timeout() };
-        let answer = place.core.run_in(attempt, write, |answer| Ok(answer.into_owned())).await;
-        (session, answer)
-    })
+        let (timeout, purpose) = (core.timeout(), Purpose::ReadOnce);
+        let attempt = Attempt { session: Some(&mut self.session), timeout, purpose };
+        let answer = core.run_in(attempt, write, |answer| Ok(answer.into_owned())).await?;
+        Ok((self.session, answer))
+    }
 }
 
 /// The document at `at` within an array of documents, and where the next element begins.

@@ -1,25 +1,30 @@
 //! Databases.
 
 use std::fmt;
-use std::rc::Rc;
+use std::sync::Arc;
 
-use bson::{RawDocumentBuf, rawdoc};
+use bson::{Document, RawDocumentBuf, rawdoc};
 
-use crate::client_core::ClientCore;
+use crate::action::{Command, CommandCursor, CommandReplied, CreateCollection, Fields};
+use crate::client::Client;
+use crate::client_core::Purpose;
+use crate::client_shared::ClientShared;
 use crate::collection::Collection;
-use crate::error::Result;
-use crate::raw_argument::IntoRaw;
+use crate::collection_shared::Concerns;
+use crate::error::{Error, Result};
+use crate::raw_argument::{IntoRaw, array};
+use crate::running::Running;
 
 /// A database of a server. It costs nothing to make; clones share the client.
 #[derive(Clone)]
 pub struct Database {
-    core: Rc<ClientCore>,
-    name: Rc<str>,
+    client: Arc<ClientShared>,
+    name: Arc<str>,
 }
 
 impl Database {
-    pub(crate) fn new(core: Rc<ClientCore>, name: &str) -> Self {
-        Self { core, name: name.into() }
+    pub(crate) fn new(client: &Arc<ClientShared>, name: &str) -> Self {
+        Self { client: Arc::clone(client), name: name.into() }
     }
 
     /// The name.
@@ -28,10 +33,17 @@ impl Database {
         &self.name
     }
 
+    /// The client.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        Client::of(&self.client)
+    }
+
     /// A collection by its name, whose documents are read as `T`. Nothing is sent.
     #[must_use]
     pub fn collection<T>(&self, name: &str) -> Collection<T> {
-        Collection::new(Rc::clone(&self.core), &self.name, name)
+        let concerns = Concerns::of(&self.client);
+        Collection::new(Arc::clone(&self.client), Arc::clone(&self.name), name, concerns)
     }
 
     /// Runs any command, whose first field is its name, and returns the reply, whose `ok` is 1. Errors of
@@ -39,27 +51,96 @@ impl Database {
     ///
     /// # Errors
     /// The server answers with `ok: 0` ([`Error::server`](crate::Error::server)), or no reply comes.
-    pub async fn run_command(&self, command: impl IntoRaw) -> Result<RawDocumentBuf> {
-        let command = command.into_raw()?;
-        let write = |slot: crate::client_core::Slot<'_>| slot.write_any(&command, &self.name);
-        self.core.run(write, |answer| Ok(answer.body().to_owned())).await
+    pub fn run_command(&self, command: impl IntoRaw) -> Running<CommandReplied> {
+        self.command(command.into_raw(), Purpose::ReadOnce).reply()
     }
 
     /// Asks the server whether it is there.
     ///
     /// # Errors
     /// Those of [`run_command`](Self::run_command).
-    pub async fn ping(&self) -> Result {
-        let ping = rawdoc! { "ping": 1 };
-        self.core.run(|slot| slot.write_any(&ping, &self.name), |_| Ok(())).await
+    pub fn ping(&self) -> impl Future<Output = Result> + Send + use<> {
+        let ping = self.command(Ok(rawdoc! { "ping": 1 }), Purpose::ReadOnce).reply();
+        async move { ping.await.map(drop) }
+    }
+
+    /// Passes what the server itself has through the stages of a pipeline, which begins with such as
+    /// `$currentOp` or `$listLocalSessions`. Those of documents are [`Collection::aggregate`].
+    ///
+    /// # Errors
+    /// Those of every operation.
+    pub fn aggregate<S: IntoRaw>(
+        &self,
+        stages: impl IntoIterator<Item = S>,
+    ) -> Running<CommandCursor<Document>> {
+        let mut command = Fields::default();
+        command.set("aggregate", 1);
+        command.set_raw("pipeline", array(stages));
+        command.set("cursor", RawDocumentBuf::new());
+        self.command(command.into_document(), Purpose::Read).cursor()
+    }
+
+    /// Lists the collections that match a filter, with their options.
+    ///
+    /// # Errors
+    /// Those of every operation.
+    pub fn list_collections(&self, filter: impl IntoRaw) -> Running<CommandCursor<Document>> {
+        self.list(filter.into_raw(), false)
+    }
+
+    /// Lists the names of all collections.
+    ///
+    /// # Errors
+    /// Those of every operation.
+    pub fn list_collection_names(
+        &self,
+    ) -> impl Future<Output = Result<Vec<String>>> + Send + use<> {
+        let listed = self.list(Ok(rawdoc! {}), true);
+        async move {
+            let (mut cursor, mut names) = (listed.await?, Vec::new());
+            while cursor.advance().await? {
+                let name = cursor.current().get_str("name").map_err(Error::decoding)?;
+                names.push(name.to_owned());
+            }
+            Ok(names)
+        }
+    }
+
+    /// Makes a collection, which needs to be done only if it is to have options.
+    pub fn create_collection(&self, name: &str) -> CreateCollection {
+        CreateCollection::new(&self.client, &self.name, name)
     }
 
     /// Removes the database with all of its collections.
     ///
     /// # Errors
     /// Those of [`run_command`](Self::run_command).
-    pub async fn drop(&self) -> Result {
-        self.run_command(rawdoc! { "dropDatabase": 1 }).await.map(drop)
+    pub fn drop(&self) -> impl Future<Output = Result> + Send + use<> {
+        let command = Ok(rawdoc! { "dropDatabase": 1 });
+        let dropped = self.command(command, Purpose::WriteOnce).reply();
+        async move { dropped.await.map(drop) }
+    }
+
+    fn list(
+        &self,
+        filter: Result<RawDocumentBuf>,
+        is_only_name: bool,
+    ) -> Running<CommandCursor<Document>> {
+        let mut command = Fields::default();
+        command.set("listCollections", 1);
+        command.set("cursor", RawDocumentBuf::new());
+        match filter {
+            Ok(filter) if filter.is_empty() => {}
+            filter => command.set_document("filter", filter),
+        }
+        if is_only_name {
+            command.set("nameOnly", true);
+        }
+        self.command(command.into_document(), Purpose::Read).cursor()
+    }
+
+    fn command(&self, command: Result<RawDocumentBuf>, purpose: Purpose) -> Command {
+        Command::new(&self.client, &self.name, command, purpose)
     }
 }
 

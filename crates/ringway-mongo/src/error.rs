@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use ringway_wire::mongo::{MongoFault, ScramFault, ServerFailure};
 
+use crate::bulk_failure::BulkFailure;
+
 /// The result type of this crate.
 pub type Result<T = (), E = Error> = std::result::Result<T, E>;
 
@@ -21,6 +23,7 @@ struct Inner {
     what: String,
     fate: Fate,
     server: Option<ServerError>,
+    bulk: Option<BulkFailure>,
     source: Option<Source>,
 }
 
@@ -90,7 +93,14 @@ const DUPLICATE_KEY: [i32; 3] = [11000, 11001, 12582];
 
 impl Error {
     pub(crate) fn new(kind: Kind, fate: Fate, what: impl Into<String>) -> Self {
-        Self(Box::new(Inner { kind, what: what.into(), fate, server: None, source: None }))
+        Self(Box::new(Inner {
+            kind,
+            what: what.into(),
+            fate,
+            server: None,
+            bulk: None,
+            source: None,
+        }))
     }
 
     pub(crate) fn with_source(mut self, source: impl Into<Source>) -> Self {
@@ -139,6 +149,27 @@ impl Error {
         Self::of_server(Kind::Write, "a write failed", failure)
     }
 
+    /// Some of many writes have failed. The message has the first.
+    pub(crate) fn bulk_write(done: BulkFailure, writes: usize) -> Self {
+        let failed = done.write_errors.len();
+        let what = match done.write_errors.first() {
+            Some(first) => {
+                format!("{failed} of {writes} writes failed, the first at position {}", first.index)
+            }
+            None => "the writes are done, but not confirmed as their write concern demands".into(),
+        };
+        let mut error = Self::new(Kind::Write, Fate::Answered, what);
+        let first = done.write_errors.first().or_else(|| done.write_concern_errors.first());
+        error.0.server = first.cloned();
+        error.with_bulk(done)
+    }
+
+    /// Notes what many writes had done before this error.
+    pub(crate) fn with_bulk(mut self, done: BulkFailure) -> Self {
+        self.0.bulk = Some(done);
+        self
+    }
+
     pub(crate) fn authentication(fault: ScramFault) -> Self {
         let what = "cannot authenticate: check user, password and authSource";
         Self::new(Kind::Authentication, Fate::NotSent, what).with_source(fault)
@@ -165,6 +196,7 @@ impl Error {
     #[must_use]
     pub fn may_have_happened(&self) -> bool {
         match (self.0.fate, self.0.kind) {
+            _ if self.0.bulk.as_ref().is_some_and(|done| !done.is_nothing()) => true,
             (Fate::NotSent, _) => false,
             (Fate::Unknown, _) => true,
             (Fate::Answered, Kind::Command) => self.0.server.as_ref().is_some_and(may_have_run),
@@ -226,17 +258,13 @@ impl Error {
         self.0.server.as_ref()
     }
 
-    /// Whether a write inside of a command that was executed has failed.
-    pub(crate) fn is_write(&self) -> bool {
-        self.0.kind == Kind::Write
-    }
-
-    /// Counts the position of a failed write from the first command of several.
-    pub(crate) fn offset_index(mut self, offset: usize) -> Self {
-        if let (Kind::Write, Some(server)) = (self.0.kind, &mut self.0.server) {
-            server.index += offset;
-        }
-        self
+    /// What has become of the writes of [`bulk_write`](crate::Collection::bulk_write) and
+    /// [`insert_many`](crate::Collection::insert_many): all that failed, and what was done before or all the
+    /// same. With any other kind of error, such as a connection that broke, the writes that were sent last may
+    /// have happened too.
+    #[must_use]
+    pub fn bulk(&self) -> Option<&BulkFailure> {
+        self.0.bulk.as_ref()
     }
 
     /// Whether other operations on the same connection are lost with this one.

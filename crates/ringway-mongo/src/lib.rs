@@ -1,7 +1,8 @@
 //! A MongoDB client on the event loop of the service that calls it.
 //!
-//! A [`Client`] belongs to one core: its connections are sockets of that core, so an operation crosses no
-//! thread and takes no lock. Replies are read where they were received.
+//! On a core, a [`Client`] has connections of that core's own, so an operation crosses no thread. Replies are read
+//! where they were received. The same client serves tasks of tokio and plain threads, which may also
+//! [wait](Wait::wait) instead of awaiting.
 //!
 //! | to | use |
 //! |---|---|
@@ -9,25 +10,31 @@
 //! | run commands | [`Client::database`], [`Database::run_command`] |
 //! | read and write documents | [`Collection`] |
 //! | read many | [`Cursor`] |
+//! | write many | [`Collection::bulk_write`], [`WriteModel`] |
+//! | block a plain thread | [`Wait`] |
 //! | know what a failure means | [`Error`], above all [`Error::may_have_happened`] |
 //!
 //! Documents are those of the crate [`bson`], or types of your own through serde. This crate is under
 //! construction: so far it speaks to one server, while [`Topology`] keeps and chooses several.
 
 mod action;
+mod bulk_failure;
 mod client;
 mod client_core;
+mod client_shared;
 mod collection;
 mod collection_shared;
 mod connection;
 mod cursor;
 mod database;
 mod error;
+mod here;
 mod limits;
 mod options;
 mod orphans;
 mod pool;
 mod raw_argument;
+mod running;
 mod session;
 mod topology;
 mod uri;
@@ -37,10 +44,12 @@ mod uri;
 mod guide {}
 
 pub use action::{
-    Aggregate, Count, Delete, DeleteResult, Distinct, Find, FindOne, InsertMany, Update,
-    UpdateResult,
+    Aggregate, BulkWrite, CommandCursor, CommandReplied, Count, CreateCollection, Delete,
+    DeleteResult, Distinct, Find, FindAndModify, FindOne, IndexModel, InsertMany, InsertManyResult,
+    InsertOne, ListDatabases, ReturnDocument, Update, UpdateResult, WriteModel,
 };
 pub use bson;
+pub use bulk_failure::{BulkFailure, BulkWriteResult};
 pub use client::Client;
 pub use collection::Collection;
 pub use cursor::Cursor;
@@ -49,7 +58,8 @@ pub use error::{Error, Result, ServerError};
 pub use limits::OPERATION_TIMEOUT_DEFAULT;
 pub use options::ClientOptions;
 pub use pool::PoolCounts;
-pub use raw_argument::IntoRaw;
+pub use raw_argument::{IntoRaw, IntoUpdate};
+pub use running::{Running, Wait};
 pub use topology::{
     OperationFailure, RoundTripTime, Selection, SelectionError, ServerDescription, ServerType,
     StateChange, Topology, TopologyType, TopologyVersion,

@@ -31,6 +31,10 @@ pub(crate) const DRAINING_MAX: usize = 64;
 /// A longer one is moved there.
 pub(crate) const COPIED_MAX: usize = 16 << 10;
 
+/// Bytes that a connection may have queued for a server that reads slowly: one command of 48 MB, the longest
+/// there is.
+pub(crate) const SEND_QUEUE_MAX: usize = 64 << 20;
+
 /// Capacity in bytes of the command buffer that a connection keeps.
 pub(crate) const BUFFER_KEPT: usize = 64 << 10;
 

@@ -3,16 +3,16 @@
 mod from_uri;
 
 use std::fmt;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bson::RawDocumentBuf;
 use ringway_net::{Address, ClientTls};
 use ringway_wire::mongo::{MongoCompressor, ScramMechanism};
 
-use crate::error::Result;
+use crate::error::{Error, Fate, Kind, Result};
 use crate::limits;
-use crate::uri::ConnectionString;
+use crate::uri::{ConnectionString, WriteConcern};
 
 /// The settings of a [`Client`](crate::Client), read from a connection string. Setters go before it.
 ///
@@ -29,7 +29,7 @@ use crate::uri::ConnectionString;
 pub struct ClientOptions {
     pub(crate) address: Address,
     pub(crate) tls: Option<ClientTls>,
-    pub(crate) login: Option<Rc<Login>>,
+    pub(crate) login: Option<Arc<Login>>,
     pub(crate) database: Option<String>,
     pub(crate) application: Option<String>,
     pub(crate) compressors: Vec<MongoCompressor>,
@@ -82,6 +82,15 @@ impl ClientOptions {
         self.idle_max = Some(period);
         self
     }
+}
+
+/// The field `writeConcern` of a command.
+pub(crate) fn write_concern(concern: &WriteConcern) -> Result<RawDocumentBuf> {
+    if !concern.is_acknowledged() {
+        let what = "this client cannot do writes that the server does not answer (w=0) yet";
+        return Err(Error::new(Kind::Options, Fate::NotSent, what));
+    }
+    RawDocumentBuf::try_from(&concern.to_document()).map_err(Error::encoding)
 }
 
 /// Who a client is: a user whose password a server knows.

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use ringway_runtime::sync::Notify;
 
@@ -18,8 +18,8 @@ pub(crate) struct Orphans {
 
 pub(crate) struct Orphan {
     pub(crate) id: i64,
-    pub(crate) database: Rc<str>,
-    pub(crate) collection: Rc<str>,
+    pub(crate) database: Arc<str>,
+    pub(crate) collection: Arc<str>,
 }
 
 impl Orphans {

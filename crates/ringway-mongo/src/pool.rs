@@ -58,7 +58,7 @@ pub struct PoolCounts {
 impl Pool {
     /// Makes a pool without connections, and starts its keeper.
     pub(crate) fn start(greeting: Greeting) -> Rc<Self> {
-        let options = Rc::clone(&greeting.options);
+        let options = std::sync::Arc::clone(&greeting.options);
         let pool = Rc::new(Self {
             greeting,
             permits: Semaphore::new(options.pool_size_max),

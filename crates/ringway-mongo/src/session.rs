@@ -1,7 +1,6 @@
 //! Sessions of the server, which each operation borrows.
 
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bson::Uuid;
@@ -13,10 +12,10 @@ use crate::limits::{SESSION_MARGIN, SESSIONS_KEPT};
 /// How long a server keeps a session that is not used: 30 minutes, unless it is told otherwise.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
-/// The sessions that no operation uses. The one used last is used next.
+/// The sessions that no operation uses, of all cores of a client. The one used last is used next.
 #[derive(Default)]
 pub(crate) struct SessionPool {
-    free: RefCell<Vec<(SessionId, Instant)>>,
+    free: Mutex<Vec<(SessionId, Instant)>>,
 }
 
 /// A session that one operation, or one cursor, uses. Dropping it gives it back.
@@ -24,25 +23,34 @@ pub(crate) struct Session {
     id: SessionId,
     /// When this use of it began, which is not later than its last command.
     since: Instant,
-    pool: Rc<SessionPool>,
+    pool: Arc<SessionPool>,
     is_lost: bool,
 }
 
 impl SessionPool {
-    pub(crate) fn take(self: &Rc<Self>) -> Session {
+    pub(crate) fn take(self: &Arc<Self>) -> Session {
         let fresh_since = now().checked_sub(SESSION_TIMEOUT - SESSION_MARGIN);
-        let last = self.free.borrow_mut().pop();
+        let mut free = self.free();
+        let last = free.pop();
         let is_fresh = |used: &Instant| fresh_since.is_none_or(|since| *used >= since);
         let id = match last {
             Some((id, used)) if is_fresh(&used) => id,
             Some(_) => {
                 // It was used last, so the others are even older.
-                self.free.borrow_mut().clear();
+                free.clear();
                 Uuid::new().bytes()
             }
             None => Uuid::new().bytes(),
         };
-        Session { id, since: now(), pool: Rc::clone(self), is_lost: false }
+        drop(free);
+        Session { id, since: now(), pool: Arc::clone(self), is_lost: false }
+    }
+}
+
+impl SessionPool {
+    /// No foreign code runs under the lock, so the content of a poisoned one is sound.
+    fn free(&self) -> MutexGuard<'_, Vec<(SessionId, Instant)>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -59,7 +67,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        let mut free = self.pool.free.borrow_mut();
+        let mut free = self.pool.free();
         if !self.is_lost && free.len() < SESSIONS_KEPT {
             free.push((self.id, self.since));
         }

@@ -2,75 +2,117 @@
 
 use std::future::IntoFuture;
 use std::marker::PhantomData;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use bson::RawDocumentBuf;
+use ringway_wire::mongo::CommandWriter;
 
-use super::Running;
-use crate::client_core::{Attempt, Slot};
+use super::settings::{Settings, option};
+use crate::client_core::Purpose;
+use crate::client_shared::ClientShared;
 use crate::collection_shared::{CollectionShared, CommandKind};
-use crate::connection::unsendable;
+use crate::connection::Answer;
 use crate::cursor::{Cursor, Place};
 use crate::error::Result;
+use crate::raw_argument::IntoRaw;
+use crate::running::{OnCore, Operation, Running};
 
 /// A pipeline, made by [`Collection::aggregate`](crate::Collection::aggregate). Await it to get its cursor.
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Aggregate<T> {
-    shared: Rc<CollectionShared>,
+    settings: Settings,
     stages: Result<Vec<RawDocumentBuf>>,
-    batch_size: Option<u32>,
+    place: Place,
     documents: PhantomData<fn() -> T>,
 }
 
 impl<T> Aggregate<T> {
-    pub(crate) fn new(shared: Rc<CollectionShared>, stages: Result<Vec<RawDocumentBuf>>) -> Self {
-        Self { shared, stages, batch_size: None, documents: PhantomData }
+    pub(crate) fn new(shared: &Arc<CollectionShared>, stages: Result<Vec<RawDocumentBuf>>) -> Self {
+        let (settings, place) = (Settings::new(shared), Place::of(shared));
+        Self { settings, stages, place, documents: PhantomData }
     }
 
     /// Sets how many documents a batch has; the server's choice by default.
     pub fn batch_size(mut self, count: u32) -> Self {
-        self.batch_size = Some(count);
+        self.place.batch_size = Some(count);
+        self
+    }
+
+    /// Sets a comment for the server's logs and profiles, for each batch.
+    pub fn comment(mut self, comment: impl Into<bson::Bson>) -> Self {
+        let comment = comment.into();
+        self.settings.fields.set_value("comment", comment.clone());
+        self.place.comment = Some(comment);
         self
     }
 
     /// Sets the type of the results, which is seldom that of the collection.
     pub fn with_type<U>(self) -> Aggregate<U> {
-        let Self { shared, stages, batch_size, documents: _ } = self;
-        Aggregate { shared, stages, batch_size, documents: PhantomData }
+        let Self { settings, stages, place, documents: _ } = self;
+        Aggregate { settings, stages, place, documents: PhantomData }
     }
 
-    async fn run(self) -> Result<Cursor<T>> {
-        let core = &self.shared.core;
+    option!(settings.collation);
+    option!(settings.hint);
+    option!(settings.let_vars);
+    option!(settings.max_time);
+    option!(settings.allow_disk_use);
+    option!(settings.bypass_document_validation);
+    option!(settings.read_concern);
+    option!(settings.timeout);
+
+    /// Sets which members must confirm what `$out` and `$merge` write.
+    pub fn write_concern(mut self, concern: &crate::WriteConcern) -> Self {
+        let concern = crate::options::write_concern(concern);
+        self.settings.fields.set_document("writeConcern", concern);
+        self
+    }
+}
+
+impl<T: 'static> Operation for Aggregate<T> {
+    type Output = Cursor<T>;
+
+    fn client(&self) -> &Arc<ClientShared> {
+        &self.settings.shared.client
+    }
+
+    async fn run(mut self, OnCore(core): OnCore) -> Result<Cursor<T>> {
         let stages = self.stages?;
+        let is_write = stages.last().is_some_and(is_write);
+        let purpose = if is_write { Purpose::WriteOnce } else { Purpose::Read };
+        // A pipeline that writes returns nothing, and servers refuse a size for its batches.
+        let batch_size = self.place.batch_size.filter(|_| !is_write);
         let mut session = core.session();
-        let attempt = Attempt { session: Some(&mut session), timeout: core.timeout() };
-        let template = self.shared.template(CommandKind::Aggregate);
-        let write = |slot: Slot<'_>| {
-            let mut aggregate = slot.begin(template);
+        let write = |mut aggregate: CommandWriter<'_>| {
             aggregate.documents("pipeline", stages.iter().map(|stage| &**stage));
             aggregate.nested("cursor", |cursor| {
-                if let Some(size) = self.batch_size {
+                if let Some(size) = batch_size {
                     cursor.i64("batchSize", size.into());
                 }
             });
-            aggregate.finish().map(drop).map_err(unsendable)
+            aggregate.finish()
         };
-        let answer = core.run_in(attempt, write, |answer| Ok(answer.into_owned())).await?;
-        let place = Place {
-            core: Rc::clone(core),
-            database: Rc::clone(&self.shared.database),
-            collection: Rc::clone(&self.shared.name),
-            batch_size: self.batch_size,
+        let keep = |answer: Answer<'_>| {
+            super::write_reply::check(answer.body())?;
+            Ok(answer.into_owned())
         };
-        Cursor::new(place, session, answer)
+        let command = (CommandKind::Aggregate, purpose);
+        let settings = &mut self.settings;
+        let answer = settings.run_in(&core, &mut session, command, write, keep).await?;
+        Cursor::new(&core, self.place, session, answer)
     }
+}
+
+fn is_write(stage: &RawDocumentBuf) -> bool {
+    let name = stage.iter().next().and_then(|first| first.ok()).map(|(name, _)| name);
+    name.is_some_and(|name| matches!(name.as_str(), "$out" | "$merge"))
 }
 
 impl<T: 'static> IntoFuture for Aggregate<T> {
     type Output = Result<Cursor<T>>;
-    type IntoFuture = Running<Cursor<T>>;
+    type IntoFuture = Running<Self>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run())
+        Running::new(self)
     }
 }

@@ -1,41 +1,71 @@
 //! Counting, by `aggregate` as the specification of CRUD says: the command `count` may be wrong.
 
-use std::future::IntoFuture;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use bson::{RawBsonRef, RawDocumentBuf, rawdoc};
-use ringway_wire::mongo::CursorReply;
+use ringway_wire::mongo::{CommandWriter, CursorReply};
 
-use super::{Running, write_reply};
-use crate::client_core::Slot;
+use super::settings::{Settings, awaitable, option};
+use super::write_reply;
+use crate::client_core::Purpose;
+use crate::client_shared::ClientShared;
 use crate::collection_shared::{CollectionShared, CommandKind};
-use crate::connection::{Answer, unsendable};
+use crate::connection::Answer;
 use crate::error::{Error, Result};
+use crate::raw_argument::IntoRaw;
+use crate::running::{OnCore, Operation};
 
 /// A count, made by [`Collection::count_documents`](crate::Collection::count_documents). Await it to get the
 /// number.
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Count {
-    shared: Rc<CollectionShared>,
+    settings: Settings,
     filter: Result<RawDocumentBuf>,
+    skip: Option<i64>,
+    limit: Option<i64>,
 }
 
 impl Count {
-    pub(crate) fn new(shared: Rc<CollectionShared>, filter: Result<RawDocumentBuf>) -> Self {
-        Self { shared, filter }
+    pub(crate) fn new(shared: &Arc<CollectionShared>, filter: Result<RawDocumentBuf>) -> Self {
+        Self { settings: Settings::new(shared), filter, skip: None, limit: None }
     }
 
-    async fn run(self) -> Result<u64> {
-        let stages = [
-            rawdoc! { "$match": self.filter? },
-            rawdoc! { "$group": { "_id": 1, "n": { "$sum": 1 } } },
-        ];
-        let template = self.shared.template(CommandKind::Aggregate);
-        let write = |slot: Slot<'_>| {
-            let mut aggregate = slot.begin(template);
-            aggregate.documents("pipeline", stages.iter().map(|stage| &**stage));
+    /// Sets how many documents are passed over; none by default.
+    pub fn skip(mut self, count: u32) -> Self {
+        self.skip = Some(count.into());
+        self
+    }
+
+    /// Sets up to which number is counted; without end by default.
+    pub fn limit(mut self, count: u32) -> Self {
+        self.limit = Some(count.into());
+        self
+    }
+
+    option!(settings.collation);
+    option!(settings.hint);
+    option!(settings.comment);
+    option!(settings.max_time);
+    option!(settings.read_concern);
+    option!(settings.timeout);
+}
+
+impl Operation for Count {
+    type Output = u64;
+
+    fn client(&self) -> &Arc<ClientShared> {
+        &self.settings.shared.client
+    }
+
+    async fn run(mut self, OnCore(core): OnCore) -> Result<u64> {
+        let skip = self.skip.map(|count| rawdoc! { "$skip": count });
+        let limit = self.limit.map(|count| rawdoc! { "$limit": count });
+        let count = rawdoc! { "$group": { "_id": 1, "n": { "$sum": 1 } } };
+        let stages = [Some(rawdoc! { "$match": self.filter? }), skip, limit, Some(count)];
+        let write = |mut aggregate: CommandWriter<'_>| {
+            aggregate.documents("pipeline", stages.iter().flatten().map(|stage| &**stage));
             aggregate.nested("cursor", |_defaults| {});
-            aggregate.finish().map(drop).map_err(unsendable)
+            aggregate.finish()
         };
         let read = |answer: Answer<'_>| {
             let reply = CursorReply::of(answer.body()).map_err(Error::reply)?;
@@ -44,15 +74,8 @@ impl Count {
             // Of no document there is no group.
             Ok(group.map_or(0, |group| write_reply::count(group, "n")))
         };
-        self.shared.core.run(write, read).await
+        self.settings.run(&core, (CommandKind::Aggregate, Purpose::Read), write, read).await
     }
 }
 
-impl IntoFuture for Count {
-    type Output = Result<u64>;
-    type IntoFuture = Running<u64>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run())
-    }
-}
+awaitable!(Count);

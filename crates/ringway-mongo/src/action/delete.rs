@@ -1,24 +1,27 @@
 //! `delete`
 
-use std::future::IntoFuture;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use bson::RawDocumentBuf;
+use ringway_wire::mongo::CommandWriter;
 
-use super::{Running, write_reply};
-use crate::client_core::Slot;
+use super::settings::{Fields, Settings, awaitable, option};
+use super::write_reply;
+use crate::client_core::Purpose;
+use crate::client_shared::ClientShared;
 use crate::collection_shared::{CollectionShared, CommandKind};
-use crate::connection::unsendable;
+use crate::connection::Answer;
 use crate::error::Result;
+use crate::raw_argument::IntoRaw;
+use crate::running::{OnCore, Operation};
 
 /// A removal of documents, made by [`Collection::delete_one`](crate::Collection::delete_one) and
 /// [`delete_many`](crate::Collection::delete_many). Await it to have it done.
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Delete {
-    shared: Rc<CollectionShared>,
-    filter: Result<RawDocumentBuf>,
-    /// 1, or 0 for all.
-    limit: i32,
+    settings: Settings,
+    statement: Fields,
+    purpose: Purpose,
 }
 
 /// What a removal has done.
@@ -31,37 +34,51 @@ pub struct DeleteResult {
 
 impl Delete {
     pub(crate) fn new(
-        shared: Rc<CollectionShared>,
+        shared: &Arc<CollectionShared>,
         filter: Result<RawDocumentBuf>,
-        limit: i32,
+        is_multi: bool,
     ) -> Self {
-        Self { shared, filter, limit }
+        let purpose = if is_multi { Purpose::WriteOnce } else { Purpose::Write };
+        let statement = delete_statement(filter, is_multi);
+        Self { settings: Settings::new(shared), statement, purpose }
     }
 
-    async fn run(self) -> Result<DeleteResult> {
-        let filter = self.filter?;
-        let template = self.shared.template(CommandKind::Delete);
-        let write = |slot: Slot<'_>| {
-            let mut sequence = slot.begin(template).sequence("deletes");
-            sequence.with(|statement| {
-                statement.document("q", &filter);
-                statement.i32("limit", self.limit);
-            });
-            sequence.finish().map(drop).map_err(unsendable)
+    option!(statement.collation);
+    option!(statement.hint);
+    option!(settings.let_vars);
+    option!(settings.comment);
+    option!(settings.write_concern);
+    option!(settings.timeout);
+}
+
+/// One entry of `deletes`.
+pub(crate) fn delete_statement(filter: Result<RawDocumentBuf>, is_multi: bool) -> Fields {
+    let mut statement = Fields::default();
+    statement.set_document("q", filter);
+    statement.set("limit", i32::from(!is_multi));
+    statement
+}
+
+impl Operation for Delete {
+    type Output = DeleteResult;
+
+    fn client(&self) -> &Arc<ClientShared> {
+        &self.settings.shared.client
+    }
+
+    async fn run(mut self, OnCore(core): OnCore) -> Result<DeleteResult> {
+        let statement = self.statement.into_document()?;
+        let write = |delete: CommandWriter<'_>| {
+            let mut sequence = delete.sequence("deletes");
+            sequence.document(&statement);
+            sequence.finish()
         };
-        let read = |answer: crate::connection::Answer<'_>| {
+        let read = |answer: Answer<'_>| {
             write_reply::check(answer.body())?;
             Ok(DeleteResult { deleted: write_reply::count(answer.body(), "n") })
         };
-        self.shared.core.run(write, read).await
+        self.settings.run(&core, (CommandKind::Delete, self.purpose), write, read).await
     }
 }
 
-impl IntoFuture for Delete {
-    type Output = Result<DeleteResult>;
-    type IntoFuture = Running<DeleteResult>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run())
-    }
-}
+awaitable!(Delete);

@@ -1,44 +1,54 @@
 //! `distinct`
 
-use std::future::IntoFuture;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use bson::{Bson, RawDocumentBuf};
-use ringway_wire::mongo::{MongoFault, check_nesting};
+use ringway_wire::mongo::{CommandWriter, MongoFault, check_nesting};
 
-use super::Running;
-use crate::client_core::Slot;
+use super::settings::{Settings, awaitable, option};
+use crate::client_core::Purpose;
+use crate::client_shared::ClientShared;
 use crate::collection_shared::{CollectionShared, CommandKind};
-use crate::connection::{Answer, unsendable};
+use crate::connection::Answer;
 use crate::error::{Error, Result};
+use crate::raw_argument::IntoRaw;
+use crate::running::{OnCore, Operation};
 
 /// The different values of a field, made by [`Collection::distinct`](crate::Collection::distinct). Await it to
 /// get them.
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Distinct {
-    shared: Rc<CollectionShared>,
-    field: String,
-    filter: Result<RawDocumentBuf>,
+    settings: Settings,
 }
 
 impl Distinct {
     pub(crate) fn new(
-        shared: Rc<CollectionShared>,
+        shared: &Arc<CollectionShared>,
         field: &str,
         filter: Result<RawDocumentBuf>,
     ) -> Self {
-        Self { shared, field: field.to_owned(), filter }
+        let mut settings = Settings::new(shared);
+        settings.fields.set("key", field);
+        settings.fields.set_document("query", filter);
+        Self { settings }
     }
 
-    async fn run(self) -> Result<Vec<Bson>> {
-        let filter = self.filter?;
-        let template = self.shared.template(CommandKind::Distinct);
-        let write = |slot: Slot<'_>| {
-            let mut distinct = slot.begin(template);
-            distinct.str("key", &self.field);
-            distinct.document("query", &filter);
-            distinct.finish().map(drop).map_err(unsendable)
-        };
+    option!(settings.collation);
+    option!(settings.hint);
+    option!(settings.comment);
+    option!(settings.max_time);
+    option!(settings.read_concern);
+    option!(settings.timeout);
+}
+
+impl Operation for Distinct {
+    type Output = Vec<Bson>;
+
+    fn client(&self) -> &Arc<ClientShared> {
+        &self.settings.shared.client
+    }
+
+    async fn run(mut self, OnCore(core): OnCore) -> Result<Vec<Bson>> {
         let read = |answer: Answer<'_>| {
             check_nesting(answer.body()).map_err(Error::decoding)?;
             let wrong = |_| Error::reply(MongoFault::Field("values"));
@@ -48,15 +58,9 @@ impl Distinct {
             };
             values.into_iter().map(decode).collect()
         };
-        self.shared.core.run(write, read).await
+        let command = (CommandKind::Distinct, Purpose::Read);
+        self.settings.run(&core, command, |command: CommandWriter<'_>| command.finish(), read).await
     }
 }
 
-impl IntoFuture for Distinct {
-    type Output = Result<Vec<Bson>>;
-    type IntoFuture = Running<Vec<Bson>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run())
-    }
-}
+awaitable!(Distinct);

@@ -1,122 +1,128 @@
 //! `find`
 
-use std::future::IntoFuture;
 use std::marker::PhantomData;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use bson::RawDocumentBuf;
 
-use super::Running;
-use crate::client_core::Attempt;
+use super::settings::{Settings, option};
+use crate::client_core::Purpose;
+use crate::client_shared::ClientShared;
 use crate::collection_shared::{CollectionShared, CommandKind};
-use crate::connection::unsendable;
 use crate::cursor::{Cursor, Place};
 use crate::error::Result;
 use crate::raw_argument::IntoRaw;
+use crate::running::{OnCore, Operation};
 
 /// A query, made by [`Collection::find`](crate::Collection::find). Await it to get its cursor.
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Find<T> {
-    shared: Rc<CollectionShared>,
+    settings: Settings,
     filter: Result<RawDocumentBuf>,
-    sort: Option<Result<RawDocumentBuf>>,
-    projection: Option<Result<RawDocumentBuf>>,
-    limit: Option<i64>,
-    skip: Option<i64>,
-    batch_size: Option<u32>,
+    place: Place,
     documents: PhantomData<fn() -> T>,
 }
 
 impl<T> Find<T> {
-    pub(crate) fn new(shared: Rc<CollectionShared>, filter: Result<RawDocumentBuf>) -> Self {
-        Self {
-            shared,
-            filter,
-            sort: None,
-            projection: None,
-            limit: None,
-            skip: None,
-            batch_size: None,
-            documents: PhantomData,
+    pub(crate) fn new(shared: &Arc<CollectionShared>, filter: Result<RawDocumentBuf>) -> Self {
+        let (settings, place) = (Settings::new(shared), Place::of(shared));
+        Self { settings, filter, place, documents: PhantomData }
+    }
+
+    option!(settings.sort);
+    option!(settings.projection);
+    option!(settings.collation);
+    option!(settings.hint);
+    option!(settings.let_vars);
+    option!(settings.max_time);
+    option!(settings.allow_disk_use);
+    option!(settings.read_concern);
+    option!(settings.timeout);
+
+    /// Sets how many documents are returned at most; all by default. A negative number means that many, in one
+    /// batch.
+    pub fn limit(mut self, count: impl Into<i64>) -> Self {
+        let count = count.into();
+        self.settings.fields.set("limit", count.saturating_abs());
+        if count < 0 {
+            self.settings.fields.set("singleBatch", true);
         }
-    }
-
-    /// Sets the order; that of the server by default.
-    pub fn sort(mut self, order: impl IntoRaw) -> Self {
-        self.sort = Some(order.into_raw());
-        self
-    }
-
-    /// Sets which fields are returned; all by default.
-    pub fn projection(mut self, fields: impl IntoRaw) -> Self {
-        self.projection = Some(fields.into_raw());
-        self
-    }
-
-    /// Sets how many documents are returned at most; all by default.
-    pub fn limit(mut self, count: u32) -> Self {
-        self.limit = Some(count.into());
         self
     }
 
     /// Sets how many documents are passed over; none by default.
     pub fn skip(mut self, count: u32) -> Self {
-        self.skip = Some(count.into());
+        self.settings.fields.set("skip", i64::from(count));
         self
     }
 
     /// Sets how many documents a batch has; the server's choice by default, 101 for the first one.
     pub fn batch_size(mut self, count: u32) -> Self {
-        self.batch_size = Some(count);
+        self.settings.fields.set("batchSize", i64::from(count));
+        self.place.batch_size = Some(count);
         self
     }
 
-    async fn run(self) -> Result<Cursor<T>> {
-        let core = &self.shared.core;
-        let (filter, sort) = (self.filter?, self.sort.transpose()?);
-        let projection = self.projection.transpose()?;
-        let mut session = core.session();
-        let attempt = Attempt { session: Some(&mut session), timeout: core.timeout() };
-        let template = self.shared.template(CommandKind::Find);
-        let answer = core
-            .run_in(
-                attempt,
-                |slot| {
-                    let mut find = slot.begin(template);
-                    find.document("filter", &filter);
-                    for (name, value) in [("sort", &sort), ("projection", &projection)] {
-                        if let Some(value) = value {
-                            find.document(name, value);
-                        }
-                    }
-                    let batch_size = self.batch_size.map(i64::from);
-                    let numbers =
-                        [("limit", self.limit), ("skip", self.skip), ("batchSize", batch_size)];
-                    for (name, value) in numbers {
-                        if let Some(value) = value {
-                            find.i64(name, value);
-                        }
-                    }
-                    find.finish().map(drop).map_err(unsendable)
-                },
-                |answer| Ok(answer.into_owned()),
-            )
-            .await?;
-        let place = Place {
-            core: Rc::clone(core),
-            database: Rc::clone(&self.shared.database),
-            collection: Rc::clone(&self.shared.name),
-            batch_size: self.batch_size,
-        };
-        Cursor::new(place, session, answer)
+    /// Sets a comment for the server's logs and profiles, for each batch.
+    pub fn comment(mut self, comment: impl Into<bson::Bson>) -> Self {
+        let comment = comment.into();
+        self.settings.fields.set_value("comment", comment.clone());
+        self.place.comment = Some(comment);
+        self
+    }
+
+    /// Sets the least values of the fields of an index, which [`hint`](Self::hint) names.
+    pub fn min(mut self, bound: impl IntoRaw) -> Self {
+        self.settings.fields.set_document("min", bound.into_raw());
+        self
+    }
+
+    /// Sets values of the fields of an index, which [`hint`](Self::hint) names, that are not reached.
+    pub fn max(mut self, bound: impl IntoRaw) -> Self {
+        self.settings.fields.set_document("max", bound.into_raw());
+        self
+    }
+
+    /// Sets whether only the fields of the index are returned.
+    pub fn return_key(mut self, is_only_key: bool) -> Self {
+        self.settings.fields.set("returnKey", is_only_key);
+        self
+    }
+
+    /// Sets whether the server keeps the cursor for as long as nobody reads on.
+    pub fn no_cursor_timeout(mut self, is_kept: bool) -> Self {
+        self.settings.fields.set("noCursorTimeout", is_kept);
+        self
     }
 }
 
-impl<T: 'static> IntoFuture for Find<T> {
+impl<T: 'static> Operation for Find<T> {
+    type Output = Cursor<T>;
+
+    fn client(&self) -> &Arc<ClientShared> {
+        &self.settings.shared.client
+    }
+
+    async fn run(mut self, OnCore(core): OnCore) -> Result<Cursor<T>> {
+        let filter = self.filter?;
+        let mut session = core.session();
+        let command = (CommandKind::Find, Purpose::Read);
+        let write = |mut find: ringway_wire::mongo::CommandWriter<'_>| {
+            find.document("filter", &filter);
+            find.finish()
+        };
+        let settings = &mut self.settings;
+        let keep = |answer: crate::connection::Answer<'_>| Ok(answer.into_owned());
+        let answer = settings.run_in(&core, &mut session, command, write, keep).await?;
+        Cursor::new(&core, self.place, session, answer)
+    }
+}
+
+impl<T: 'static> std::future::IntoFuture for Find<T> {
     type Output = Result<Cursor<T>>;
-    type IntoFuture = Running<Cursor<T>>;
+    type IntoFuture = crate::running::Running<Self>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run())
+        crate::running::Running::new(self)
     }
 }

@@ -1,122 +1,129 @@
 //! `insert`
 
-use std::future::IntoFuture;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use bson::oid::ObjectId;
 use bson::{Bson, RawDocument, RawDocumentBuf};
 use ringway_wire::mongo::CommandWriter;
 use serde::Serialize;
 
-use super::{Running, write_reply};
-use crate::client_core::Slot;
+use super::bulk_run::{self, BulkStatement};
+use super::settings::{Settings, awaitable, option};
+use super::write_reply;
+use crate::client_core::Purpose;
+use crate::client_shared::ClientShared;
 use crate::collection_shared::{CollectionShared, CommandKind};
-use crate::connection::unsendable;
+use crate::connection::Answer;
 use crate::error::{Error, Result};
-use crate::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX};
+use crate::running::{OnCore, Operation};
 
-/// Writes one document.
-pub(crate) async fn insert_one<T: Serialize>(
-    shared: &CollectionShared,
-    document: &T,
-) -> Result<Bson> {
-    let (document, id) = with_id(document)?;
-    insert(shared, &[document], true).await?;
-    Ok(id)
+/// Writes one document, made by [`Collection::insert_one`](crate::Collection::insert_one). Awaiting it returns
+/// the document's `_id`.
+#[must_use = "an action does nothing until it is awaited"]
+pub struct InsertOne {
+    settings: Settings,
+    document: Result<(RawDocumentBuf, Bson)>,
 }
 
+impl InsertOne {
+    pub(crate) fn new<T: Serialize>(shared: &Arc<CollectionShared>, document: &T) -> Self {
+        Self { settings: Settings::new(shared), document: with_id(document) }
+    }
+
+    option!(settings.comment);
+    option!(settings.bypass_document_validation);
+    option!(settings.write_concern);
+    option!(settings.timeout);
+}
+
+impl Operation for InsertOne {
+    type Output = Bson;
+
+    fn client(&self) -> &Arc<ClientShared> {
+        &self.settings.shared.client
+    }
+
+    async fn run(mut self, OnCore(core): OnCore) -> Result<Bson> {
+        let (document, id) = self.document?;
+        let write = |insert: CommandWriter<'_>| {
+            let mut sequence = insert.sequence("documents");
+            sequence.document(&document);
+            sequence.finish()
+        };
+        let read = |answer: Answer<'_>| write_reply::check(answer.body());
+        self.settings.run(&core, (CommandKind::Insert, Purpose::Write), write, read).await?;
+        Ok(id)
+    }
+}
+
+awaitable!(InsertOne);
+
 /// Writes several documents, made by [`Collection::insert_many`](crate::Collection::insert_many). Awaiting it
-/// returns how many were written.
+/// returns what was written; an error has all that failed, [`Error::bulk`].
 #[must_use = "an action does nothing until it is awaited"]
 pub struct InsertMany {
-    shared: Rc<CollectionShared>,
+    settings: Settings,
     documents: Result<Vec<RawDocumentBuf>>,
     is_ordered: bool,
 }
 
+/// What was written.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct InsertManyResult {
+    /// Documents that were written.
+    pub inserted: u64,
+    /// The `_id` of each document, in their order.
+    pub ids: Vec<Bson>,
+}
+
 impl InsertMany {
     pub(crate) fn new<'a, T: Serialize + 'a>(
-        shared: Rc<CollectionShared>,
+        shared: &Arc<CollectionShared>,
         documents: impl IntoIterator<Item = &'a T>,
     ) -> Self {
-        let documents = documents.into_iter().map(|document| Ok(with_id(document)?.0)).collect();
-        Self { shared, documents, is_ordered: true }
+        let encode = |document: &T| Ok(with_id(document)?.0);
+        let documents = documents.into_iter().map(encode).collect();
+        Self { settings: Settings::new(shared), documents, is_ordered: true }
     }
 
-    /// Sets whether the first error ends it; true by default. Otherwise all documents are tried, and the
-    /// first error is returned.
+    /// Sets whether the first error ends it; true by default. Otherwise all documents are tried.
     pub fn ordered(mut self, is_ordered: bool) -> Self {
         self.is_ordered = is_ordered;
         self
     }
 
-    async fn run(self) -> Result<u64> {
-        let documents = self.documents?;
-        let (mut written, mut first_error, mut rest) = (0, None, &documents[..]);
-        while !rest.is_empty() {
-            let (batch, behind) = rest.split_at(batch_len(rest));
-            let offset = documents.len() - rest.len();
-            rest = behind;
-            match insert(&self.shared, batch, self.is_ordered).await {
-                Ok(count) => written += count,
-                Err(error) => {
-                    let goes_on = !self.is_ordered && error.is_write();
-                    first_error.get_or_insert(error.offset_index(offset));
-                    if !goes_on {
-                        break;
-                    }
-                }
-            }
-        }
-        first_error.map_or(Ok(written), Err)
+    option!(settings.comment);
+    option!(settings.bypass_document_validation);
+    option!(settings.write_concern);
+    option!(settings.timeout);
+}
+
+impl Operation for InsertMany {
+    type Output = InsertManyResult;
+
+    fn client(&self) -> &Arc<ClientShared> {
+        &self.settings.shared.client
+    }
+
+    async fn run(mut self, OnCore(core): OnCore) -> Result<InsertManyResult> {
+        let statement =
+            |document| BulkStatement { kind: CommandKind::Insert, is_multi: false, document };
+        let statements: Vec<_> = self.documents?.into_iter().map(statement).collect();
+        let (settings, is_ordered) = (&mut self.settings, self.is_ordered);
+        let result = bulk_run::run(settings, &core, &statements, is_ordered).await?;
+        let id = |statement: &BulkStatement| statement.id();
+        Ok(InsertManyResult {
+            inserted: result.inserted,
+            ids: statements.iter().map(id).collect::<Result<_>>()?,
+        })
     }
 }
 
-impl IntoFuture for InsertMany {
-    type Output = Result<u64>;
-    type IntoFuture = Running<u64>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run())
-    }
-}
-
-async fn insert(
-    shared: &CollectionShared,
-    documents: &[RawDocumentBuf],
-    is_ordered: bool,
-) -> Result<u64> {
-    let template = shared.template(CommandKind::Insert);
-    let write = |slot: Slot<'_>| {
-        let mut insert = slot.begin(template);
-        if !is_ordered {
-            insert.bool("ordered", false);
-        }
-        let mut sequence = insert.sequence("documents");
-        for document in documents {
-            sequence.document(document);
-        }
-        sequence.finish().map(drop).map_err(unsendable)
-    };
-    let read = |answer: crate::connection::Answer<'_>| {
-        write_reply::check(answer.body())?;
-        Ok(write_reply::count(answer.body(), "n"))
-    };
-    shared.core.run(write, read).await
-}
-
-/// How many documents the next command takes: at least one, which may be too long for the server.
-fn batch_len(documents: &[RawDocumentBuf]) -> usize {
-    let mut bytes = 0;
-    let fits = |document: &&RawDocumentBuf| {
-        bytes += document.as_bytes().len();
-        bytes <= BATCH_BYTES_MAX
-    };
-    documents.iter().take(BATCH_WRITES_MAX).take_while(fits).count().max(1)
-}
+awaitable!(InsertMany);
 
 /// Encodes a document, whose first field is its `_id` unless it has one elsewhere.
-fn with_id<T: Serialize>(document: &T) -> Result<(RawDocumentBuf, Bson)> {
+pub(crate) fn with_id<T: Serialize>(document: &T) -> Result<(RawDocumentBuf, Bson)> {
     let document = bson::serialize_to_raw_document_buf(document).map_err(Error::encoding)?;
     if let Some(id) = document.get("_id").map_err(Error::encoding)? {
         let id = Bson::try_from(id).map_err(Error::encoding)?;

@@ -1,27 +1,33 @@
-//! Operations on collections: one file each, with what is sent and how the reply is read.
+//! Operations: one file each, with what is sent and how the reply is read.
 
+mod admin;
 mod aggregate;
+mod bulk;
+mod bulk_run;
+mod command;
 mod count;
 mod delete;
 mod distinct;
 mod find;
+mod find_and_modify;
 mod find_one;
 mod insert;
+mod settings;
 mod update;
 mod write_reply;
 
-use std::pin::Pin;
-
+pub(crate) use self::admin::create_indexes;
+pub use self::admin::{CreateCollection, IndexModel, ListDatabases};
 pub use self::aggregate::Aggregate;
+pub use self::bulk::{BulkWrite, WriteModel};
+pub(crate) use self::command::Command;
+pub use self::command::{CommandCursor, CommandReplied};
 pub use self::count::Count;
 pub use self::delete::{Delete, DeleteResult};
 pub use self::distinct::Distinct;
 pub use self::find::Find;
+pub use self::find_and_modify::{FindAndModify, ReturnDocument};
 pub use self::find_one::FindOne;
-pub use self::insert::InsertMany;
-pub(crate) use self::insert::insert_one;
+pub use self::insert::{InsertMany, InsertManyResult, InsertOne};
+pub(crate) use self::settings::Fields;
 pub use self::update::{Update, UpdateResult};
-use crate::error::Result;
-
-/// The future of an action.
-type Running<T> = Pin<Box<dyn Future<Output = Result<T>>>>;

@@ -1,26 +1,27 @@
 //! `update`
 
-use std::future::IntoFuture;
-use std::rc::Rc;
+use std::sync::Arc;
 
+use bson::raw::RawBson;
 use bson::{Bson, RawBsonRef, RawDocument, RawDocumentBuf};
-use ringway_wire::mongo::MongoFault;
+use ringway_wire::mongo::{CommandWriter, MongoFault};
 
-use super::{Running, write_reply};
-use crate::client_core::Slot;
+use super::settings::{Fields, Settings, awaitable, option};
+use super::write_reply;
+use crate::client_core::Purpose;
+use crate::client_shared::ClientShared;
 use crate::collection_shared::{CollectionShared, CommandKind};
-use crate::connection::unsendable;
 use crate::error::{Error, Result};
+use crate::raw_argument::IntoRaw;
+use crate::running::{OnCore, Operation};
 
 /// A change of documents, made by [`Collection::update_one`](crate::Collection::update_one) and its siblings.
 /// Await it to have it done.
 #[must_use = "an action does nothing until it is awaited"]
 pub struct Update {
-    shared: Rc<CollectionShared>,
-    filter: Result<RawDocumentBuf>,
-    update: Result<RawDocumentBuf>,
+    settings: Settings,
+    statement: Fields,
     is_multi: bool,
-    is_upsert: bool,
 }
 
 /// What an update has done.
@@ -37,67 +38,87 @@ pub struct UpdateResult {
 
 impl Update {
     pub(crate) fn new(
-        shared: Rc<CollectionShared>,
+        shared: &Arc<CollectionShared>,
         filter: Result<RawDocumentBuf>,
-        update: Result<RawDocumentBuf>,
+        update: Result<RawBson>,
         is_multi: bool,
     ) -> Self {
-        Self { shared, filter, update, is_multi, is_upsert: false }
+        let statement = update_statement(filter, update, is_multi);
+        Self { settings: Settings::new(shared), statement, is_multi }
     }
 
-    /// Sets whether a document is written if none matches; false by default.
-    pub fn upsert(mut self, is_upsert: bool) -> Self {
-        self.is_upsert = is_upsert;
-        self
+    option!(statement.upsert);
+    option!(statement.sort);
+    option!(statement.array_filters);
+    option!(statement.collation);
+    option!(statement.hint);
+    option!(settings.let_vars);
+    option!(settings.comment);
+    option!(settings.bypass_document_validation);
+    option!(settings.write_concern);
+    option!(settings.timeout);
+}
+
+/// One entry of `updates`.
+pub(crate) fn update_statement(
+    filter: Result<RawDocumentBuf>,
+    update: Result<RawBson>,
+    is_multi: bool,
+) -> Fields {
+    let mut statement = Fields::default();
+    statement.set_document("q", filter);
+    statement.set_raw("u", update);
+    if is_multi {
+        statement.set("multi", true);
+    }
+    statement
+}
+
+impl Operation for Update {
+    type Output = UpdateResult;
+
+    fn client(&self) -> &Arc<ClientShared> {
+        &self.settings.shared.client
     }
 
-    async fn run(self) -> Result<UpdateResult> {
-        let (filter, update) = (self.filter?, self.update?);
-        let template = self.shared.template(CommandKind::Update);
-        let write = |slot: Slot<'_>| {
-            let mut sequence = slot.begin(template).sequence("updates");
-            sequence.with(|statement| {
-                statement.document("q", &filter);
-                statement.document("u", &update);
-                statement.bool("multi", self.is_multi);
-                statement.bool("upsert", self.is_upsert);
-            });
-            sequence.finish().map(drop).map_err(unsendable)
+    async fn run(mut self, OnCore(core): OnCore) -> Result<UpdateResult> {
+        let statement = self.statement.into_document()?;
+        let purpose = if self.is_multi { Purpose::WriteOnce } else { Purpose::Write };
+        let write = |update: CommandWriter<'_>| {
+            let mut sequence = update.sequence("updates");
+            sequence.document(&statement);
+            sequence.finish()
         };
-        self.shared.core.run(write, |answer| UpdateResult::of(answer.body())).await
+        let read = |answer: crate::connection::Answer<'_>| UpdateResult::of(answer.body());
+        self.settings.run(&core, (CommandKind::Update, purpose), write, read).await
     }
 }
 
 impl UpdateResult {
     fn of(body: &RawDocument) -> Result<Self> {
         write_reply::check(body)?;
-        let upserted_id = upserted_id(body).map_err(Error::reply)?;
+        let upserted_id = upserted(body).map_err(Error::reply)?.into_iter().next();
         let touched = write_reply::count(body, "n");
         let upserted = u64::from(upserted_id.is_some());
         Ok(Self {
             matched: touched.saturating_sub(upserted),
             modified: write_reply::count(body, "nModified"),
-            upserted_id,
+            upserted_id: upserted_id.map(|(_, id)| id),
         })
     }
 }
 
-fn upserted_id(body: &RawDocument) -> Result<Option<Bson>, MongoFault> {
+/// The documents that were written because none matched: the position of the write, and `_id`.
+pub(crate) fn upserted(body: &RawDocument) -> Result<Vec<(usize, Bson)>, MongoFault> {
     let wrong = || MongoFault::Field("upserted");
-    let Some(upserted) = body.get("upserted").map_err(|_| wrong())? else { return Ok(None) };
-    let Some(first) = upserted.as_array().ok_or_else(wrong)?.into_iter().next() else {
-        return Ok(None);
+    let Some(upserted) = body.get("upserted").map_err(|_| wrong())? else { return Ok(Vec::new()) };
+    let entry = |entry: bson::error::Result<RawBsonRef<'_>>| {
+        let entry = entry.ok().and_then(RawBsonRef::as_document).ok_or_else(wrong)?;
+        let id = entry.get("_id").ok().flatten().ok_or_else(wrong)?;
+        let id = Bson::try_from(id).map_err(|_| wrong())?;
+        Ok((usize::try_from(write_reply::count(entry, "index")).unwrap_or(usize::MAX), id))
     };
-    let entry = first.ok().and_then(RawBsonRef::as_document).ok_or_else(wrong)?;
-    let id = entry.get("_id").ok().flatten().ok_or_else(wrong)?;
-    Bson::try_from(id).map(Some).map_err(|_| wrong())
+    upserted.as_array().ok_or_else(wrong)?.into_iter().map(entry).collect()
 }
 
-impl IntoFuture for Update {
-    type Output = Result<UpdateResult>;
-    type IntoFuture = Running<UpdateResult>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run())
-    }
-}
+awaitable!(Update);

@@ -1,10 +1,10 @@
 //! The beginning of a connection: connect, `hello`, authentication.
 
 use std::cell::Cell;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use bson::RawDocumentBuf;
-use ringway_net::Client as Connector;
+use ringway_net::{Client as Connector, StreamLimits};
 use ringway_runtime::timeout;
 use ringway_wire::mongo::{ClientMetadata, HelloReply, HelloRequest, ScramClient, ScramMechanism};
 
@@ -12,18 +12,18 @@ use super::authentication::{self, nonce};
 use super::keys::KeyCache;
 use super::{OwnedAnswer, ServerConnection, unsendable};
 use crate::error::{Error, Fate, Kind, Result};
-use crate::limits::{WIRE_VERSION_MAX, WIRE_VERSION_MIN};
+use crate::limits::{SEND_QUEUE_MAX, WIRE_VERSION_MAX, WIRE_VERSION_MIN};
 use crate::options::{ClientOptions, Login};
 
 /// What all connections of a client begin with.
 pub(crate) struct Greeting {
-    pub(crate) options: Rc<ClientOptions>,
+    pub(crate) options: Arc<ClientOptions>,
     metadata: ClientMetadata,
     keys: KeyCache,
 }
 
 impl Greeting {
-    pub(crate) fn new(options: Rc<ClientOptions>) -> Self {
+    pub(crate) fn new(options: Arc<ClientOptions>) -> Self {
         let application = options.application.as_deref();
         let metadata = ClientMetadata::new(application, env!("CARGO_PKG_VERSION"), None);
         Self { options, metadata, keys: KeyCache::default() }
@@ -50,7 +50,9 @@ async fn open(greeting: &Greeting) -> Result<ServerConnection> {
     if let Some(tls) = &options.tls {
         connector = connector.tls(tls.clone());
     }
+    let limits = StreamLimits { send_queue_max: SEND_QUEUE_MAX, ..StreamLimits::default() };
     let connector = connector.attempts_max(1).connect_timeout(options.connect_timeout);
+    let connector = connector.stream_limits(limits);
     let connection = connector.open().await.map_err(failed)?;
     let mut connection = ServerConnection::new(connection);
     let login = options.login.as_deref();

@@ -1,7 +1,7 @@
 //! The settings that a connection string has. What is not done yet is refused, not ignored.
 
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bson::RawDocumentBuf;
@@ -38,7 +38,7 @@ impl ClientOptions {
         Ok(Self {
             address: address(host, options.tls.enabled == Some(true))?,
             tls: tls(&options.tls)?,
-            login: uri.credential.as_ref().map(login).transpose()?.map(Rc::new),
+            login: uri.credential.as_ref().map(login).transpose()?.map(Arc::new),
             database: uri.database.clone(),
             application: options.app_name.clone(),
             compressors: options

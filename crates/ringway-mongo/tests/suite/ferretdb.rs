@@ -4,17 +4,8 @@ use bson::{Bson, Document, RawDocumentBuf, doc, rawdoc};
 use ringway_mongo::{Client, Collection};
 use serde::{Deserialize, Serialize};
 
-use crate::support::ferret::Ferret;
-use crate::support::{client, on_core};
-
-/// Runs a test with a client of a server of its own.
-fn with_server<F: Future<Output = ()>>(test: impl FnOnce(Client) -> F + 'static) {
-    let Some(ferret) = Ferret::start() else { return };
-    on_core(async move {
-        ferret.is_up().await;
-        test(client(&ferret.address)).await;
-    });
-}
+use crate::support::ferret::{Ferret, with_server};
+use crate::support::on_core;
 
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
 struct Book {
@@ -33,7 +24,7 @@ fn documents_are_written_read_changed_and_removed() {
         let shop = client.database("shop");
         shop.ping().await.expect("a server");
         let shelf: Collection<Book> = shop.collection("books");
-        assert_eq!(shelf.insert_many(&books()).await.expect("written"), 3);
+        assert_eq!(shelf.insert_many(&books()).await.expect("written").inserted, 3);
 
         let emma = shelf.find_one(doc! { "title": "Emma" }).await.expect("read");
         assert_eq!(emma.as_ref(), books().first());
@@ -107,6 +98,9 @@ fn errors_of_writes_are_errors() {
         let error =
             things.insert_many(&unordered).ordered(false).await.expect_err("a key is taken");
         assert!(error.is_duplicate_key());
+        let done = error.bulk().expect("what has become of all");
+        assert_eq!((done.write_errors.len(), done.write_errors[0].index), (1, 0));
+        assert_eq!(done.result.inserted, 1);
         assert_eq!(things.count_documents(doc! {}).await.expect("counted"), 3);
 
         let unknown = client.database("d").run_command(doc! { "noSuchCommand": 1 }).await;
@@ -126,7 +120,7 @@ fn cursors_go_from_batch_to_batch() {
         let many: Collection<RawDocumentBuf> = client.database("d").collection("many");
         let text = "x".repeat(1000);
         let documents: Vec<_> = (0..2500).map(|at| rawdoc! { "_id": at, "text": &*text }).collect();
-        assert_eq!(many.insert_many(&documents).await.expect("written"), 2500);
+        assert_eq!(many.insert_many(&documents).await.expect("written").inserted, 2500);
         let mut cursor =
             many.find(doc! {}).sort(doc! { "_id": 1 }).batch_size(100).await.expect("found");
         let mut expected = 0..2500;

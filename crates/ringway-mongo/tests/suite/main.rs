@@ -1,9 +1,12 @@
 //! The integration tests of this crate, in one program.
 
 mod authentication;
+mod bulk;
 mod concern_specs;
+mod faces;
 mod faults;
 mod ferretdb;
+mod operations;
 mod pool;
 mod sdam_specs;
 mod selection_specs;

@@ -130,7 +130,12 @@ fn read(mut stream: &TcpStream) -> Option<(i32, Document)> {
     stream.read_exact(&mut message[4..]).ok()?;
     let id = i32::from_le_bytes(message[4..8].try_into().expect("four"));
     let read = OpMsg::read(&message).expect("a command of ours is well formed");
-    Some((id, Document::try_from(read.body()).expect("and so is its body")))
+    let mut body = Document::try_from(read.body()).expect("and so is its body");
+    for sequence in read.sequences() {
+        let documents = sequence.documents().map(|it| Document::try_from(it).expect("BSON"));
+        body.insert(sequence.identifier(), documents.collect::<Vec<_>>());
+    }
+    Some((id, body))
 }
 
 /// The reply to the command `to`.

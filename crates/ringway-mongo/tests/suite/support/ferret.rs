@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::OnceLock;
 
+use ringway_mongo::Client;
 use tempfile::TempDir;
+
+use super::{client, on_core};
 
 /// Seconds after which a forgotten server ends.
 const SECONDS_MAX: &str = "120";
@@ -32,12 +35,30 @@ impl Ferret {
         Some(Self { address: format!("mongodb://{place}"), place, process, _data: data })
     }
 
+    /// Blocks until it accepts connections.
+    pub(crate) fn waits_until_up(&self) {
+        let place = self.place.clone();
+        on_core(async move { is_up(&place).await });
+    }
+
     /// Waits until it accepts connections.
     pub(crate) async fn is_up(&self) {
-        let connector =
-            ringway_net::Client::new(&*format!("tcp://{}", self.place)).expect("an address");
-        connector.attempts_max(100).open().await.expect("FerretDB comes up");
+        is_up(&self.place).await;
     }
+}
+
+async fn is_up(place: &str) {
+    let connector = ringway_net::Client::new(&*format!("tcp://{place}")).expect("an address");
+    connector.attempts_max(100).open().await.expect("FerretDB comes up");
+}
+
+/// Runs a test with a client of a server of its own.
+pub(crate) fn with_server<F: Future<Output = ()>>(test: impl FnOnce(Client) -> F + 'static) {
+    let Some(ferret) = Ferret::start() else { return };
+    on_core(async move {
+        ferret.is_up().await;
+        test(client(&ferret.address)).await;
+    });
 }
 
 impl Drop for Ferret {

@@ -1,0 +1,96 @@
+//! Commands without a template: those of users, and those that are seldom sent.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use bson::RawDocumentBuf;
+use ringway_wire::mongo::CursorReply;
+
+use super::write_reply;
+use crate::client_core::{Attempt, Purpose};
+use crate::client_shared::ClientShared;
+use crate::connection::Answer;
+use crate::cursor::{Cursor, Place};
+use crate::error::{Error, Result};
+use crate::running::{OnCore, Operation, Running};
+
+/// A command and what is done with its reply.
+pub(crate) struct Command {
+    client: Arc<ClientShared>,
+    database: Arc<str>,
+    command: Result<RawDocumentBuf>,
+    purpose: Purpose,
+}
+
+impl Command {
+    pub(crate) fn new(
+        client: &Arc<ClientShared>,
+        database: &Arc<str>,
+        command: Result<RawDocumentBuf>,
+        purpose: Purpose,
+    ) -> Self {
+        Self { client: Arc::clone(client), database: Arc::clone(database), command, purpose }
+    }
+
+    /// Runs it, and returns the reply.
+    pub(crate) fn reply(self) -> Running<CommandReplied> {
+        Running::new(CommandReplied(self))
+    }
+
+    /// Runs it, and returns the cursor of the reply.
+    pub(crate) fn cursor<T: 'static>(self) -> Running<CommandCursor<T>> {
+        Running::new(CommandCursor { command: self, documents: PhantomData })
+    }
+}
+
+/// A command whose reply is returned.
+pub struct CommandReplied(Command);
+
+impl Operation for CommandReplied {
+    type Output = RawDocumentBuf;
+
+    fn client(&self) -> &Arc<ClientShared> {
+        &self.0.client
+    }
+
+    async fn run(self, OnCore(core): OnCore) -> Result<RawDocumentBuf> {
+        let Command { command, database, purpose, .. } = self.0;
+        let command = command?;
+        let write = |slot: crate::client_core::Slot<'_>| slot.write_any(&command, &database);
+        let keep = |answer: Answer<'_>| {
+            if purpose == Purpose::WriteOnce {
+                write_reply::check(answer.body())?;
+            }
+            Ok(answer.body().to_owned())
+        };
+        core.run(purpose, write, keep).await
+    }
+}
+
+/// A command whose reply has a cursor.
+pub struct CommandCursor<T> {
+    command: Command,
+    documents: PhantomData<fn() -> T>,
+}
+
+impl<T: 'static> Operation for CommandCursor<T> {
+    type Output = Cursor<T>;
+
+    fn client(&self) -> &Arc<ClientShared> {
+        &self.command.client
+    }
+
+    async fn run(self, OnCore(core): OnCore) -> Result<Cursor<T>> {
+        let Command { client, command, database, purpose } = self.command;
+        let command = command?;
+        let mut session = core.session();
+        let attempt = Attempt { session: Some(&mut session), timeout: core.timeout(), purpose };
+        let write = |slot: crate::client_core::Slot<'_>| slot.write_any(&command, &database);
+        let keep = |answer: Answer<'_>| Ok(answer.into_owned());
+        let answer = core.run_in(attempt, write, keep).await?;
+        let namespace = CursorReply::of(answer.body()).map_err(Error::reply)?.namespace;
+        let collection = namespace.split_once('.').map_or("", |(_, collection)| collection).into();
+        let place = Place { client, database, collection, batch_size: None, comment: None };
+        Cursor::new(&core, place, session, answer)
+    }
+}

@@ -1,0 +1,295 @@
+//! Options of actions.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bson::raw::{BindRawBsonRef, CStr, RawBson};
+use bson::{Bson, RawDocumentBuf};
+use ringway_wire::mongo::{CommandWriter, MongoFault};
+
+use crate::client_core::{Attempt, ClientCore, Purpose, Slot};
+use crate::collection_shared::{CollectionShared, CommandKind, Concerns};
+use crate::connection::{Answer, unsendable};
+use crate::error::{Error, Result};
+use crate::session::Session;
+use crate::uri::{ReadConcern, WriteConcern};
+
+/// Fields of a command, or of one write in it. What cannot be encoded is an error when it is sent.
+#[derive(Default)]
+pub(crate) struct Fields {
+    document: Option<RawDocumentBuf>,
+    fault: Option<Error>,
+}
+
+impl Fields {
+    /// Sets a field; a later value replaces an earlier one.
+    pub(crate) fn set(&mut self, name: &str, value: impl BindRawBsonRef) {
+        let key = match <&CStr>::try_from(name) {
+            Ok(key) => key,
+            Err(fault) => return self.fail(Error::encoding(fault)),
+        };
+        let document = self.document.get_or_insert_with(RawDocumentBuf::new);
+        if let Ok(Some(_)) = document.get(name) {
+            *document = without(name, document);
+        }
+        document.append(key, value);
+    }
+
+    pub(crate) fn set_document(&mut self, name: &str, document: Result<RawDocumentBuf>) {
+        match document {
+            Ok(document) => self.set(name, document),
+            Err(fault) => self.fail(fault),
+        }
+    }
+
+    pub(crate) fn set_value(&mut self, name: &str, value: Bson) {
+        match RawBson::try_from(value) {
+            Ok(value) => self.set(name, value),
+            Err(fault) => self.fail(Error::encoding(fault)),
+        }
+    }
+
+    pub(crate) fn set_raw(&mut self, name: &str, value: Result<RawBson>) {
+        match value {
+            Ok(value) => self.set(name, value),
+            Err(fault) => self.fail(fault),
+        }
+    }
+
+    /// The error of the first value that could not be encoded.
+    pub(crate) fn check(&mut self) -> Result {
+        self.fault.take().map_or(Ok(()), Err)
+    }
+
+    /// The document with these fields.
+    pub(crate) fn into_document(mut self) -> Result<RawDocumentBuf> {
+        self.check()?;
+        Ok(self.document.unwrap_or_default())
+    }
+
+    pub(crate) fn write(&self, command: &mut CommandWriter<'_>) {
+        if let Some(document) = &self.document {
+            command.fields(document);
+        }
+    }
+
+    fn fail(&mut self, fault: Error) {
+        self.fault.get_or_insert(fault);
+    }
+}
+
+fn without(name: &str, document: &RawDocumentBuf) -> RawDocumentBuf {
+    let mut kept = RawDocumentBuf::new();
+    for (key, value) in document.iter().flatten() {
+        if key != name {
+            kept.append(key, value);
+        }
+    }
+    kept
+}
+
+/// What the options of one action add to its command.
+pub(crate) struct Settings {
+    pub(crate) shared: Arc<CollectionShared>,
+    pub(crate) fields: Fields,
+    timeout: Option<Duration>,
+    /// Other concerns than the collection's.
+    concerns: Option<Concerns>,
+}
+
+impl Settings {
+    pub(crate) fn new(shared: &Arc<CollectionShared>) -> Self {
+        let shared = Arc::clone(shared);
+        Self { shared, fields: Fields::default(), timeout: None, concerns: None }
+    }
+
+    pub(crate) fn set_timeout(&mut self, limit: Duration) {
+        self.timeout = Some(limit);
+    }
+
+    pub(crate) fn set_read_concern(&mut self, concern: &ReadConcern) {
+        let document = RawDocumentBuf::try_from(&concern.to_document());
+        self.set_concern(document.map_err(Error::encoding), |concerns| &mut concerns.read);
+    }
+
+    pub(crate) fn set_write_concern(&mut self, concern: &WriteConcern) {
+        let document = crate::options::write_concern(concern);
+        self.set_concern(document, |concerns| &mut concerns.write);
+    }
+
+    fn set_concern(
+        &mut self,
+        document: Result<RawDocumentBuf>,
+        which: impl FnOnce(&mut Concerns) -> &mut Option<RawDocumentBuf>,
+    ) {
+        match document {
+            Ok(document) => {
+                let concerns = self.concerns.get_or_insert_with(|| self.shared.concerns().clone());
+                *which(concerns) = Some(document);
+            }
+            Err(fault) => self.fields.fail(fault),
+        }
+    }
+
+    /// Runs a command in a session of its own.
+    pub(crate) async fn run<R>(
+        &mut self,
+        core: &Rc<ClientCore>,
+        (kind, purpose): (CommandKind, Purpose),
+        write: impl Fn(CommandWriter<'_>) -> Result<usize, MongoFault>,
+        read: impl FnOnce(Answer<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let mut session = core.session();
+        self.run_in(core, &mut session, (kind, purpose), write, read).await
+    }
+
+    /// Runs a command in a session. `write` appends what is not an option, and finishes it.
+    pub(crate) async fn run_in<R>(
+        &mut self,
+        core: &Rc<ClientCore>,
+        session: &mut Session,
+        (kind, purpose): (CommandKind, Purpose),
+        write: impl Fn(CommandWriter<'_>) -> Result<usize, MongoFault>,
+        read: impl FnOnce(Answer<'_>) -> Result<R>,
+    ) -> Result<R> {
+        self.fields.check()?;
+        let built = self.concerns.as_ref().map(|concerns| self.shared.build(kind, concerns));
+        let template = built.as_ref().unwrap_or_else(|| self.shared.template(kind));
+        let timeout = self.timeout.unwrap_or_else(|| core.timeout());
+        let attempt = Attempt { session: Some(session), timeout, purpose };
+        let fields = &self.fields;
+        let write = |slot: Slot<'_>| {
+            let mut command = slot.begin(template);
+            fields.write(&mut command);
+            write(command).map(drop).map_err(unsendable)
+        };
+        core.run_in(attempt, write, read).await
+    }
+}
+
+/// The table of options: how each is set. An action lists those that it has, and where they go: `settings` for
+/// its command, `statement` for the one write in it.
+macro_rules! option {
+    (settings.$name:ident) => { option!(@ $name, settings.fields); };
+    (statement.$name:ident) => { option!(@ $name, statement); };
+    (@ sort, $($place:ident).+) => {
+        /// Sets the order in which documents are looked at; that of the server by default.
+        pub fn sort(mut self, order: impl IntoRaw) -> Self {
+            self.$($place).+.set_document("sort", order.into_raw());
+            self
+        }
+    };
+    (@ projection, $($place:ident).+) => {
+        /// Sets which fields are returned; all by default.
+        pub fn projection(mut self, fields: impl IntoRaw) -> Self {
+            self.$($place).+.set_document("projection", fields.into_raw());
+            self
+        }
+    };
+    (@ collation, $($place:ident).+) => {
+        /// Sets by which language's rules strings are compared.
+        pub fn collation(mut self, collation: impl IntoRaw) -> Self {
+            self.$($place).+.set_document("collation", collation.into_raw());
+            self
+        }
+    };
+    (@ hint, $($place:ident).+) => {
+        /// Sets the index to use: its name, or its keys as a document.
+        pub fn hint(mut self, index: impl Into<bson::Bson>) -> Self {
+            self.$($place).+.set_value("hint", index.into());
+            self
+        }
+    };
+    (@ array_filters, $($place:ident).+) => {
+        /// Sets which elements of arrays an update changes, for `$[name]` in it.
+        pub fn array_filters<S: IntoRaw>(mut self, filters: impl IntoIterator<Item = S>) -> Self {
+            let filters = $crate::raw_argument::array(filters);
+            self.$($place).+.set_raw("arrayFilters", filters);
+            self
+        }
+    };
+    (@ upsert, $($place:ident).+) => {
+        /// Sets whether a document is written if none matches; false by default.
+        pub fn upsert(mut self, is_upsert: bool) -> Self {
+            self.$($place).+.set("upsert", is_upsert);
+            self
+        }
+    };
+    (@ let_vars, $($place:ident).+) => {
+        /// Sets variables that expressions read as `$$name`.
+        pub fn let_vars(mut self, variables: impl IntoRaw) -> Self {
+            self.$($place).+.set_document("let", variables.into_raw());
+            self
+        }
+    };
+    (@ comment, $($place:ident).+) => {
+        /// Sets a comment for the server's logs and profiles.
+        pub fn comment(mut self, comment: impl Into<bson::Bson>) -> Self {
+            self.$($place).+.set_value("comment", comment.into());
+            self
+        }
+    };
+    (@ allow_disk_use, $($place:ident).+) => {
+        /// Sets whether the server may sort and group on its disk.
+        pub fn allow_disk_use(mut self, is_allowed: bool) -> Self {
+            self.$($place).+.set("allowDiskUse", is_allowed);
+            self
+        }
+    };
+    (@ bypass_document_validation, $($place:ident).+) => {
+        /// Sets whether documents are written that the collection's validation refuses.
+        pub fn bypass_document_validation(mut self, is_bypassed: bool) -> Self {
+            self.$($place).+.set("bypassDocumentValidation", is_bypassed);
+            self
+        }
+    };
+    (@ max_time, $($place:ident).+) => {
+        /// Sets how long the server works on the command at most, to the millisecond. The time of the whole
+        /// operation, which the client keeps, is [`timeout`](Self::timeout).
+        pub fn max_time(mut self, limit: std::time::Duration) -> Self {
+            let limit = i64::try_from(limit.as_millis()).unwrap_or(i64::MAX);
+            self.$($place).+.set("maxTimeMS", limit);
+            self
+        }
+    };
+    (@ timeout, settings.fields) => {
+        /// Sets the time of the whole operation, instead of the client's
+        /// ([`ClientOptions::timeout`](crate::ClientOptions::timeout)).
+        pub fn timeout(mut self, limit: std::time::Duration) -> Self {
+            self.settings.set_timeout(limit);
+            self
+        }
+    };
+    (@ read_concern, settings.fields) => {
+        /// Sets how many members must have a document before it is read, instead of the client's concern.
+        pub fn read_concern(mut self, concern: &crate::ReadConcern) -> Self {
+            self.settings.set_read_concern(concern);
+            self
+        }
+    };
+    (@ write_concern, settings.fields) => {
+        /// Sets which members must confirm the write, instead of the client's concern.
+        pub fn write_concern(mut self, concern: &crate::WriteConcern) -> Self {
+            self.settings.set_write_concern(concern);
+            self
+        }
+    };
+}
+
+/// Makes an action awaitable: on a core, in a task of tokio, and with
+/// [`wait`](crate::Wait::wait) on a plain thread.
+macro_rules! awaitable {
+    ($action:ident $(<$t:ident: $bound:path>)?) => {
+        impl$(<$t: $bound + Send + 'static>)? std::future::IntoFuture for $action$(<$t>)? {
+            type Output = $crate::error::Result<<Self as $crate::running::Operation>::Output>;
+            type IntoFuture = $crate::running::Running<Self>;
+
+            fn into_future(self) -> Self::IntoFuture {
+                $crate::running::Running::new(self)
+            }
+        }
+    };
+}
+
+pub(crate) use {awaitable, option};

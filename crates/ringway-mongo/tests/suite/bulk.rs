@@ -1,0 +1,147 @@
+//! Writes whose errors a server rarely makes, and what options add to commands.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bson::{Bson, Document, doc};
+use ringway_mongo::{Acknowledgment, Collection, WriteConcern, WriteModel};
+
+use crate::support::fake::{Answer, Fake};
+use crate::support::{client, on_core};
+
+/// Runs a test with a collection of a server that notes its commands.
+fn with_fake<F: Future<Output = ()>>(
+    answer: impl Fn(&Document) -> Document + Send + Sync + 'static,
+    test: impl FnOnce(Collection<Document>) -> F + 'static,
+) -> Vec<Document> {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let notes = Arc::clone(&seen);
+    let fake = Fake::serve(move |command| {
+        notes.lock().expect("no panic").push(command.body.clone());
+        Answer::Reply(answer(&command.body))
+    });
+    on_core(async move { test(client(&fake.address).database("d").collection("c")).await });
+    let mut commands = seen.lock().expect("no panic");
+    std::mem::take(&mut *commands)
+}
+
+#[test]
+fn a_write_that_is_not_confirmed_is_an_error_with_what_was_done() {
+    let unconfirmed = |_: &Document| {
+        let error = doc! { "code": 64, "codeName": "WriteConcernFailed", "errmsg": "too slow" };
+        doc! { "n": 1, "nModified": 1, "writeConcernError": error, "ok": 1.0 }
+    };
+    with_fake(unconfirmed, |things| async move {
+        let error = things.delete_one(doc! {}).await.expect_err("it is not confirmed");
+        assert_eq!(error.server().map(|error| error.code), Some(64));
+        assert!(error.may_have_happened());
+        let writes = [WriteModel::delete_one(doc! {}), WriteModel::insert_one(&doc! {})];
+        let error = things.bulk_write(writes).await.expect_err("they are not confirmed");
+        let done = error.bulk().expect("what was done");
+        assert_eq!((done.write_errors.len(), done.write_concern_errors.len()), (0, 2));
+        assert_eq!((done.result.deleted, done.result.inserted), (1, 1));
+    });
+}
+
+#[test]
+fn many_writes_are_split_by_kind_and_by_size() {
+    let accept = |command: &Document| {
+        let writes = ["documents", "updates", "deletes"].map(|name| command.get_array(name));
+        let n = writes.into_iter().flatten().map(Vec::len).sum::<usize>();
+        doc! { "n": i64::try_from(n).expect("few"), "ok": 1.0 }
+    };
+    let commands = with_fake(accept, |things| async move {
+        let text = "x".repeat(12 << 20);
+        let large: Vec<_> = (0..6).map(|at| doc! { "_id": at, "text": &text }).collect();
+        things.insert_many(&large).await.expect("accepted");
+        let mixed = || {
+            (0..6).map(|at| match at % 2 {
+                0 => WriteModel::insert_one(&doc! { "_id": at }),
+                _ => WriteModel::delete_one(doc! { "_id": at }),
+            })
+        };
+        things.bulk_write(mixed()).await.expect("accepted");
+        things.bulk_write(mixed()).ordered(false).await.expect("accepted");
+    });
+    let names: Vec<_> = commands.iter().map(|it| it.keys().next().expect("a name")).collect();
+    let (i, d) = ("insert", "delete");
+    assert_eq!(names, [i, i, i, d, i, d, i, d, i, d], "6 × 12 MiB are two commands");
+    assert_eq!(commands[9].get_bool("ordered").ok(), Some(false));
+}
+
+#[test]
+fn positions_are_those_of_the_caller() {
+    let refuse = |command: &Document| match command.contains_key("update") {
+        true => doc! { "n": 1, "nModified": 0, "upserted": [{ "index": 1, "_id": 7 }], "ok": 1.0 },
+        false => doc! {
+            "n": 0, "writeErrors": [{ "index": 1, "code": 11000, "errmsg": "taken" }], "ok": 1.0,
+        },
+    };
+    with_fake(refuse, |things| async move {
+        let set = || doc! { "$set": { "x": 1 } };
+        let writes = [
+            WriteModel::insert_one(&doc! {}),
+            WriteModel::update_one(doc! {}, set()),
+            WriteModel::insert_one(&doc! {}),
+            WriteModel::update_one(doc! {}, set()).upsert(true),
+        ];
+        let error = things.bulk_write(writes).ordered(false).await.expect_err("a key is taken");
+        assert_eq!(error.server().map(|first| first.index), Some(2), "{error}");
+        let done = error.bulk().expect("what was done");
+        assert_eq!(done.result.upserted_ids.get(&3), Some(&Bson::Int32(7)));
+        assert_eq!((done.result.matched, done.write_errors.len()), (0, 1));
+    });
+}
+
+#[test]
+fn a_lost_connection_leaves_what_was_done_before() {
+    let fake = Fake::serve(|command| match command.name() {
+        "insert" => Answer::Reply(doc! { "n": 1, "ok": 1.0 }),
+        _ => Answer::End(Vec::new()),
+    });
+    on_core(async move {
+        let things: Collection<Document> = client(&fake.address).database("d").collection("c");
+        let writes = [WriteModel::insert_one(&doc! {}), WriteModel::delete_many(doc! {})];
+        let error = things.bulk_write(writes).await.expect_err("the connection ends");
+        assert!(error.is_network() && error.may_have_happened(), "{error}");
+        assert_eq!(error.bulk().map(|done| done.result.inserted), Some(1));
+    });
+}
+
+#[test]
+fn options_reach_the_server() {
+    let accept = |command: &Document| match command.contains_key("find") {
+        true => crate::support::fake::last_batch(Vec::new()),
+        false => doc! { "n": 1, "nModified": 1, "value": Bson::Null, "ok": 1.0 },
+    };
+    let commands = with_fake(accept, |things| async move {
+        let german = || doc! { "locale": "de" };
+        let find = things.find(doc! {}).collation(german()).hint("by_x").comment("why");
+        let find = find.let_vars(doc! { "a": 1 }).max_time(Duration::from_millis(70));
+        find.limit(-3).comment("really").await.expect("accepted");
+        let mut concern = WriteConcern::default();
+        concern.w = Some(Acknowledgment::Nodes(2));
+        let update = things.update_one(doc! {}, vec![doc! { "$set": { "x": 1 } }]);
+        let update = update.array_filters([doc! { "e.x": 1 }]).hint(doc! { "x": 1 });
+        update.write_concern(&concern).comment(7).await.expect("accepted");
+        let confirmed = things.write_concern(&concern).expect("a concern");
+        confirmed.find_one_and_delete(doc! {}).await.expect("accepted");
+        concern.w = Some(Acknowledgment::Nodes(0));
+        assert!(things.write_concern(&concern).expect_err("not done yet").is_options());
+    });
+    let [find, update, remove] = &commands[..] else { panic!("{commands:?}") };
+    let expected = doc! {
+        "collation": { "locale": "de" }, "hint": "by_x", "let": { "a": 1 }, "maxTimeMS": 70_i64,
+        "limit": 3_i64, "singleBatch": true, "comment": "really",
+    };
+    for (name, value) in &expected {
+        assert_eq!(find.get(name), Some(value), "{name} of {find}");
+    }
+    assert_eq!(update.get_document("writeConcern").ok(), Some(&doc! { "w": 2 }));
+    assert_eq!(update.get("comment"), Some(&Bson::Int32(7)));
+    let statement = doc! {
+        "q": {}, "u": [{ "$set": { "x": 1 } }], "arrayFilters": [{ "e.x": 1 }], "hint": { "x": 1 },
+    };
+    assert_eq!(update.get_array("updates").ok(), Some(&vec![statement.into()]));
+    assert_eq!(remove.get_document("writeConcern").ok(), Some(&doc! { "w": 2 }));
+}
