@@ -68,11 +68,19 @@ impl Listing {
                 self.revision, listed.revision
             ));
         }
-        let now = listed.values.len();
+        let now = listed.values.iter().filter(|value| self.would_have(value)).count();
         if now < before.div_ceil(2) {
             return doubt(format!("the registry has {now} endpoints of the {before} that it had"));
         }
         None
+    }
+
+    /// Whether a value is an endpoint of the service, or would leave the one that its key stood for.
+    fn would_have(&self, value: &KeyValue) -> bool {
+        match Endpoint::from_json(&value.value) {
+            Ok(endpoint) => !self.keys.is_of_longer_name(&value.key, &endpoint),
+            Err(_) => self.entries.contains_key(&*value.key),
+        }
     }
 
     /// Takes a whole list over.
@@ -99,7 +107,11 @@ impl Listing {
     /// Fails if they cannot be those that come next. Nothing has changed then.
     pub(super) fn apply(&mut self, events: Vec<Event>, revision: i64) -> Result<(), Error> {
         let most = limits::ENDPOINTS_MAX;
-        if self.entries.len() + events.len() > most {
+        let is_new = |event: &&Event| {
+            let key = event.kv.as_ref().map(|value| &*value.key);
+            event.r#type() == EventType::Put && key.is_some_and(|it| !self.entries.contains_key(it))
+        };
+        if self.entries.len() + events.iter().filter(is_new).count() > most {
             return Err(Error::new(format!("the service has more than {most} endpoints")));
         }
         let mut last = self.revision;

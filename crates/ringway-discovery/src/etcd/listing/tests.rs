@@ -118,3 +118,30 @@ fn a_list_that_has_lost_much_or_is_older_is_doubted() {
         assert!(said.contains(why), "{said}");
     }
 }
+
+#[test]
+fn endpoints_of_longer_names_do_not_make_up_for_those_that_are_missing() {
+    let mut listing = listing();
+    let all: Vec<_> = ["a", "b", "c", "d"].map(|place| value(place, 2)).into();
+    listing.replace(listed(5, all.clone())).expect("a list");
+    let longer = |place: &str| {
+        let endpoint = Endpoint::new(format!("tcp://{place}:1"));
+        KeyValue { key: format!("r/market/eu/{}", endpoint.address()).into(), ..value(place, 6) }
+    };
+    let mut short = vec![value("a", 2)];
+    short.extend(["e", "f", "g", "h"].map(longer));
+    assert!(listing.doubt(&listed(6, short), 4).is_some(), "three of four are gone");
+    let unreadable = KeyValue { value: "{".into(), ..value("a", 6) };
+    let kept = [&[unreadable], &all[1..]].concat();
+    assert!(listing.doubt(&listed(6, kept), 4).is_none(), "its last value is kept");
+}
+
+#[test]
+fn a_full_list_takes_changes_of_what_it_has() {
+    let mut listing = listing();
+    let all = (0..limits::ENDPOINTS_MAX).map(|at| value(&at.to_string(), 2)).collect();
+    listing.replace(listed(5, all)).expect("as many as there may be");
+    listing.apply(vec![put(value("1", 6)), delete("2", 7)], 7).expect("no more than before");
+    listing.apply(vec![put(value("2", 8))], 8).expect("there is room for one");
+    assert!(listing.apply(vec![put(value("more", 9))], 9).is_err());
+}
