@@ -1,4 +1,7 @@
 //! What all operations of a client share: how a command is run.
+//!
+//! Every command goes through `run`, or `run_in` with a session and a time of its own. Its [`Purpose`] says whether
+//! it is tried once more: a read is, unless `retryReads` is false; a write is not yet. One time is over all tries.
 
 use std::cell::Cell;
 use std::rc::{Rc, Weak};
@@ -11,6 +14,7 @@ use ringway_wire::mongo::{CommandTemplate, CommandWriter, SessionId};
 
 use crate::connection::{Answer, Greeting, Sent};
 use crate::error::{Error, Fate, Result};
+use crate::limits::READ_TRIES_MAX;
 use crate::options::ClientOptions;
 use crate::orphans::{Orphan, Orphans};
 use crate::pool::Pool;
@@ -22,6 +26,8 @@ pub(crate) struct ClientCore {
     sessions: Arc<SessionPool>,
     orphans: Rc<Orphans>,
     timeout: Duration,
+    /// How often a read is tried.
+    read_tries: u32,
 }
 
 /// The session and the time of one operation.
@@ -47,6 +53,7 @@ impl ClientCore {
     pub(crate) fn start(options: &Arc<ClientOptions>, sessions: &Arc<SessionPool>) -> Rc<Self> {
         let core = Self {
             timeout: options.timeout,
+            read_tries: if options.retry_reads { READ_TRIES_MAX } else { 1 },
             pool: Pool::start(Greeting::new(Arc::clone(options))),
             sessions: Arc::clone(sessions),
             orphans: Rc::default(),
@@ -83,7 +90,7 @@ impl ClientCore {
     pub(crate) async fn run<R>(
         self: &Rc<Self>,
         purpose: Purpose,
-        write: impl FnOnce(Slot<'_>) -> Result,
+        write: impl FnMut(Slot<'_>) -> Result,
         read: impl FnOnce(Answer<'_>) -> Result<R>,
     ) -> Result<R> {
         let mut session = self.session();
@@ -91,18 +98,19 @@ impl ClientCore {
         self.run_in(attempt, write, read).await
     }
 
-    /// Runs a command. Whatever happens, its connection is whole afterwards, or closed.
+    /// Runs a command, which is written anew for each try. Whatever happens, its connections are whole afterwards,
+    /// or closed.
     pub(crate) async fn run_in<R>(
         self: &Rc<Self>,
         attempt: Attempt<'_>,
-        write: impl FnOnce(Slot<'_>) -> Result,
+        write: impl FnMut(Slot<'_>) -> Result,
         read: impl FnOnce(Answer<'_>) -> Result<R>,
     ) -> Result<R> {
         let Attempt { session, timeout: limit, purpose } = attempt;
         let sent = Sent::new(false);
-        let id = session.as_ref().map(|session| *session.id());
+        let tries = if purpose == Purpose::Read { self.read_tries } else { 1 };
         let mut used = SessionUse { session, sent: &sent };
-        let result = match timeout(limit, self.exchange(id, &sent, write, read)).await {
+        let result = match timeout(limit, self.try_each(tries, &mut used, write, read)).await {
             Ok(result) => result,
             Err(_) => {
                 let fate = if sent.get() { Fate::Unknown } else { Fate::NotSent };
@@ -119,6 +127,38 @@ impl ClientCore {
         }
         drop(used);
         result
+    }
+
+    /// Specification: Retryable Reads, "Executing Retryable Read Commands".
+    async fn try_each<R>(
+        &self,
+        mut tries: u32,
+        used: &mut SessionUse<'_>,
+        mut write: impl FnMut(Slot<'_>) -> Result,
+        read: impl FnOnce(Answer<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let id = used.session.as_ref().map(|session| *session.id());
+        let mut read = Some(read);
+        let mut earlier = None;
+        loop {
+            let read_once = |answer: Answer<'_>| read.take().expect("one reply is read")(answer);
+            let error = match self.exchange(id, used.sent, &mut write, read_once).await {
+                Ok(result) => return Ok(result),
+                Err(error) => error,
+            };
+            used.failed(&error);
+            tries -= 1;
+            let is_worth_it = tries > 0 && read.is_some() && error.allows_another_read();
+            let error = match earlier.take() {
+                Some(earlier) => error.after(earlier),
+                None => error,
+            };
+            if !is_worth_it {
+                return Err(error);
+            }
+            tracing::debug!(%error, "a read is tried again");
+            earlier = Some(error);
+        }
     }
 
     async fn exchange<R>(
@@ -144,6 +184,18 @@ impl ClientCore {
 struct SessionUse<'a> {
     session: Option<&'a mut Session>,
     sent: &'a Sent,
+}
+
+impl SessionUse<'_> {
+    /// A later try may be answered, but the server may still be at work on this one.
+    fn failed(&mut self, error: &Error) {
+        if error.is_network()
+            && self.sent.get()
+            && let Some(session) = &mut self.session
+        {
+            session.lose();
+        }
+    }
 }
 
 impl Drop for SessionUse<'_> {

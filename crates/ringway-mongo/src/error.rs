@@ -267,6 +267,24 @@ impl Error {
         self.0.bulk.as_ref()
     }
 
+    /// Whether a read that failed so may succeed when it is sent again.
+    pub(crate) fn allows_another_read(&self) -> bool {
+        match self.0.kind {
+            Kind::Network => true,
+            Kind::Command => self.server().is_some_and(|error| PASSING.contains(&error.code)),
+            _ => false,
+        }
+    }
+
+    /// The error of an operation that failed twice: the one that says more, and what both say of its fate.
+    pub(crate) fn after(self, earlier: Self) -> Self {
+        match (self.0.fate, self.may_have_happened(), earlier.may_have_happened()) {
+            (Fate::NotSent, ..) => earlier,
+            (_, false, true) => self.fate(Fate::Unknown),
+            _ => self,
+        }
+    }
+
     /// Whether other operations on the same connection are lost with this one.
     pub(crate) fn breaks_connection(&self) -> bool {
         matches!(self.0.kind, Kind::Network | Kind::Protocol) && self.0.fate == Fate::Unknown
@@ -277,6 +295,10 @@ impl Error {
 /// is no primary any more, or a router has lost the server that was at work. Servers label only those of writes that
 /// are numbered.
 const INTERRUPTED: [i32; 13] = [6, 7, 24, 50, 64, 89, 91, 189, 262, 9001, 11600, 11601, 11602];
+
+/// Numbers of errors that pass with the state of the server: the retryable ones of the specification of retryable
+/// reads.
+const PASSING: [i32; 13] = [6, 7, 89, 91, 134, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436];
 
 /// Whether a command may have been executed in part before it failed.
 fn may_have_run(error: &ServerError) -> bool {

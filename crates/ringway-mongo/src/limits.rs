@@ -63,6 +63,10 @@ pub(crate) const WIRE_VERSION_MAX: i32 = 25;
 /// Documents that one `insert` takes: 100,000, which every server announces as `maxWriteBatchSize`.
 pub(crate) const BATCH_WRITES_MAX: usize = 100_000;
 
+/// How often a read is tried. The specification of retryable reads says twice, and without a bound where `timeoutMS` is
+/// set: here it is always twice, so that a server in trouble gets no more than twice its load.
+pub(crate) const READ_TRIES_MAX: u32 = 2;
+
 /// Bytes of documents that one `insert` takes: the longest message of a server, without room for a document of
 /// names and options.
 pub(crate) const BATCH_BYTES_MAX: usize = 48_000_000 - (16 << 10);

@@ -38,6 +38,7 @@ pub struct ClientOptions {
     pub(crate) pool_size_max: u32,
     pub(crate) connecting_max: u32,
     pub(crate) idle_max: Option<Duration>,
+    pub(crate) retry_reads: bool,
     pub(crate) read_concern: Option<RawDocumentBuf>,
     pub(crate) write_concern: Option<RawDocumentBuf>,
 }
@@ -73,6 +74,14 @@ impl ClientOptions {
     #[must_use]
     pub fn pool_size_max(mut self, count: u32) -> Self {
         self.pool_size_max = count.clamp(1, limits::POOL_SIZE_MAX);
+        self
+    }
+
+    /// Sets whether a read whose connection broke, or whose server was about to stop, is tried once more, within
+    /// the same time; true by default.
+    #[must_use]
+    pub fn retry_reads(mut self, is_on: bool) -> Self {
+        self.retry_reads = is_on;
         self
     }
 

@@ -51,6 +51,7 @@ impl ClientOptions {
             pool_size_max: if pool_size == 0 { limits::POOL_SIZE_MAX } else { pool_size },
             connecting_max: connecting.max(1),
             idle_max: options.max_idle_time.filter(|time| !time.is_zero()),
+            retry_reads: options.retry_reads.unwrap_or(true),
             read_concern: options
                 .read_concern
                 .as_ref()

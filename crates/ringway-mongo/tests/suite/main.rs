@@ -8,6 +8,7 @@ mod faults;
 mod ferretdb;
 mod operations;
 mod pool;
+mod retries;
 mod sdam_specs;
 mod selection_specs;
 mod support;
