@@ -10,11 +10,11 @@ use super::*;
 use crate::etcd::api::etcdserverpb::request_op::Request;
 use crate::etcd::api::etcdserverpb::watch_request::RequestUnion;
 use crate::etcd::api::etcdserverpb::{
-    Compare, KvClient, Lease, LeaseClient, LeaseGrantRequest, LeaseKeepAliveRequest, PutRequest,
-    RangeRequest, RequestOp, TxnRequest, WatchClient, WatchCreateRequest, WatchProgressRequest,
-    WatchRequest,
+    Compare, DeleteRangeRequest, KvClient, Lease, LeaseClient, LeaseGrantRequest,
+    LeaseKeepAliveRequest, PutRequest, RangeRequest, RequestOp, TxnRequest, WatchClient,
+    WatchCreateRequest, WatchProgressRequest, WatchRequest,
 };
-use crate::store::LeaseId;
+use crate::store::{LeaseId, Transaction};
 
 fn put(key: impl Into<Bytes>, value: impl Into<Bytes>) -> PutRequest {
     PutRequest { key: key.into(), value: value.into(), ..PutRequest::default() }
@@ -197,4 +197,76 @@ fn streams_end_when_their_server_stops() {
     })
     .expect("a runtime");
     handle.wait().expect("it ends in order");
+}
+
+/// A refusal by its code and a part of its text; the registry goes on.
+#[track_caller]
+fn refused<T>(answer: Result<T, Status>, code: ringway_rpc::Code, said: &str) {
+    let Err(status) = answer else {
+        panic!("not refused: {said}");
+    };
+    assert!(status.code() == code && status.message().contains(said), "{status}");
+}
+
+#[test]
+fn requests_that_are_too_large_or_wrong_are_refused() {
+    use ringway_rpc::Code::{InvalidArgument, NotFound, OutOfRange};
+    with_server(async |_, client: Client| {
+        let (keys, leases) = (KvClient::new(client.clone()), LeaseClient::new(client));
+        let large = put("k", vec![0; limits::REQUEST_BYTES_MAX]);
+        refused(keys.put(large).await, InvalidArgument, "request is too large");
+        refused(keys.put(put("", "v")).await, InvalidArgument, "key is not provided");
+        let unleased = PutRequest { lease: 7, ..put("k", "v") };
+        refused(keys.put(unleased).await, NotFound, "lease not found");
+        let valueless = PutRequest { ignore_value: true, ..put("k", "v") };
+        refused(keys.put(valueless).await, InvalidArgument, "value is provided");
+        let range = || RangeRequest { key: "k".into(), ..RangeRequest::default() };
+        let future = RangeRequest { revision: i64::MAX, ..range() };
+        refused(keys.range(future).await, OutOfRange, "future revision");
+        let unsorted = RangeRequest { sort_order: 77, ..range() };
+        refused(keys.range(unsorted).await, InvalidArgument, "invalid sort option");
+        let puts = |count: usize| TxnRequest {
+            success: (0..count)
+                .map(|at| operation(Request::RequestPut(put(at.to_string(), "v"))))
+                .collect(),
+            ..TxnRequest::default()
+        };
+        let many = puts(limits::TXN_OPERATIONS_MAX + 1);
+        refused(keys.txn(many).await, InvalidArgument, "too many operations");
+        let nested = (0..2 * limits::TXN_OPERATIONS_TOTAL_MAX / limits::TXN_OPERATIONS_MAX)
+            .map(|_| operation(Request::RequestTxn(puts(limits::TXN_OPERATIONS_MAX))))
+            .collect();
+        let nested = TxnRequest { success: nested, ..TxnRequest::default() };
+        refused(keys.txn(nested).await, InvalidArgument, "too many operations");
+        let long = LeaseGrantRequest { ttl: i64::MAX, id: 0 };
+        refused(leases.lease_grant(long).await, OutOfRange, "too large lease TTL");
+        let found = keys.range(RangeRequest { range_end: "\0".into(), ..range() }).await;
+        assert_eq!(found.expect("it answers").count, 0, "nothing of all that was carried out");
+    });
+}
+
+#[test]
+fn leases_and_keys_have_an_end() {
+    use ringway_rpc::Code::ResourceExhausted;
+    with_server(async |registry: Registry, client: Client| {
+        let (keys, leases) = (KvClient::new(client.clone()), LeaseClient::new(client));
+        for id in 1..=limits::LEASES_MAX as i64 {
+            let ttl = Duration::from_secs(3600);
+            registry.state().store.grant(LeaseId(id), ttl, Duration::ZERO).expect("it is free");
+        }
+        let grant = LeaseGrantRequest { ttl: 60, id: 0 };
+        refused(leases.lease_grant(grant).await, ResourceExhausted, "too many leases");
+
+        let value = Bytes::from(vec![0; 1 << 20]);
+        for at in 0..limits::KEYS_BYTES_MAX >> 20 {
+            let (key, value) = (Bytes::from(format!("large/{at}")), value.clone());
+            let mut state = registry.state();
+            let put = |change: &mut Transaction<'_>| change.put(key, value, LeaseId::NONE);
+            state.store.change(put).0.expect("without a lease");
+        }
+        refused(keys.put(put("k", "v")).await, ResourceExhausted, "database space exceeded");
+        let all = DeleteRangeRequest { key: "\0".into(), range_end: "\0".into(), prev_kv: false };
+        keys.delete_range(all).await.expect("deletions make room");
+        keys.put(put("k", "v")).await.expect("there is room");
+    });
 }
