@@ -119,6 +119,12 @@ impl Announcement {
             is_woken: AtomicBool::new(false),
         });
         let filled = Arc::clone(&slot);
+        let (named, address) = (service.clone(), endpoint.address().to_owned());
+        let shown = Arc::downgrade(&slot);
+        let server = server.console_table("Announced", ANNOUNCED, move || {
+            let state = shown.upgrade().map_or_else(String::new, |slot| slot.state());
+            vec![[named.clone(), address.clone(), format!("{:.1} s", ttl.as_secs_f64()), state]]
+        });
         let announce = move |_: &[_]| match registry.register(&service, endpoint, ttl) {
             Ok(registration) => filled.fill(registration),
             Err(error) => tracing::error!(service, %error, "the server cannot be registered"),
@@ -127,6 +133,9 @@ impl Announcement {
         Ok(server.net(|net| net.on_shutdown(move || slot.withdraw())))
     }
 }
+
+/// The columns of the console's table.
+const ANNOUNCED: [&str; 4] = ["service", "address", "TTL", "state"];
 
 /// Holds the registration of a server that runs, and logs each change of its state. Its waker asks for the state right
 /// where it is woken, so that no thread has to wait for it.
@@ -163,6 +172,14 @@ impl Slot {
                 self.is_woken.store(true, Ordering::Release);
                 contain("a log subscriber", || log(&self.service, &state));
             }
+        }
+    }
+
+    /// What has become of the registration, for people.
+    fn state(&self) -> String {
+        match self.lock().as_ref() {
+            Some(registration) => registration.state().to_string(),
+            None => "not registered: the server starts or stops".to_owned(),
         }
     }
 

@@ -224,3 +224,7 @@ pub(crate) const REGISTRATION_TTL_MAX: Duration = Duration::from_secs(24 * 3600)
 
 /// How long a registration tries to deregister. After that its TTL does it.
 pub(crate) const DEREGISTER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Keys of leases that the console of a registry shows: more than a person reads, and little time for the others that
+/// wait for the registry meanwhile.
+pub(crate) const CONSOLE_KEYS_MAX: usize = 400;

@@ -341,6 +341,9 @@ pub(crate) const CONSOLE_CORE_TIMEOUT: Duration = Duration::from_millis(300);
 /// and 32 bytes: as much as all fields of a request over gRPC.
 pub(crate) const WEB_VALUES_BYTES_MAX: usize = 16 * 1024;
 
+/// Rows of a table that a program adds to the console.
+pub(crate) const CONSOLE_ROWS_MAX: usize = 500;
+
 /// How deep the console writes examples of requests: messages may contain themselves.
 pub(crate) const CONSOLE_EXAMPLE_DEPTH: usize = 3;
 

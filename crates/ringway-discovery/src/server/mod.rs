@@ -19,6 +19,7 @@ use crate::store::{Revision, Store};
 
 mod builder;
 mod change;
+mod console;
 mod convert;
 mod durable;
 mod expiry;
@@ -144,11 +145,11 @@ impl Registry {
     }
 
     /// Adds etcd's services to a server, beside any others. Clients that ask for the members of the cluster are told
-    /// its addresses.
+    /// its addresses, and the server's [console](Server::console) shows who is registered.
     pub fn serve_on(&self, server: Server) -> Server {
         let urls = server.addresses().iter().map(|address| url(&address.to_string())).collect();
         self.state().urls = urls;
-        server
+        self.show_on(server)
             .service(KvServer::new(self.clone()))
             .service(WatchServer::new(self.clone()))
             .service(LeaseServer::new(self.clone()))

@@ -1,5 +1,7 @@
 //! Servers that register while they serve, and roll-outs that fail no call.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use ringway_discovery::{
@@ -68,6 +70,41 @@ fn an_address_that_clients_cannot_call_has_to_be_replaced() {
     assert_eq!(registry.service("who").endpoints()[0].address(), "grpc://10.0.0.1:9000");
     handle.abort();
     handle.wait().expect("it ends");
+}
+
+/// The rows of a server's first table on the console.
+fn console_rows(handle: &ServerHandle) -> Vec<Vec<String>> {
+    let mut socket = TcpStream::connect(authority(handle)).expect("it listens");
+    let request = "GET /console/data HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    socket.write_all(request.as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).expect("an answer");
+    let (_, content) = answer.split_once("\r\n\r\n").expect("a head");
+    let data: serde_json::Value = serde_json::from_str(content).expect("JSON");
+    serde_json::from_value(data["tables"][0]["rows"].clone()).expect("rows of texts")
+}
+
+#[test]
+fn consoles_show_who_is_registered() {
+    let holder = serve(&Registry::new());
+    assert_eq!(console_rows(&holder), [[""; 0]; 0]);
+    let config = EtcdConfig::new([authority(&holder)]).expect("an address");
+    let handle = announced(EtcdRegistry::new(config), &Named::new("first"));
+    let address = handle.addresses()[0].to_string();
+    eventually("it is registered", || {
+        console_rows(&handle) == [["who", &address, "10.0 s", "registered"]]
+    });
+    let rows = console_rows(&holder);
+    let [row] = &rows[..] else { panic!("{rows:?}") };
+    let [key, shown, lease, ttl, renewed, left] = &row[..] else { panic!("{row:?}") };
+    assert!(key.contains("who"), "{row:?}");
+    assert_eq!((shown, &**ttl), (&address, "10.0 s"));
+    assert_eq!(lease.len(), 16, "{row:?}");
+    let seconds = |text: &str| -> f64 { text.split(' ').next().expect("one").parse().expect("s") };
+    assert!(renewed.ends_with(" s ago") && seconds(renewed) + seconds(left) < 10.2, "{row:?}");
+    end(handle);
+    eventually("it is gone", || console_rows(&holder).is_empty());
+    end(holder);
 }
 
 /// Replaces three servers one after another, five times, while clients call.

@@ -2,6 +2,7 @@
 
 use ringway_http::Router;
 
+use super::console::ConsoleTable;
 use super::console_access::Console;
 use super::cors::{Cors, CorsFields};
 use crate::builtin::health::Health;
@@ -13,6 +14,7 @@ pub(super) struct HttpSettings {
     pub(super) routes: Option<Router>,
     pub(super) cors: Option<Cors>,
     pub(super) console: Console,
+    pub(super) tables: Vec<ConsoleTable>,
 }
 
 /// The state behind the side doors of a server.
@@ -23,14 +25,15 @@ pub(crate) struct SideDoors {
     /// The pages of other origins that may make calls.
     pub(super) cors: Option<CorsFields>,
     pub(super) console: Console,
+    pub(super) tables: Vec<ConsoleTable>,
 }
 
 impl SideDoors {
     /// Checks the settings.
     pub(super) fn new(health: Health, settings: HttpSettings) -> Result<Self, String> {
-        let HttpSettings { routes, cors, console } = settings;
+        let HttpSettings { routes, cors, console, tables } = settings;
         console.check()?;
         let cors = cors.as_ref().map(Cors::compile).transpose()?;
-        Ok(Self { health, routes, cors, console })
+        Ok(Self { health, routes, cors, console, tables })
     }
 }

@@ -142,6 +142,26 @@ fn services_are_listed_with_examples_of_their_requests() {
     end(handle);
 }
 
+#[test]
+fn tables_of_the_program_are_shown() {
+    let handle = start(Reports::default(), |server| {
+        let many = || (0..600).map(|row| [row.to_string()]).collect();
+        server
+            .console_table("Jobs", ["queue", "waiting"], || vec![["mail".into(), "7".into()]])
+            .console_table("Many", ["number"], many)
+            .console_table("Broken", ["a", "b"], || panic!("there are no rows"))
+    });
+    let tables = data(&handle)["tables"].take();
+    let jobs = serde_json::json!({
+        "title": "Jobs", "columns": ["queue", "waiting"], "rows": [["mail", "7"]], "all": 1,
+    });
+    assert_eq!(tables[0], jobs);
+    assert_eq!((&tables[1]["rows"][499][0], &tables[1]["all"]), (&"499".into(), &600.into()));
+    assert_eq!(tables[1]["rows"].as_array().map(Vec::len), Some(500));
+    assert_eq!(tables[2]["rows"], serde_json::json!([]));
+    end(handle);
+}
+
 /// A service whose name tries to become markup of the page.
 struct Hostile;
 
@@ -167,7 +187,10 @@ impl Service for Hostile {
 
 #[test]
 fn a_browser_shows_it_calls_a_method_and_runs_no_foreign_script() {
-    let handle = start(Reports::default(), |server| server.service(Hostile));
+    let handle = start(Reports::default(), |server| {
+        let rows = || vec![["mail".to_owned(), NAME.to_owned()]];
+        server.service(Hostile).console_table("Jobs", ["queue", "worker"], rows)
+    });
     put(&handle);
     let url = format!("http://localhost:{}/", socket_addr(&handle).port());
     let Some(mut page) = Page::open(&url) else { return end(handle) };
@@ -175,6 +198,9 @@ fn a_browser_shows_it_calls_a_method_and_runs_no_foreign_script() {
     page.wait_for("document.getElementById('state').textContent === 'serving'");
     page.wait_for("document.querySelectorAll('#cores .core').length === 1");
     page.wait_for("document.querySelector('#connections tr').textContent.includes('HTTP')");
+
+    page.wait_for("$('tables').querySelector('h2').textContent === 'Jobs'");
+    page.wait_for("$('tables').querySelector('td.left').textContent.includes('<img src=x')");
 
     page.eval("choose('web.v1.Web/Put', true)");
     page.eval("$('request').value = '\"from the page\"'; $('go').click()");

@@ -7,6 +7,7 @@ use std::time::Duration;
 use ringway_runtime::{CoreHandle, RemoteHandle, now, timeout};
 use serde_json::{Value, json};
 
+use super::table::ConsoleTable;
 use crate::limits;
 use crate::metrics::{MethodSnapshot, Side};
 use crate::server::core::ServerCore;
@@ -40,6 +41,7 @@ pub(super) async fn of(core: &Rc<ServerCore>) -> Value {
         "draining": core.draining().is_some(),
         "methods": served.map(method).collect::<Vec<_>>(),
         "cores": all,
+        "tables": shared.side_doors().tables.iter().map(ConsoleTable::describe).collect::<Vec<_>>(),
         "stats": {
             "in_flight": stats.in_flight,
             "refused": stats.refused,

@@ -8,6 +8,7 @@ mod data;
 mod example;
 mod guard;
 mod services;
+mod table;
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -21,6 +22,7 @@ use ringway_http::http::{Method, StatusCode};
 use ringway_http::{Error, Request, Response, html, json};
 
 use self::guard::{may_know, may_see};
+pub(super) use self::table::ConsoleTable;
 use super::core::ServerCore;
 use super::direct::DirectCalls;
 

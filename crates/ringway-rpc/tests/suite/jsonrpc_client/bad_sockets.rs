@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use ringway_http::http::StatusCode;
 use ringway_http::{
-    CloseCode, Error, Router, WebSocket, WebSocketMessage, WebSocketUpgrade, serve,
+    CloseCode, Error, Response, Router, WebSocket, WebSocketMessage, WebSocketUpgrade, serve,
 };
-use ringway_net::Server;
+use ringway_net::{ClientTls, Server, ServerTls};
 use ringway_rpc::{Client, Status};
 
 use crate::support::math::MathClient;
@@ -144,4 +145,35 @@ fn socket_that_ends_fails_its_calls_and_says_why() {
 #[test]
 fn text_in_fragments_is_put_together() {
     assert_eq!(outcome(Act::Fragments).expect("an answer"), 1);
+}
+
+/// A server over TLS that answers the handshake with a status of HTTP.
+fn refusal_over_tls(status: StatusCode) -> Status {
+    let router = Router::new().get("/", async move |_| {
+        Err(Error::new(status, "no WebSocket for you")) as Result<Response, _>
+    });
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let tls = ServerTls::from_pem(made.cert.pem(), made.signing_key.serialize_pem());
+    let server = Server::bind("tls://127.0.0.1:0").expect("an address");
+    let server = server.tls(tls.expect("they belong together"));
+    let server = server.start(serve(router)).expect("it listens");
+    let address = server.addresses()[0].to_string();
+    let (_, port) = address.rsplit_once(':').expect("a port");
+    let tls = ClientTls::new().roots_pem(made.cert.pem()).expect("a certificate");
+    let url = format!("wss://localhost:{port}");
+    let client = Client::builder().address(&*url).tls(tls).build().expect("an address");
+    let call = MathClient::new(client).subtract(2, 1).timeout(Duration::from_secs(15)).wait();
+    server.shutdown();
+    server.wait().expect("it ends well");
+    call.expect_err("no WebSocket is opened")
+}
+
+#[test]
+fn handshake_that_is_refused_over_tls_has_its_status_too() {
+    for status in [StatusCode::FORBIDDEN, StatusCode::BAD_GATEWAY] {
+        let refused = refusal_over_tls(status);
+        let said = format!("HTTP status {}", status.as_u16());
+        assert!(refused.is_unavailable() && refused.is_not_executed(), "{refused}");
+        assert!(refused.message().contains(&said), "{refused}");
+    }
 }
