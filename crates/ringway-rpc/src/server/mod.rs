@@ -19,6 +19,7 @@ mod connection;
 mod connections;
 mod console;
 mod console_access;
+mod console_tables;
 mod core;
 mod core_connection;
 mod cors;
