@@ -19,7 +19,9 @@ pub(crate) fn schema_of<T: DeserializeOwned>() -> Value {
     let members = schema.get("properties").and_then(Value::as_object).filter(|_| is_whole);
     if let Some(members) = members {
         let names = members.keys().take(limits::SCHEMA_MEMBERS_TRIED);
-        let required: Vec<&String> = names.filter(|name| !sketch::<T>(Some(name)).1).collect();
+        let mut required: Vec<&String> = names.filter(|name| !sketch::<T>(Some(name)).1).collect();
+        // The order of a map's names depends on a feature of serde_json that others may have turned on.
+        required.sort();
         let required = json!(required);
         if required != json!([]) {
             schema["required"] = required;
