@@ -53,11 +53,13 @@ impl Answering {
             Err(error) => (Method::GET, error.into()),
         };
         let has_body = http2_response(&mut response, &method);
-        self.send_head(&mut response, has_body)?;
+        self.send_head(&response, has_body)?;
         if has_body { self.send_body(response).await } else { Ok(()) }
     }
 
-    fn send_head(&self, response: &mut Response, has_body: bool) -> Result<(), Gone> {
+    /// Sends the head. The caller drops the response, whose body may be user code: the machine is borrowed
+    /// here.
+    fn send_head(&self, response: &Response, has_body: bool) -> Result<(), Gone> {
         let stream = self.exchange.stream;
         let mut machine = self.connection.machine();
         let size_max = machine.guest_head_max() as usize;
@@ -66,7 +68,6 @@ impl Answering {
         let sizes = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 32);
         if sizes.sum::<usize>() + 42 > size_max {
             let line = Line::Once { name: b":status", value: b"500" };
-            let _no_body = std::mem::take(response.body_mut());
             machine.guest_head(stream, &[line], true)?;
             return Err(Gone);
         }
