@@ -118,6 +118,19 @@ pub(crate) const FAILED_CALL_PAUSE: Duration = Duration::from_millis(10);
 pub(crate) const REFLECTION_FILES_MAX: usize = 8192;
 pub(crate) const REFLECTION_BYTES_MAX: usize = 64 << 20;
 
+/// Bytes of one command that the responder of `bench mongo` takes: the longest of the bench has some 12 KB.
+pub(crate) const MONGO_COMMAND_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of answers that the responder copies into its send queue; more are moved there.
+pub(crate) const MONGO_COPIED_MAX: usize = 16 << 10;
+
+/// Groups of answers of one connection that wait for their time: at 30 ms some two million a second.
+pub(crate) const MONGO_DELAYED_MAX: usize = 1 << 16;
+
+/// The share of the time that the responder may be busy in a row of `bench mongo`: above it, clients wait for the
+/// responder, whatever they could do.
+pub(crate) const MONGO_BUSY_MAX: f64 = 0.7;
+
 /// Default time limit of `call` for unary calls: a person has given up by then.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 

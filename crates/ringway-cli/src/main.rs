@@ -15,6 +15,7 @@ mod environment;
 mod foreign;
 mod histogram;
 mod limits;
+mod mongo_books;
 mod payload;
 mod process;
 mod progress;

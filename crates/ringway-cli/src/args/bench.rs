@@ -4,10 +4,11 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::bench_mongo::{self, MongoJob};
 use super::bench_registry::{self, RegistryLoad};
 use super::by_position::{merge, merge_list};
 use super::call::{Access, resolve_access, with_service};
-use super::choices::{Backend, Format, Protocol, RpcMode};
+use super::choices::{Backend, Format, MongoOp, Protocol, RpcMode};
 use super::codec;
 use super::flags::{BenchCallFlags, BenchCommand, BenchFlags, RpcFlags, StreamFlags, SuiteFlags};
 use super::target::{Target, target};
@@ -70,6 +71,11 @@ pub(crate) enum Suite {
     Registry {
         rows: Vec<(u32, RegistryLoad)>,
         sizes: Vec<u32>,
+    },
+    Mongo {
+        connections: Vec<u32>,
+        ops: Vec<MongoOp>,
+        job: MongoJob,
     },
     /// The registry inside one process.
     Local {
@@ -146,6 +152,16 @@ pub(crate) struct Placement {
     pub(crate) client: Cores,
 }
 
+impl BenchConfig {
+    /// The server of the mongo suite, if it is one of the suites.
+    pub(crate) fn mongo_job(&self) -> Option<&MongoJob> {
+        self.suites.iter().find_map(|suite| match suite {
+            Suite::Mongo { job, .. } => Some(job),
+            _ => None,
+        })
+    }
+}
+
 impl Suite {
     /// The protocols that its rows compare; none if there is no choice.
     pub(crate) fn protocols(&self) -> &[Protocol] {
@@ -156,6 +172,7 @@ impl Suite {
             | Self::Receive { .. }
             | Self::Call { .. }
             | Self::Local { .. }
+            | Self::Mongo { .. }
             | Self::Codec => &[],
         }
     }
@@ -202,6 +219,7 @@ pub(super) fn resolve(raw: Box<BenchCommand>, allowed: &Cores) -> Result<BenchCo
         Some(SuiteFlags::Registry(flags)) => {
             vec![bench_registry::resolve(&common, flags, allowed)?]
         }
+        Some(SuiteFlags::Mongo(flags)) => vec![bench_mongo::resolve(&mut common, flags)?],
         Some(SuiteFlags::Codec) => {
             codec::check(&common)?;
             vec![Suite::Codec]

@@ -39,6 +39,20 @@ pub(crate) enum RegistryMode {
     Watch,
 }
 
+/// An operation of the mongo suite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum MongoOp {
+    Ping,
+    FindOne,
+    InsertOne,
+    FindRaw,
+    FindStruct,
+    FindOwned,
+    Bulk,
+    Mixed,
+}
+
 /// The protocol of the suites of calls and streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Protocol {
@@ -87,6 +101,22 @@ impl RegistryMode {
             Self::Put => "put",
             Self::KeepAlive => "keep-alive",
             Self::Watch => "watch",
+        }
+    }
+}
+
+impl MongoOp {
+    /// Returns the value of the `--op` flag, which is also a row's parameter.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Ping => "ping",
+            Self::FindOne => "find_one",
+            Self::InsertOne => "insert_one",
+            Self::FindRaw => "find_raw",
+            Self::FindStruct => "find_struct",
+            Self::FindOwned => "find_owned",
+            Self::Bulk => "bulk",
+            Self::Mixed => "mixed",
         }
     }
 }

@@ -157,6 +157,21 @@ Examples:
   ringway bench registry -m watch -c 1,100,1000    from a change to all its watches
   ringway bench registry --local -w 100 -d 5       a registry inside one process";
 
+pub(super) const SERVE_MONGO: &str = "\
+Examples:
+  ringway serve mongo-responder --cores 0
+  ringway serve mongo-responder --delay 30ms    as over a line with this round trip
+
+It parses each command and keeps nothing. One command in 10,000 fails. When it ends, it prints how many it has
+answered, how busy it was, and how many it could answer at the most.";
+
+pub(super) const BENCH_MONGO: &str = "\
+Examples:
+  ringway bench mongo                           all operations, at 10 and 100 at a time
+  ringway bench mongo --op ping,find_one -c 1,10,100 --peers    beside the official Rust driver
+  ringway bench mongo --op ping -c 100 --delay 30ms             over a long line
+  ringway bench mongo --uri mongodb://127.0.0.1 --op find_one   a server that keeps documents";
+
 pub(super) const SERVE_REGISTRY: &str = "\
 Examples:
   ringway serve registry

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::choices::{Backend, Format, Protocol, RegistryMode, RpcMode, Transport};
+use super::choices::{Backend, Format, MongoOp, Protocol, RegistryMode, RpcMode, Transport};
 use super::examples;
 use super::registry::RegistryFlags;
 use super::values::{self, Cores, Uri};
@@ -82,12 +82,22 @@ pub(super) enum ServeKind {
         #[arg(long, value_name = "DIR")]
         data: Option<PathBuf>,
     },
+    /// Answer MongoDB clients with documents made up on the spot: the other side of `bench mongo`
+    #[command(after_help = examples::SERVE_MONGO)]
+    MongoResponder {
+        #[command(flatten)]
+        flags: ServeFlags,
+        /// Answer each command after this time, e.g. 30ms, as over a long line [default: at once]
+        #[arg(long, value_name = "SPAN", value_parser = values::parse_timeout)]
+        delay: Option<Duration>,
+    },
 }
 
 #[derive(Debug, Args)]
 pub(super) struct ServeFlags {
     /// Address to listen on: tcp://, unix://, udp:// or tls://; repeatable; port 0 takes a free one
-    /// [default: tcp://127.0.0.1:7001; rpc tcp://127.0.0.1:9000; registry tcp://127.0.0.1:2379]
+    /// [default: tcp://127.0.0.1:7001; rpc tcp://127.0.0.1:9000; registry tcp://127.0.0.1:2379;
+    /// mongo-responder tcp://127.0.0.1:27017]
     #[arg(long, value_name = "URI")]
     pub(super) listen: Vec<Uri>,
     /// Cores to run on, one thread each: 0 or 0-1 or 0,2-3 [default: all allowed]
@@ -171,6 +181,9 @@ pub(super) enum SuiteFlags {
     /// Each connection reads, writes, keeps alive or watches as servers and clients of a registry do.
     #[command(after_help = examples::BENCH_REGISTRY)]
     Registry(BenchRegistryFlags),
+    /// Tasks run operations of our MongoDB client; every answer is compared.
+    #[command(after_help = examples::BENCH_MONGO)]
+    Mongo(BenchMongoFlags),
     /// Put load on any method of a running server.
     #[command(after_help = examples::BENCH_CALL)]
     Call(BenchCallFlags),
@@ -235,6 +248,31 @@ pub(super) struct BenchRegistryFlags {
     #[arg(short = 'w', long, value_name = "N", conflicts_with_all = ["mode", "depth"])]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(super) workers: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct BenchMongoFlags {
+    /// Operations, one row per value: those of one document; 1,000 documents in a batch, borrowed, as
+    /// structs or owned; 100 documents written by one command; four find_one to one insert_one
+    /// [default: all]
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
+    pub(super) op: Vec<MongoOp>,
+    /// The responder answers after this time, e.g. 30ms, as over a long line [default: at once]
+    #[arg(long, value_name = "SPAN", value_parser = values::parse_timeout, conflicts_with = "uri")]
+    pub(super) delay: Option<Duration>,
+    /// Measure a running MongoDB server by its connection string, in a database `ringway_bench`, which is
+    /// emptied [default: start a responder]
+    #[arg(long, value_name = "URI")]
+    pub(super) uri: Option<String>,
+    /// User of --uri
+    #[arg(long, value_name = "NAME", requires = "uri", requires = "password")]
+    pub(super) user: Option<String>,
+    /// Password of --user; other users of this machine can see it
+    #[arg(long, value_name = "TEXT", requires = "user")]
+    pub(super) password: Option<String>,
+    /// The database that knows the user [default: admin]
+    #[arg(long, value_name = "NAME", requires = "user")]
+    pub(super) auth_db: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -3,6 +3,7 @@
 
 mod answer;
 mod bench;
+mod bench_mongo;
 mod bench_registry;
 mod by_position;
 mod call;
@@ -25,9 +26,10 @@ use answer::Answer;
 pub(crate) use bench::{
     BenchConfig, CallJob, Pace, Placement, RpcLoad, RunLength, SendMode, StreamLoad, Suite,
 };
+pub(crate) use bench_mongo::MongoJob;
 pub(crate) use bench_registry::RegistryLoad;
 pub(crate) use call::{Access, Ask, CallConfig};
-pub(crate) use choices::{Backend, Format, Protocol, RegistryMode, RpcMode, Transport};
+pub(crate) use choices::{Backend, Format, MongoOp, Protocol, RegistryMode, RpcMode, Transport};
 pub(crate) use registry::{NewEndpoint, RegistryAction, RegistryConfig};
 pub(crate) use report::ReportConfig;
 pub(crate) use serve::{ServeConfig, Service, TlsFiles};
@@ -126,6 +128,7 @@ mod tests {
         insta::assert_snapshot!("help_bench_jsonrpc", help("bench jsonrpc --help"));
         insta::assert_snapshot!("help_bench_stream", help("bench stream --help"));
         insta::assert_snapshot!("help_bench_registry", help("bench registry --help"));
+        insta::assert_snapshot!("help_bench_mongo", help("bench mongo --help"));
         insta::assert_snapshot!("help_bench_call", help("bench call --help"));
         insta::assert_snapshot!("help_bench_codec", help("bench codec --help"));
         insta::assert_snapshot!("help_registry", help("registry --help"));
@@ -134,9 +137,11 @@ mod tests {
 
     #[test]
     fn help_fits_100_columns() {
-        let suites =
-            ["", "pingpong", "receive", "rpc", "grpc", "stream", "registry", "call", "codec"]
-                .map(|suite| format!("bench {suite}"));
+        let suites = [
+            "", "pingpong", "receive", "rpc", "grpc", "stream", "registry", "mongo", "call",
+            "codec",
+        ]
+        .map(|suite| format!("bench {suite}"));
         for words in
             ["", "serve", "serve echo", "call", "report"].map(str::to_owned).iter().chain(&suites)
         {
@@ -193,6 +198,12 @@ mod tests {
         check("bench call tcp://127.0.0.1:1 a/b -s 7", "-s");
         check("bench call tcp://127.0.0.1:1 a/b --peers", "--peers");
         check("bench call tcp://127.0.0.1:1 a/b --rate 5 -p 2", "--depth");
+        check("bench mongo -s 7", "-s has no meaning");
+        check("bench mongo --addr tcp://127.0.0.1:1", "--uri");
+        check("bench mongo --user ada", "--uri");
+        check("bench mongo --uri mongodb://a,b", "one server");
+        check("bench mongo --uri mongodb://a --peers", "--peers");
+        check("bench mongo --uri mongodb://a --delay 1ms", "--delay");
         check("bench codec -c 1", "-c has no meaning");
         check("bench codec --peers", "connects to nothing");
         check("bench rpc --rate 20k,10k", "rising order");

@@ -42,6 +42,8 @@ pub(crate) enum Service {
     Rpc,
     /// It serves a registry with etcd's API.
     Registry,
+    /// It answers MongoDB clients, each command after this time.
+    MongoResponder { delay: Duration },
 }
 
 /// Files of a TLS identity.
@@ -62,6 +64,7 @@ impl ServeConfig {
             Service::DiscardFramed => &["serve", "discard", "--frame"],
             Service::Rpc => &["serve", "rpc"],
             Service::Registry => &["serve", "registry"],
+            Service::MongoResponder { .. } => &["serve", "mongo-responder"],
         };
         let mut args: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
         let mut flag = |name: &str, value: String| args.extend([name.to_owned(), value]);
@@ -83,6 +86,11 @@ impl ServeConfig {
         if let Some(folder) = &self.data {
             flag("--data", folder.display().to_string());
         }
+        if let Service::MongoResponder { delay } = self.service
+            && !delay.is_zero()
+        {
+            flag("--delay", format!("{}ns", delay.as_nanos()));
+        }
         if self.control {
             args.push("--control".to_owned());
         }
@@ -102,6 +110,9 @@ pub(super) fn resolve(raw: Serve, allowed: &Cores) -> Result<ServeConfig, ValueE
         ServeKind::Registry { flags, data: folder } => {
             data = folder;
             (Service::Registry, flags)
+        }
+        ServeKind::MongoResponder { flags, delay } => {
+            (Service::MongoResponder { delay: delay.unwrap_or_default() }, flags)
         }
     };
     let ServeFlags { mut listen, cores, backend, spin, cert, key, client_ca, control } = flags;
@@ -131,6 +142,7 @@ fn default_address(service: Service) -> &'static str {
         Service::Echo | Service::Discard | Service::DiscardFramed => "tcp://127.0.0.1:7001",
         Service::Rpc => "tcp://127.0.0.1:9000",
         Service::Registry => "tcp://127.0.0.1:2379",
+        Service::MongoResponder { .. } => "tcp://127.0.0.1:27017",
     }
 }
 
@@ -176,6 +188,8 @@ mod tests {
             "serve rpc --spin 0",
             "serve discard --cores 2",
             "serve registry --data /tmp/registry",
+            "serve mongo-responder --delay 30ms",
+            "serve mongo-responder",
             "serve discard --frame --listen tcp://[::1]:0 --listen unix:///tmp/d --cores 1,3 \
              --backend uring --spin 1.5us --control --cert c.pem --key k.pem --client-ca ca.pem",
         ] {

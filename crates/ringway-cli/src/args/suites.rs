@@ -17,7 +17,7 @@ struct SuiteHelp {
     needs: &'static str,
 }
 
-const SUITES: [SuiteHelp; 9] = [
+const SUITES: [SuiteHelp; 10] = [
     SuiteHelp {
         name: "pingpong",
         connections: "1,10,100,1000",
@@ -73,6 +73,14 @@ const SUITES: [SuiteHelp; 9] = [
         seconds: "2",
         without: &["transport", "unix"],
         needs: "the API of etcd v3, as `ringway serve registry` and etcd do",
+    },
+    SuiteHelp {
+        name: "mongo",
+        connections: "10,100",
+        size: "",
+        seconds: "2",
+        without: &["addr", "size", "transport", "unix"],
+        needs: "",
     },
     SuiteHelp {
         name: "call",
@@ -160,7 +168,9 @@ mod tests {
                 | Suite::Stream { connections, sizes, .. } => (connections, list(sizes)),
                 Suite::Registry { rows, sizes } => (&vec![rows[0].0], list(sizes)),
                 Suite::Local { .. } => unreachable!("it takes --local"),
-                Suite::Call { connections, .. } => (connections, String::new()),
+                Suite::Call { connections, .. } | Suite::Mongo { connections, .. } => {
+                    (connections, String::new())
+                }
                 Suite::Codec => (&Vec::new(), String::new()),
             };
             let told = suite.connections.split(';').next();

@@ -10,6 +10,7 @@ mod due_calls;
 mod engine;
 mod ladder;
 mod local;
+mod mongo;
 mod open_loop;
 mod outcome;
 mod phase;
@@ -229,6 +230,10 @@ impl<'a> Bench<'a> {
             Workload::Receive(_) => Service::DiscardFramed,
             Workload::Rpc(_) | Workload::Stream(_) | Workload::Call(_) => Service::Rpc,
             Workload::Registry(_) => Service::Registry,
+            Workload::Mongo(_) => {
+                let delay = self.config.mongo_job().map(|job| job.delay).unwrap_or_default();
+                Service::MongoResponder { delay }
+            }
         };
         match program {
             Program::Ringway => Server::own(self.config, service, setting.transport),
@@ -284,6 +289,18 @@ impl<'a> Bench<'a> {
                 engine::run(config, connections, server, progress, move |part| {
                     registry::run(part, load, size)
                 })
+            }
+            Workload::Mongo(op) => {
+                let job =
+                    self.config.mongo_job().cloned().ok_or("a MongoDB row without its suite")?;
+                let shared = Arc::<mongo::Shared>::default();
+                let of_run = Arc::clone(&shared);
+                let mut ran = engine::run(config, connections, server, progress, move |part| {
+                    mongo::run(part, op, job.clone(), Arc::clone(&of_run))
+                })?;
+                let cores = config.placement.server.as_slice().len();
+                mongo::judge(&mut ran.outcome, &shared, &ran.server, cores);
+                Ok(ran)
             }
             Workload::Call(pace) => {
                 let call = self.user_call.clone().ok_or("a call without a method")?;

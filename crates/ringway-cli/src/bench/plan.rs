@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::args::{
-    BenchConfig, Pace, Protocol, RegistryLoad, RegistryMode, RpcLoad, RpcMode, SendMode,
+    BenchConfig, MongoOp, Pace, Protocol, RegistryLoad, RegistryMode, RpcLoad, RpcMode, SendMode,
     StreamLoad, Suite, Target, Transport, Uri,
 };
 
@@ -27,6 +27,7 @@ pub(super) enum Workload {
     Rpc(RpcLoad),
     Stream(StreamLoad),
     Registry(RegistryLoad),
+    Mongo(MongoOp),
     /// A method of the user's.
     Call(Pace),
 }
@@ -118,6 +119,9 @@ fn combinations(suite: &Suite) -> Vec<(Workload, u32, u32)> {
             };
             return rows.iter().flat_map(row).collect();
         }
+        Suite::Mongo { connections, ops, .. } => {
+            (connections, &unknown, ops.iter().map(|&op| Workload::Mongo(op)).collect())
+        }
         Suite::Call { connections, paces, .. } => {
             (connections, &unknown, paces.iter().map(|&pace| Workload::Call(pace)).collect())
         }
@@ -167,7 +171,7 @@ fn rivals(suite: &Suite, workload: Workload, transport: Transport) -> Vec<Conten
             let ours = PEERS.map(|kind| pair(Program::Peer(kind), Client::Ringway));
             ours.into_iter().chain([pair(Program::Peer("epoll"), Client::Epoll)]).collect()
         }
-        Workload::Receive(_) | Workload::Call(_) => Vec::new(),
+        Workload::Receive(_) | Workload::Call(_) | Workload::Mongo(_) => Vec::new(),
         Workload::Registry(_) => vec![pair(Program::Peer("etcd"), Client::RingwayGrpc)],
         Workload::Rpc(RpcLoad { mode, pace: Pace::Closed { .. } }) => {
             if let Some(client) = jsonrpsee(transport).filter(|_| mode == RpcMode::Unary) {
@@ -232,6 +236,7 @@ impl Setting {
             Workload::Rpc(_) => "rpc",
             Workload::Stream(_) => "stream",
             Workload::Registry(_) => "registry",
+            Workload::Mongo(_) => "mongo",
             Workload::Call(_) => "call",
         }
     }
@@ -247,6 +252,7 @@ impl Setting {
             Workload::Stream(StreamLoad::OneWay) => "messages/s",
             Workload::Registry(RegistryLoad { mode: RegistryMode::Watch, .. }) => "notices/s",
             Workload::Registry(_) => "requests/s",
+            Workload::Mongo(_) => "operations/s",
         }
     }
 
@@ -267,6 +273,7 @@ impl Setting {
             Workload::Receive(mode) => put("mode", json!(mode.to_string())),
             Workload::Rpc(load) => put("mode", json!(load.mode.as_str())),
             Workload::Registry(load) => put("mode", json!(load.mode.as_str())),
+            Workload::Mongo(op) => put("op", json!(op.as_str())),
             Workload::Stream(StreamLoad::OneWay) => put("mode", json!("one-way")),
             Workload::Stream(_) => put("mode", json!("echo")),
             Workload::Call(_) => put("method", json!(self.method)),
@@ -286,7 +293,10 @@ impl Setting {
                 put("frames", json!(frames));
                 put("window", json!(window))
             }
-            Workload::PingPong | Workload::Receive(_) | Workload::Stream(_) => None,
+            Workload::PingPong
+            | Workload::Receive(_)
+            | Workload::Stream(_)
+            | Workload::Mongo(_) => None,
         };
         if self.has_payload() {
             put("size", json!(self.size));
@@ -296,13 +306,15 @@ impl Setting {
 
     /// Whether operations carry payloads of the row's size.
     pub(super) fn has_payload(&self) -> bool {
-        !matches!(self.workload, Workload::Registry(_)) || self.workload.is_put()
+        !matches!(self.workload, Workload::Registry(_) | Workload::Mongo(_))
+            || self.workload.is_put()
     }
 
     /// Returns the number of operations in flight, if it is fixed and each has its own latency.
     pub(super) fn in_flight(&self) -> Option<u32> {
         match self.workload {
-            Workload::PingPong => Some(self.connections),
+            // A planned failure is no sample of the latencies, but too rare to be noticed.
+            Workload::PingPong | Workload::Mongo(_) => Some(self.connections),
             Workload::Rpc(RpcLoad { pace: Pace::Closed { depth }, .. })
             | Workload::Call(Pace::Closed { depth }) => Some(self.connections * depth),
             // A change waits for the slowest watch.
@@ -335,7 +347,8 @@ impl Setting {
             Workload::PingPong
             | Workload::Receive(_)
             | Workload::Stream(_)
-            | Workload::Registry(_) => return None,
+            | Workload::Registry(_)
+            | Workload::Mongo(_) => return None,
         };
         Some(Self { workload, ..self.clone() })
     }
@@ -347,6 +360,7 @@ impl Setting {
             Workload::Receive(mode) => format!(" {mode}"),
             Workload::Rpc(load) => format!(" {}", load.mode.as_str()),
             Workload::Registry(load) => format!(" {}", load.mode.as_str()),
+            Workload::Mongo(op) => format!(" {}", op.as_str()),
             Workload::Stream(StreamLoad::OneWay) => " one-way".to_owned(),
             Workload::Stream(StreamLoad::Echo { window, .. }) => format!(" window {window}"),
             Workload::Call(_) => format!(" {}", self.method.as_deref().unwrap_or_default()),

@@ -127,6 +127,18 @@ impl Score {
         self.fail(status);
     }
 
+    /// Counts a failed operation of a client that knows no statuses.
+    #[cold]
+    pub(super) fn failed(&self, is_reset: bool, is_timed_out: bool, why: &str) {
+        let mut errors = self.errors.borrow_mut();
+        match (is_reset, is_timed_out) {
+            (true, _) => errors.reset += 1,
+            (_, true) => errors.timed_out += 1,
+            _ => errors.other += 1,
+        }
+        self.complain(printable(why).into_owned());
+    }
+
     /// Counts the outcome of a comparison of a reply.
     pub(super) fn compared(&self, is_right: bool, complaint: impl FnOnce() -> String) {
         self.verified.set(self.verified.get() + 1);

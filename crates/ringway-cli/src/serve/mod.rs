@@ -2,6 +2,7 @@
 
 mod framing;
 mod handlers;
+mod mongo;
 mod stop;
 mod tally;
 
@@ -20,6 +21,7 @@ use crate::args::{ServeConfig, Service, TlsFiles};
 use crate::echo_service::{EchoServer, EchoService};
 use crate::{allocations, bench, control, cores, stderr};
 use handlers::{Discard, Framed};
+use mongo::Responder;
 use stop::Stop;
 use tally::Totals;
 
@@ -41,7 +43,7 @@ pub(crate) fn run(config: &ServeConfig) -> Result<(), Box<dyn Error>> {
     }
     out.flush()?;
     if config.control {
-        spawn_control(handle.clone(), totals, &stop)?;
+        spawn_control(handle.clone(), Arc::clone(&totals), &stop)?;
     }
     stop.wait()?;
     // What fails from now on fails because of the stop, such as a write to a log when its core ends.
@@ -49,6 +51,9 @@ pub(crate) fn run(config: &ServeConfig) -> Result<(), Box<dyn Error>> {
     handle.shutdown();
     stop.abort_on_next(handle.clone())?;
     handle.wait()?;
+    if matches!(config.service, Service::MongoResponder { .. }) && !config.control {
+        stderr::say(&totals.mongo);
+    }
     why.map_or(Ok(()), |why| Err(why.into()))
 }
 
@@ -76,6 +81,10 @@ fn start(
             server
                 .on_datagram(async |_, _| Ok(()))
                 .start_with(move || Framed::new(Arc::clone(&totals)))
+        }
+        Service::MongoResponder { delay } => {
+            let totals = Arc::clone(totals);
+            server.start_with(move || Responder::new(Arc::clone(&totals.mongo), delay))
         }
         Service::Echo | Service::Rpc | Service::Registry => server
             .on_datagram(async |datagram, to| {
@@ -186,6 +195,7 @@ fn snapshot(handle: &ServerHandle, totals: &Totals, allocations: u64) -> Value {
     object.insert("connections".to_owned(), json!(stats.open));
     object.insert("packets".to_owned(), json!(totals.packets()));
     object.insert("mismatches".to_owned(), json!(totals.mismatches()));
+    object.insert("refused".to_owned(), json!(totals.mongo.refused()));
     object.insert("socket_options".to_owned(), json!(["TCP_NODELAY"]));
     Value::Object(object)
 }

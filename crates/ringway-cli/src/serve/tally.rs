@@ -1,6 +1,9 @@
 //! Counts of the framing discard server: one per connection, sent at its end, and a total.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::mongo::MongoTally;
 
 /// Bytes of a [`Tally`] on the wire: four little-endian `u64`.
 pub(crate) const TALLY_BYTES: usize = 32;
@@ -42,6 +45,8 @@ impl Tally {
 pub(super) struct Totals {
     packets: AtomicU64,
     mismatches: AtomicU64,
+    /// Those of MongoDB's responder.
+    pub(super) mongo: Arc<MongoTally>,
 }
 
 impl Totals {

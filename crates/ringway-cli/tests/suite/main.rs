@@ -2,6 +2,7 @@
 
 mod bench;
 mod bench_call;
+mod bench_mongo;
 mod bench_registry;
 mod call;
 mod call_grpc;

@@ -213,6 +213,18 @@ impl<'o> CommandWriter<'o> {
         });
     }
 
+    /// Appends an array whose elements `write` appends, named by their positions.
+    pub fn array(&mut self, name: &str, write: impl FnOnce(&mut CommandWriter<'_>)) {
+        self.name(ElementType::Array, name);
+        self.within(write);
+    }
+
+    /// Appends an array that is encoded already: a document with its length.
+    pub fn raw_array(&mut self, name: &str, array: &RawDocument) {
+        self.name(ElementType::Array, name);
+        self.out.extend_from_slice(array.as_bytes());
+    }
+
     /// Appends an array of strings.
     pub fn strs<'s>(&mut self, name: &str, values: impl IntoIterator<Item = &'s str>) {
         self.name(ElementType::Array, name);

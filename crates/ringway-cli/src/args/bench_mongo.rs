@@ -1,0 +1,137 @@
+//! The mongo suite of `bench`.
+
+use std::fmt;
+use std::time::Duration;
+
+use ringway_mongo::{ConnectionString, HostAddress};
+
+use super::bench::{Suite, list};
+use super::choices::MongoOp;
+use super::flags::{BenchFlags, BenchMongoFlags};
+use super::values::ValueError;
+
+/// The server of the mongo suite.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct MongoJob {
+    /// The connection string of a running server; `None` for a responder of our own.
+    pub(crate) uri: Option<String>,
+    /// The time after which the responder answers.
+    pub(crate) delay: Duration,
+}
+
+/// The connection string may contain a password.
+impl fmt::Debug for MongoJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MongoJob").field("delay", &self.delay).finish_non_exhaustive()
+    }
+}
+
+/// # Errors
+/// Flags without a meaning for this suite, or a connection string that does not name one server.
+pub(super) fn resolve(
+    common: &mut BenchFlags,
+    flags: BenchMongoFlags,
+) -> Result<Suite, ValueError> {
+    let BenchMongoFlags { op, delay, uri, user, password, auth_db } = flags;
+    let given = [
+        ("-s", !common.size.is_empty(), "its documents have one size"),
+        ("--addr", common.addr.is_some(), "give the connection string by --uri"),
+        ("--transport", !common.transport.is_empty() || common.unix, "it is measured over TCP"),
+    ];
+    if let Some((flag, _, why)) = given.into_iter().find(|(_, is_given, _)| *is_given) {
+        return Err(ValueError::new(format!("{flag} has no meaning for mongo: {why}")));
+    }
+    if let Some(uri) = &uri {
+        common.addr = Some(format!("tcp://{}", one_host(uri)?).parse()?);
+    }
+    let login = user.zip(password);
+    let uri = match (uri, login) {
+        (Some(uri), Some(login)) => Some(with_login(&uri, &login, auth_db.as_deref())?),
+        (uri, _) => uri,
+    };
+    Ok(Suite::Mongo {
+        connections: list("-c", &common.connections, &[10, 100])?,
+        ops: if op.is_empty() { EVERY_OP.to_vec() } else { op },
+        job: MongoJob { uri, delay: delay.unwrap_or_default() },
+    })
+}
+
+/// The address of the server, which the client reaches by the connection string.
+fn one_host(uri: &str) -> Result<HostAddress, ValueError> {
+    let parsed =
+        ConnectionString::parse(uri).map_err(|why| ValueError::new(format!("--uri: {why}")))?;
+    match &parsed.hosts[..] {
+        [host @ HostAddress::Tcp { .. }] => Ok(host.clone()),
+        _ => Err(ValueError::new("--uri has to name one server by host and port")),
+    }
+}
+
+fn with_login(
+    uri: &str,
+    (user, password): &(String, String),
+    source: Option<&str>,
+) -> Result<String, ValueError> {
+    let rest = uri.strip_prefix("mongodb://").filter(|rest| !rest.contains('@'));
+    let rest = rest.ok_or_else(|| ValueError::new("--uri names a user already; drop --user"))?;
+    let (host, tail) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    let (path, query) = tail.split_once('?').unwrap_or((tail, ""));
+    let path = path.strip_prefix('/').unwrap_or(path);
+    let source = percent(source.unwrap_or("admin"));
+    let (user, password) = (percent(user), percent(password));
+    Ok(format!("mongodb://{user}:{password}@{host}/{path}?authSource={source}&{query}"))
+}
+
+/// Encodes what has a meaning in a connection string.
+fn percent(text: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => {
+            char::from(byte).to_string()
+        }
+        _ => format!("%{byte:02X}"),
+    };
+    text.bytes().map(encode).collect()
+}
+
+const EVERY_OP: [MongoOp; 8] = [
+    MongoOp::Ping,
+    MongoOp::FindOne,
+    MongoOp::InsertOne,
+    MongoOp::FindRaw,
+    MongoOp::FindStruct,
+    MongoOp::FindOwned,
+    MongoOp::Bulk,
+    MongoOp::Mixed,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Config, Target, tests::parse_words};
+    use super::*;
+
+    #[test]
+    fn a_running_server_with_a_user() {
+        let words = "bench mongo --uri mongodb://a:1/shop?maxPoolSize=5 --user ada --password p@:1";
+        let Ok(Config::Bench(config)) = parse_words(words) else { panic!("{words}") };
+        let Target::Running(uri) = &config.target else { panic!("{:?}", config.target) };
+        assert_eq!(uri.as_str(), "tcp://a:1");
+        let Suite::Mongo { job, connections, ops } = &config.suites[0] else { panic!("{words}") };
+        assert_eq!((&connections[..], ops.len()), (&[10, 100][..], 8));
+        let parsed =
+            ConnectionString::parse(job.uri.as_deref().expect("one")).expect("well formed");
+        let credential = parsed.credential.expect("a user");
+        assert_eq!(credential.user.as_deref(), Some("ada"));
+        assert_eq!(credential.password.as_deref(), Some("p@:1"));
+        assert_eq!(credential.source, "admin");
+        assert_eq!(parsed.options.max_pool_size, Some(5));
+        assert!(!format!("{config:?}").contains("p@"), "a password is not shown");
+    }
+
+    #[test]
+    fn a_responder_over_a_long_line() {
+        let words = "bench mongo --op ping,mixed --concurrency 50 --delay 30ms";
+        let Ok(Config::Bench(config)) = parse_words(words) else { panic!("{words}") };
+        let job = MongoJob { uri: None, delay: Duration::from_millis(30) };
+        let ops = vec![MongoOp::Ping, MongoOp::Mixed];
+        assert_eq!(config.suites, [Suite::Mongo { connections: vec![50], ops, job }]);
+    }
+}

@@ -1,0 +1,55 @@
+//! `ringway bench mongo` and `ringway serve mongo-responder` as a user meets them.
+
+use serde_json::Value;
+
+use crate::support::run;
+
+/// The rows of a short run that exits with `code`.
+fn rows(words: &str, code: i32) -> Vec<Value> {
+    let ended = run(&format!("bench mongo {words} --warmup 0.02 --repeat 1 --format json"));
+    assert_eq!(ended.status.code(), Some(code), "{words}: {}{}", ended.out, ended.err);
+    let report: Value = serde_json::from_str(&ended.out).expect("one JSON object");
+    report["rows"].as_array().expect("an array").clone()
+}
+
+fn number(row: &Value, name: &str) -> f64 {
+    row[name].as_f64().unwrap_or_else(|| panic!("{name}: {row}"))
+}
+
+#[test]
+fn every_operation_of_the_mongo_client() {
+    let rows = rows("-d 0.3 -c 3", 0);
+    let ops: Vec<&str> =
+        rows.iter().map(|row| row["parameters"]["op"].as_str().expect("a text")).collect();
+    let expected = [
+        "ping",
+        "find_one",
+        "insert_one",
+        "find_raw",
+        "find_struct",
+        "find_owned",
+        "bulk",
+        "mixed",
+    ];
+    assert_eq!(ops, expected);
+    for row in &rows {
+        assert!(number(row, "rate") > 0.0 && number(row, "errors") == 0.0, "{row}");
+        assert!(number(row, "verified") > 0.0, "each answer is looked at: {row}");
+        assert!(row["client"]["cpu_us_per_op"].is_f64() && row["server"]["cpu_us_per_op"].is_f64());
+        assert_eq!(row["unit"], "operations/s");
+        assert!(row["goodput_mib_s"].is_null(), "{row}");
+    }
+}
+
+#[test]
+fn a_late_responder_bounds_the_rate() {
+    let rows = rows("-d 0.3 -c 4 --op ping --delay 20ms", 0);
+    let [row] = &rows[..] else { panic!("one row: {rows:?}") };
+    assert!(number(row, "p50_us") >= 20_000.0, "no answer comes before its time: {row}");
+}
+
+#[test]
+fn a_server_that_is_gone_is_an_error_of_the_row() {
+    let rows = rows("-d 0.1 -c 1 --op ping --uri mongodb://127.0.0.1:1", 1);
+    assert!(number(&rows[0], "errors") > 0.0, "{rows:?}");
+}
