@@ -162,13 +162,13 @@ Examples:
   ringway serve mongo-responder --cores 0
   ringway serve mongo-responder --delay 30ms    as over a line with this round trip
 
-It parses each command and keeps nothing. One command in 10,000 fails. When it ends, it prints how many it has
-answered, how busy it was, and how many it could answer at the most.";
+It parses each command and keeps nothing. One command in 10,000 fails. When it ends, it prints how
+many it has answered, how busy it was, and how many it could answer at the most.";
 
 pub(super) const BENCH_MONGO: &str = "\
 Examples:
   ringway bench mongo                           all operations, at 10 and 100 at a time
-  ringway bench mongo --op ping,find_one -c 1,10,100 --peers    beside the official Rust driver
+  ringway bench mongo --op ping,find_one -c 1,10,100
   ringway bench mongo --op ping -c 100 --delay 30ms             over a long line
   ringway bench mongo --uri mongodb://127.0.0.1 --op find_one   a server that keeps documents";
 

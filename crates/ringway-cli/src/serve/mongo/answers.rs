@@ -41,7 +41,7 @@ impl Answers {
         let name = first.map_or("", |(name, _)| name.as_str());
         match name {
             "hello" | "isMaster" | "ismaster" => hello(&mut writer),
-            "endSessions" | "killCursors" => writer.i32("ok", 1),
+            "endSessions" | "killCursors" | "dropDatabase" => writer.i32("ok", 1),
             _ if self.tally.count().is_multiple_of(PLANNED_EVERY) => {
                 self.tally.count_refused();
                 fail(&mut writer, PLANNED_CODE, "one command in 10,000 fails");
