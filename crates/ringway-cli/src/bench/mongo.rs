@@ -224,7 +224,8 @@ impl Work {
 
     async fn bulk(&self) -> ringway_mongo::Result<Verdict> {
         let written = self.written.insert_many(&self.bulk).await?;
-        Ok(due(written == BULK_LEN as u64, || format!("{written} of {BULK_LEN} were written")))
+        let count = written.inserted;
+        Ok(due(count == BULK_LEN as u64, || format!("{count} of {BULK_LEN} were written")))
     }
 
     /// The filter of a batch, and the number of its first document.
