@@ -152,16 +152,6 @@ pub(crate) struct Placement {
     pub(crate) client: Cores,
 }
 
-impl BenchConfig {
-    /// The server of the mongo suite, if it is one of the suites.
-    pub(crate) fn mongo_job(&self) -> Option<&MongoJob> {
-        self.suites.iter().find_map(|suite| match suite {
-            Suite::Mongo { job, .. } => Some(job),
-            _ => None,
-        })
-    }
-}
-
 impl Suite {
     /// The protocols that its rows compare; none if there is no choice.
     pub(crate) fn protocols(&self) -> &[Protocol] {
@@ -219,7 +209,11 @@ pub(super) fn resolve(raw: Box<BenchCommand>, allowed: &Cores) -> Result<BenchCo
         Some(SuiteFlags::Registry(flags)) => {
             vec![bench_registry::resolve(&common, flags, allowed)?]
         }
-        Some(SuiteFlags::Mongo(flags)) => vec![bench_mongo::resolve(&mut common, flags)?],
+        Some(SuiteFlags::Mongo(flags)) => {
+            let (ops, job) = bench_mongo::resolve(&mut common, flags)?;
+            let connections = list("-c", &common.connections, &[10, 100])?;
+            vec![Suite::Mongo { connections, ops, job }]
+        }
         Some(SuiteFlags::Codec) => {
             codec::check(&common)?;
             vec![Suite::Codec]

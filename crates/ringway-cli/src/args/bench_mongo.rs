@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use ringway_mongo::{ConnectionString, HostAddress};
 
-use super::bench::{Suite, list};
 use super::choices::MongoOp;
 use super::flags::{BenchFlags, BenchMongoFlags};
 use super::values::ValueError;
@@ -31,7 +30,7 @@ impl fmt::Debug for MongoJob {
 pub(super) fn resolve(
     common: &mut BenchFlags,
     flags: BenchMongoFlags,
-) -> Result<Suite, ValueError> {
+) -> Result<(Vec<MongoOp>, MongoJob), ValueError> {
     let BenchMongoFlags { op, delay, uri, user, password, auth_db } = flags;
     let given = [
         ("-s", !common.size.is_empty(), "its documents have one size"),
@@ -50,11 +49,8 @@ pub(super) fn resolve(
         (Some(uri), Some(login)) => Some(with_login(&uri, &login, auth_db.as_deref())?),
         (uri, _) => uri,
     };
-    Ok(Suite::Mongo {
-        connections: list("-c", &common.connections, &[10, 100])?,
-        ops: if op.is_empty() { EVERY_OP.to_vec() } else { op },
-        job: MongoJob { uri, delay: delay.unwrap_or_default() },
-    })
+    let ops = if op.is_empty() { EVERY_OP.to_vec() } else { op };
+    Ok((ops, MongoJob { uri, delay: delay.unwrap_or_default() }))
 }
 
 /// The address of the server, which the client reaches by the connection string.
@@ -106,7 +102,7 @@ const EVERY_OP: [MongoOp; 8] = [
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Config, Target, tests::parse_words};
+    use super::super::{Config, Suite, Target, tests::parse_words};
     use super::*;
 
     #[test]

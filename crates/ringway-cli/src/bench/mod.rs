@@ -231,7 +231,7 @@ impl<'a> Bench<'a> {
             Workload::Rpc(_) | Workload::Stream(_) | Workload::Call(_) => Service::Rpc,
             Workload::Registry(_) => Service::Registry,
             Workload::Mongo(_) => {
-                let delay = self.config.mongo_job().map(|job| job.delay).unwrap_or_default();
+                let delay = mongo::job(self.config).map(|job| job.delay).unwrap_or_default();
                 Service::MongoResponder { delay }
             }
         };
@@ -292,7 +292,7 @@ impl<'a> Bench<'a> {
             }
             Workload::Mongo(op) => {
                 let job =
-                    self.config.mongo_job().cloned().ok_or("a MongoDB row without its suite")?;
+                    mongo::job(self.config).cloned().ok_or("a MongoDB row without its suite")?;
                 let shared = Arc::<mongo::Shared>::default();
                 let of_run = Arc::clone(&shared);
                 let mut ran = engine::run(config, connections, server, progress, move |part| {

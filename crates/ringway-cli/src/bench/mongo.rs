@@ -14,7 +14,7 @@ use super::engine::Part;
 use super::outcome::{CoreOutcome, Outcome};
 use super::score::Score;
 use super::server::Server;
-use crate::args::{MongoJob, MongoOp, Uri};
+use crate::args::{BenchConfig, MongoJob, MongoOp, Suite, Uri};
 use crate::limits;
 use crate::mongo_books::{
     BATCH_LEN, BATCHES, BOOKS, BULK_LEN, Book, DATABASE, PLANNED_CODE, READ, WRITTEN, is_book,
@@ -25,6 +25,14 @@ use crate::mongo_books::{
 pub(super) struct Shared {
     /// Failures that were planned by the responder and have come.
     refused: AtomicU64,
+}
+
+/// The server of the mongo suite, if it is one of the suites.
+pub(super) fn job(config: &BenchConfig) -> Option<&MongoJob> {
+    config.suites.iter().find_map(|suite| match suite {
+        Suite::Mongo { job, .. } => Some(job),
+        _ => None,
+    })
 }
 
 /// Runs `op` again and again, one task for each connection of `part`.
@@ -44,7 +52,7 @@ pub(super) async fn run(
     }
     part.wait_for_all(1).await;
     let lane = |number: u32| {
-        let work = Work::new(&database, number, Arc::clone(&shared));
+        let work = MongoLane::new(&database, number, Arc::clone(&shared));
         spawn(work.run(op, Rc::clone(&score)))
     };
     score.keep(&part, part.connections.clone().map(lane).collect()).await
@@ -96,7 +104,7 @@ fn fail(score: &Score, error: &Error) {
 }
 
 /// The operations of one task.
-struct Work {
+struct MongoLane {
     database: Database,
     raw: Collection<RawDocumentBuf>,
     books: Collection<Book>,
@@ -110,9 +118,9 @@ struct Work {
 }
 
 /// Whether an answer is the one that was due.
-type Verdict = Result<(), String>;
+type Comparison = Result<(), String>;
 
-impl Work {
+impl MongoLane {
     fn new(database: &Database, number: u32, shared: Arc<Shared>) -> Self {
         let document =
             |n: usize| rawdoc! { "n": n as i32, "text": "one of many", "lane": number as i32 };
@@ -156,7 +164,7 @@ impl Work {
         }
     }
 
-    async fn one(&mut self, op: MongoOp) -> ringway_mongo::Result<Verdict> {
+    async fn one(&mut self, op: MongoOp) -> ringway_mongo::Result<Comparison> {
         match op {
             MongoOp::Ping => self.database.ping().await.map(Ok),
             MongoOp::FindOne => self.find_one().await,
@@ -170,20 +178,20 @@ impl Work {
         }
     }
 
-    async fn find_one(&self) -> ringway_mongo::Result<Verdict> {
+    async fn find_one(&self) -> ringway_mongo::Result<Comparison> {
         let id = self.sequence.rem_euclid(BOOKS);
         let found = self.raw.find_one(rawdoc! { "_id": id }).await?;
         let is_right = found.as_ref().is_some_and(|book| is_book(book, id));
         Ok(due(is_right, || format!("book {id} was asked for, {found:?} came")))
     }
 
-    async fn insert_one(&self) -> ringway_mongo::Result<Verdict> {
+    async fn insert_one(&self) -> ringway_mongo::Result<Comparison> {
         let document = rawdoc! { "n": self.sequence, "text": "one of many", "price": 1.5 };
         let id = self.written.insert_one(&document).await?;
         Ok(due(matches!(id, Bson::ObjectId(_)), || format!("{id} is no id that was made here")))
     }
 
-    async fn find_raw(&self) -> ringway_mongo::Result<Verdict> {
+    async fn find_raw(&self) -> ringway_mongo::Result<Comparison> {
         let (filter, mut id) = self.batch();
         let mut cursor = self.raw.find(filter).batch_size(BATCH_LEN as u32).await?;
         let end = id + BATCH_LEN;
@@ -196,7 +204,7 @@ impl Work {
         Ok(ended(id, end))
     }
 
-    async fn find_struct(&self) -> ringway_mongo::Result<Verdict> {
+    async fn find_struct(&self) -> ringway_mongo::Result<Comparison> {
         let (filter, mut id) = self.batch();
         let mut cursor = self.books.find(filter).batch_size(BATCH_LEN as u32).await?;
         let end = id + BATCH_LEN;
@@ -209,7 +217,7 @@ impl Work {
         Ok(ended(id, end))
     }
 
-    async fn find_owned(&self) -> ringway_mongo::Result<Verdict> {
+    async fn find_owned(&self) -> ringway_mongo::Result<Comparison> {
         let (filter, mut id) = self.batch();
         let mut cursor = self.owned.find(filter).batch_size(BATCH_LEN as u32).await?;
         let end = id + BATCH_LEN;
@@ -222,7 +230,7 @@ impl Work {
         Ok(ended(id, end))
     }
 
-    async fn bulk(&self) -> ringway_mongo::Result<Verdict> {
+    async fn bulk(&self) -> ringway_mongo::Result<Comparison> {
         let written = self.written.insert_many(&self.bulk).await?;
         let count = written.inserted;
         Ok(due(count == BULK_LEN as u64, || format!("{count} of {BULK_LEN} were written")))
@@ -235,11 +243,11 @@ impl Work {
     }
 }
 
-fn due(is_right: bool, complaint: impl FnOnce() -> String) -> Verdict {
+fn due(is_right: bool, complaint: impl FnOnce() -> String) -> Comparison {
     if is_right { Ok(()) } else { Err(complaint()) }
 }
 
-fn ended(id: i32, end: i32) -> Verdict {
+fn ended(id: i32, end: i32) -> Comparison {
     due(id == end, || format!("a batch ended {} documents too early or too late", (end - id).abs()))
 }
 
