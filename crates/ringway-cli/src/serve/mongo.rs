@@ -55,10 +55,10 @@ impl Responder {
             return;
         }
         if self.delay.is_zero() {
-            drop(match self.out.len() <= limits::MONGO_COPIED_MAX {
+            match self.out.len() <= limits::MONGO_COPIED_MAX {
                 true => peer.write(&self.out),
                 false => peer.send(std::mem::take(&mut self.out)),
-            });
+            };
             self.out.clear();
             return;
         }
@@ -74,7 +74,7 @@ impl Responder {
             sleep(delay).await;
             delayed.set(delayed.get() - 1);
             if let Some(peer) = peer.upgrade() {
-                drop(peer.send(bytes));
+                peer.send(bytes);
             }
         });
     }
