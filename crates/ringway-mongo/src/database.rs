@@ -12,6 +12,7 @@ use crate::client_shared::ClientShared;
 use crate::collection::Collection;
 use crate::collection_shared::Concerns;
 use crate::error::{Error, Result};
+use crate::gridfs::GridFs;
 use crate::raw_argument::{IntoRaw, array};
 use crate::running::Running;
 
@@ -44,6 +45,19 @@ impl Database {
     pub fn collection<T>(&self, name: &str) -> Collection<T> {
         let concerns = Concerns::of(&self.client);
         Collection::new(Arc::clone(&self.client), Arc::clone(&self.name), name, concerns)
+    }
+
+    /// The files of this database, in the bucket `fs`.
+    #[must_use]
+    pub fn gridfs(&self) -> GridFs {
+        self.gridfs_bucket("fs")
+    }
+
+    /// The files of a bucket of this database.
+    #[must_use]
+    pub fn gridfs_bucket(&self, bucket: &str) -> GridFs {
+        let files = self.collection(&format!("{bucket}.files"));
+        GridFs::new(files, self.collection(&format!("{bucket}.chunks")))
     }
 
     /// Runs any command, whose first field is its name, and returns the reply, whose `ok` is 1. Errors of

@@ -48,6 +48,8 @@ pub(crate) enum Kind {
     /// An option contradicts another one or has an impossible value.
     Options,
     Limit,
+    /// What was asked for by name or `_id` is not there.
+    NotFound,
 }
 
 /// What has become of a command.
@@ -244,6 +246,12 @@ impl Error {
     #[must_use]
     pub fn is_limit(&self) -> bool {
         self.0.kind == Kind::Limit
+    }
+
+    /// Whether what was asked for by its name or `_id`, such as a file of GridFS, is not there.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        self.0.kind == Kind::NotFound
     }
 
     /// Whether a write would have made a second document of the same key.

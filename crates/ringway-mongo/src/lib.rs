@@ -11,6 +11,7 @@
 //! | read and write documents | [`Collection`] |
 //! | read many | [`Cursor`] |
 //! | write many | [`Collection::bulk_write`], [`WriteModel`] |
+//! | keep files | [`Database::gridfs`] |
 //! | block a plain thread | [`Wait`] |
 //! | know what a failure means | [`Error`], above all [`Error::may_have_happened`] |
 //!
@@ -28,6 +29,7 @@ mod connection;
 mod cursor;
 mod database;
 mod error;
+mod gridfs;
 mod here;
 mod limits;
 mod options;
@@ -55,6 +57,7 @@ pub use collection::Collection;
 pub use cursor::Cursor;
 pub use database::Database;
 pub use error::{Error, Result, ServerError};
+pub use gridfs::{Download, GridFs, GridFsFile, Upload};
 pub use limits::OPERATION_TIMEOUT_DEFAULT;
 pub use options::ClientOptions;
 pub use pool::PoolCounts;

@@ -35,6 +35,13 @@ pub(crate) const COPIED_MAX: usize = 16 << 10;
 /// there is.
 pub(crate) const SEND_QUEUE_MAX: usize = 64 << 20;
 
+/// Default length of GridFS's chunks, as in MongoDB's other drivers: 255 KiB, so that a chunk with its names
+/// fits into a page of 256 KiB.
+pub(crate) const GRIDFS_CHUNK_DEFAULT: u32 = 255 << 10;
+
+/// Longest chunk of GridFS: with its names it is a document, which has 16 MiB at most.
+pub(crate) const GRIDFS_CHUNK_MAX: u32 = 15 << 20;
+
 /// Capacity in bytes of the command buffer that a connection keeps.
 pub(crate) const BUFFER_KEPT: usize = 64 << 10;
 

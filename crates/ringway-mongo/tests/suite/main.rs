@@ -6,6 +6,7 @@ mod concern_specs;
 mod faces;
 mod faults;
 mod ferretdb;
+mod gridfs;
 mod operations;
 mod pool;
 mod retries;

@@ -18,14 +18,26 @@ const FETCH_SECONDS_MAX: &str = "300";
 /// Returns the tests of the files in a folder of the specifications, in order. Without the package, it says why, and
 /// the caller has nothing to test.
 pub(crate) fn cases(folder: &str) -> Option<Vec<Case>> {
+    let cases = read_folder(&folder_of(folder)?);
+    assert!(!cases.is_empty(), "{folder} has no tests");
+    println!("{folder}: {} tests", cases.len());
+    Some(cases)
+}
+
+/// Returns the files of a folder of the specifications, in order, with their names.
+pub(crate) fn files(folder: &str) -> Option<Vec<(String, Value)>> {
+    let read = |file: PathBuf| {
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let text = fs::read_to_string(&file).expect("a file of the package");
+        (name, serde_json::from_str(&text).expect("JSON"))
+    };
+    Some(files_of(&folder_of(folder)?).into_iter().map(read).collect())
+}
+
+fn folder_of(folder: &str) -> Option<PathBuf> {
     static ROOT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     match ROOT.get_or_init(fetch) {
-        Ok(root) => {
-            let cases = read_folder(&root.join("test").join(folder));
-            assert!(!cases.is_empty(), "{folder} has no tests");
-            println!("{folder}: {} tests", cases.len());
-            Some(cases)
-        }
+        Ok(root) => Some(root.join("test").join(folder)),
         Err(why) => {
             println!("skipped, the tests of {folder} cannot be fetched: {why}");
             None
@@ -52,12 +64,16 @@ impl Case {
 
 /// Reads the files of a folder; each is one test, or a list of them.
 fn read_folder(folder: &Path) -> Vec<Case> {
+    files_of(folder).iter().flat_map(|file| read_file(file)).collect()
+}
+
+fn files_of(folder: &Path) -> Vec<PathBuf> {
     let entries =
         fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut files: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
     files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
     files.sort();
-    files.iter().flat_map(|file| read_file(file)).collect()
+    files
 }
 
 fn read_file(file: &Path) -> Vec<Case> {

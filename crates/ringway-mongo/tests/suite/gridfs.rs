@@ -1,0 +1,295 @@
+//! GridFS, by the specification's tests and beyond them.
+
+use std::collections::HashMap;
+
+use bson::{Binary, Bson, Document, doc};
+use ringway_mongo::{Client, Collection, GridFs, Result, WriteModel};
+
+use crate::support::ferret::with_server;
+use crate::support::specs;
+
+/// The specification's tests of GridFS that cannot be run, with reasons.
+const LEFT_OUT: [(&str, &str); 0] = [];
+
+/// What the tests of one file share.
+struct Bucket {
+    files: Collection<Document>,
+    chunks: Collection<Document>,
+    entities: HashMap<String, Bson>,
+    client: Client,
+}
+
+#[test]
+fn specification_passes() {
+    let Some(files) = specs::files("gridfs") else { return };
+    with_server(|client| async move {
+        let mut passed = 0;
+        for (name, file) in files {
+            let file = json(&file);
+            for test in documents(&file, "tests") {
+                let title = format!("{name}: {}", test.get_str("description").expect("a name"));
+                if LEFT_OUT.iter().any(|(left_out, _)| *left_out == title) {
+                    continue;
+                }
+                let mut bucket = Bucket::prepare(&client, &file).await;
+                for operation in documents(test, "operations") {
+                    bucket.check(&title, operation).await;
+                }
+                for outcome in documents(test, "outcome") {
+                    let collection =
+                        bucket.collection(outcome.get_str("collectionName").expect("it"));
+                    let found = collection.find(doc! {}).sort(doc! { "_id": 1 }).await;
+                    let found = found.expect("found").collect().await.expect("read");
+                    let found: Bson = found.into_iter().map(Bson::from).collect::<Vec<_>>().into();
+                    bucket.matches(&title, &outcome["documents"], &found);
+                }
+                passed += 1;
+            }
+        }
+        println!("gridfs: {passed} passed");
+        assert_eq!(passed, 39 - LEFT_OUT.len());
+    });
+}
+
+impl Bucket {
+    async fn prepare(client: &Client, file: &Document) -> Self {
+        let database = client.database("gridfs-tests");
+        let (files, chunks) = (database.collection("fs.files"), database.collection("fs.chunks"));
+        let bucket = Self { files, chunks, entities: HashMap::new(), client: client.clone() };
+        for data in documents(file, "initialData") {
+            let collection = bucket.collection(data.get_str("collectionName").expect("it"));
+            collection.drop().await.expect("gone");
+            let initial: Vec<_> = documents(data, "documents").cloned().collect();
+            if !initial.is_empty() {
+                collection.insert_many(&initial).await.expect("written");
+            }
+        }
+        bucket
+    }
+
+    fn collection(&self, name: &str) -> &Collection<Document> {
+        if name.contains("chunks") { &self.chunks } else { &self.files }
+    }
+
+    async fn check(&mut self, title: &str, operation: &Document) {
+        let nothing = Document::new();
+        let arguments = operation.get_document("arguments").unwrap_or(&nothing);
+        let object = operation.get_str("object").expect("an object");
+        let name = operation.get_str("name").expect("a name");
+        let result = match object {
+            "bucket0" => self.run(name, arguments).await,
+            _ => prepare_data(self.collection(object), name, arguments).await,
+        };
+        if operation.contains_key("expectError") {
+            let error = result.expect_err(title);
+            assert!(error.server().is_none(), "{title}: it is no error of the client: {error}");
+            return;
+        }
+        let result = result.unwrap_or_else(|error| panic!("{title}: {name}: {error}"));
+        if let Some(expected) = operation.get("expectResult") {
+            self.matches(title, expected, &result);
+        }
+        if let Ok(entity) = operation.get_str("saveResultAsEntity") {
+            self.entities.insert(entity.to_owned(), result);
+        }
+    }
+
+    async fn run(&self, name: &str, arguments: &Document) -> Result<Bson> {
+        let mut bucket = self.client.database("gridfs-tests").gridfs();
+        if let Ok(size) = arguments.get_i32("chunkSizeBytes") {
+            bucket = bucket.chunk_size(size.try_into().expect("a size"));
+        }
+        let id = || arguments.get("id").expect("an id").clone();
+        let text = |name| arguments.get_str(name).expect("a text");
+        match name {
+            "upload" => upload(&bucket, arguments).await,
+            "download" => Ok(bytes(bucket.download(id()).await?)),
+            "downloadByName" => {
+                let revision = arguments.get_i32("revision").unwrap_or(-1);
+                let file = bucket.open_by_name(text("filename"), revision).await?;
+                Ok(bytes(file.read_to_end().await?))
+            }
+            "delete" => bucket.delete(id()).await.map(|()| Bson::Null),
+            "deleteByName" => bucket.delete_by_name(text("filename")).await.map(|()| Bson::Null),
+            "rename" => bucket.rename(id(), text("newFilename")).await.map(|()| Bson::Null),
+            "renameByName" => {
+                let renamed = bucket.rename_by_name(text("filename"), text("newFilename"));
+                renamed.await.map(|()| Bson::Null)
+            }
+            other => panic!("unknown operation {other}"),
+        }
+    }
+
+    /// Compares by the rules of the unified test format.
+    fn matches(&self, title: &str, expected: &Bson, actual: &Bson) {
+        match (expected, actual) {
+            (Bson::Document(expected), actual) if is_operator(expected) => {
+                self.matches_operator(title, expected, actual);
+            }
+            (Bson::Document(expected), Bson::Document(actual)) => {
+                for (name, value) in expected {
+                    let operator = |name| value.as_document().and_then(|it| it.get(name));
+                    if let Some(exists) = operator("$$exists").and_then(Bson::as_bool) {
+                        assert_eq!(actual.contains_key(name), exists, "{title}: {name}");
+                        continue;
+                    }
+                    let unset = operator("$$unsetOrMatches");
+                    match (actual.get(name), unset) {
+                        (None, Some(_)) => {}
+                        (None, None) => panic!("{title}: no {name} in {actual}"),
+                        (Some(actual), _) => self.matches(title, value, actual),
+                    }
+                }
+            }
+            (Bson::Array(expected), Bson::Array(actual)) => {
+                assert_eq!(expected.len(), actual.len(), "{title}: {expected:?}, {actual:?}");
+                for (expected, actual) in expected.iter().zip(actual) {
+                    self.matches(title, expected, actual);
+                }
+            }
+            _ if number(expected).is_some() => {
+                assert_eq!(number(expected), number(actual), "{title}")
+            }
+            _ => assert_eq!(expected, actual, "{title}"),
+        }
+    }
+
+    fn matches_operator(&self, title: &str, operator: &Document, actual: &Bson) {
+        let (name, value) = operator.iter().next().expect("an operator");
+        let text = value.as_str().unwrap_or_default();
+        match name.as_str() {
+            "$$type" => {
+                let kind = match actual {
+                    Bson::ObjectId(_) => "objectId",
+                    Bson::DateTime(_) => "date",
+                    _ => "another type",
+                };
+                assert_eq!(kind, text, "{title}: {actual}");
+            }
+            "$$matchesEntity" => assert_eq!(self.entities.get(text), Some(actual), "{title}"),
+            "$$matchesHexBytes" => assert_eq!(&bytes(from_hex(text)), actual, "{title}"),
+            "$$unsetOrMatches" => self.matches(title, value, actual),
+            other => panic!("{title}: unknown operator {other}"),
+        }
+    }
+}
+
+fn is_operator(document: &Document) -> bool {
+    document.len() == 1 && document.keys().all(|name| name.starts_with("$$"))
+}
+
+fn number(value: &Bson) -> Option<i64> {
+    value.as_i64().or_else(|| value.as_i32().map(i64::from))
+}
+
+async fn upload(bucket: &GridFs, arguments: &Document) -> Result<Bson> {
+    let mut upload = bucket.begin(arguments.get_str("filename").expect("a name"));
+    if let Ok(metadata) = arguments.get_document("metadata") {
+        upload = upload.metadata(metadata.clone());
+    }
+    let source = arguments.get_document("source").expect("a source");
+    upload.write(&from_hex(source.get_str("$$hexBytes").expect("bytes"))).await?;
+    upload.finish().await
+}
+
+/// What the tests do to the collections behind the bucket.
+async fn prepare_data(
+    collection: &Collection<Document>,
+    name: &str,
+    arguments: &Document,
+) -> Result<Bson> {
+    let filter = || arguments.get_document("filter").expect("a filter").clone();
+    let update = |of: &Document| of.get_document("update").expect("an update").clone();
+    Ok(match name {
+        "find" => {
+            let sort = arguments.get_document("sort").cloned().unwrap_or_default();
+            let found = collection.find(filter()).sort(sort).await?.collect().await?;
+            found.into_iter().map(Bson::from).collect::<Vec<_>>().into()
+        }
+        "deleteOne" => {
+            let gone = collection.delete_one(filter()).await?.deleted;
+            doc! { "deletedCount": i64::try_from(gone).expect("few") }.into()
+        }
+        "updateOne" => {
+            let done = collection.update_one(filter(), update(arguments)).await?;
+            counts(done.matched, done.modified)
+        }
+        "bulkWrite" => {
+            let writes = documents(arguments, "requests").map(|request| {
+                let one = request.get_document("updateOne").expect("an update");
+                let filter = one.get_document("filter").expect("a filter").clone();
+                WriteModel::update_one(filter, update(one))
+            });
+            let done = collection.bulk_write(writes).await?;
+            counts(done.matched, done.modified)
+        }
+        other => panic!("unknown operation {other}"),
+    })
+}
+
+fn counts(matched: u64, modified: u64) -> Bson {
+    let [matched, modified] = [matched, modified].map(|n| i64::try_from(n).expect("few"));
+    doc! { "matchedCount": matched, "modifiedCount": modified }.into()
+}
+
+fn bytes(bytes: Vec<u8>) -> Bson {
+    Binary { subtype: bson::spec::BinarySubtype::Generic, bytes }.into()
+}
+
+fn from_hex(text: &str) -> Vec<u8> {
+    let pairs = text.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).expect("ASCII"));
+    pairs.map(|pair| u8::from_str_radix(pair, 16).expect("hexadecimal")).collect()
+}
+
+/// Extended JSON, also `$$hexBytes` and the like, as a document.
+fn json(value: &serde_json::Value) -> Document {
+    match value.clone().try_into().expect("extended JSON") {
+        Bson::Document(document) => document,
+        other => panic!("not an object: {other}"),
+    }
+}
+
+fn documents<'a>(document: &'a Document, name: &str) -> impl Iterator<Item = &'a Document> {
+    let array = document.get_array(name).map_or(&[][..], Vec::as_slice);
+    array.iter().map(|entry| entry.as_document().expect("documents only"))
+}
+
+#[test]
+fn files_are_written_and_read_in_parts() {
+    with_server(|client| async move {
+        let bucket = client.database("d").gridfs_bucket("covers").chunk_size(1000);
+        let content: Vec<u8> = (0..10_500_u32).map(|at| (at % 251) as u8).collect();
+        let mut upload = bucket.begin("emma").metadata(doc! { "year": 1815 });
+        for part in content.chunks(333) {
+            upload.write(part).await.expect("written");
+        }
+        let id = upload.finish().await.expect("written");
+        assert_eq!(bucket.download(id.clone()).await.expect("read"), content);
+
+        let file = bucket.open(id.clone()).await.expect("it is there");
+        assert_eq!((file.file().length, file.file().name.as_deref()), (10_500, Some("emma")));
+        for (from, to) in [(0, 1), (999, 1001), (1000, 2000), (10_499, 99_999), (7, 7), (20_000, 9)]
+        {
+            let file = bucket.open(id.clone()).await.expect("it is there").range(from..to);
+            let part = file.read_to_end().await.expect("read");
+            let to = to.min(10_500) as usize;
+            assert_eq!(part, content[(from as usize).min(to)..to], "{from}..{to}");
+        }
+        let chunks: Collection<Document> = client.database("d").collection("covers.chunks");
+        assert_eq!(
+            chunks.list_indexes().await.expect("asked").collect().await.expect("2").len(),
+            2
+        );
+        chunks.delete_one(doc! { "n": 5 }).await.expect("gone");
+        let lost = bucket.download(id.clone()).await.expect_err("a chunk is missing");
+        assert!(lost.is_document() && lost.to_string().contains("chunk 5"), "{lost}");
+
+        let mut given_up = bucket.begin("persuasion");
+        given_up.write(&content).await.expect("written");
+        given_up.abort().await.expect("removed");
+        assert_eq!(chunks.count_documents(doc! {}).await.expect("counted"), 10);
+        bucket.delete(id.clone()).await.expect("gone");
+        assert!(bucket.open(id).await.expect_err("it is gone").is_not_found());
+        assert_eq!(chunks.count_documents(doc! {}).await.expect("counted"), 0);
+    });
+}
