@@ -33,7 +33,7 @@ fn every_size_is_echoed_unchanged() {
         }
         client.shutdown();
         assert!(client.recv().await?.is_none());
-        assert_eq!(echoing.await??, sizes.iter().sum());
+        assert_eq!(echoing.await??, sizes.iter().sum::<usize>());
         Ok(())
     });
 }

@@ -154,7 +154,7 @@ mod tests {
     fn the_default_is_an_empty_body() {
         let mut body = Vec::new();
         Settings::default().encode(&mut body);
-        assert_eq!(body, []);
+        assert_eq!(body, [0u8; 0]);
         assert_eq!(Settings::decode(&[]), Ok(Settings::default()));
         assert!(Settings::default().is_valid());
     }
