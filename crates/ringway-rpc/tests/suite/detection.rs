@@ -1,11 +1,11 @@
 //! The server tells protocols apart although their bytes come one at a time.
 
 use std::io::{Read, Write, copy};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread::spawn;
 
 use ringway_net::{ClientTls, ServerTls};
-use ringway_rpc::{Client, Status};
+use ringway_rpc::{Client, ServerHandle, Status};
 use ringway_runtime::block_on;
 
 use crate::support::math::{MathClient, Plain, serve_math};
@@ -14,13 +14,16 @@ use crate::support::{end, eventually};
 /// Client bytes for which the relay waits until the server has read each: more than detection ever needs.
 const READ_ALONE: usize = 64;
 
-/// Listens for one connection and relays it to `server`, the client's bytes one at a time. Returns the port.
-fn trickle(server: SocketAddr) -> u16 {
+/// Listens for one connection and relays it to a server, the client's bytes one at a time. Returns the port.
+fn trickle(handle: ServerHandle) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("it is bound").port();
     spawn(move || {
         let (mut client, _) = listener.accept().expect("a client");
-        let mut server = TcpStream::connect(server).expect("the server listens");
+        let at = handle.addresses()[0].to_string();
+        let (_, port) = at.rsplit_once(':').expect("a port");
+        let mut server =
+            TcpStream::connect(format!("127.0.0.1:{port}")).expect("the server listens");
         server.set_nodelay(true).expect("a TCP socket");
         let (mut replies, mut back) = (duplicate(&server), duplicate(&client));
         spawn(move || {
@@ -31,12 +34,13 @@ fn trickle(server: SocketAddr) -> u16 {
         let (mut received, mut sent) = ([0; 4096], 0);
         while let Ok(count @ 1..) = client.read(&mut received) {
             for byte in received[..count].chunks(1) {
+                let read = bytes_read(&handle);
                 if server.write_all(byte).is_err() {
                     return;
                 }
                 sent += 1;
                 if sent <= READ_ALONE {
-                    wait_until_read(&server);
+                    eventually("the server reads a byte", || bytes_read(&handle) > read);
                 }
             }
         }
@@ -45,20 +49,9 @@ fn trickle(server: SocketAddr) -> u16 {
     port
 }
 
-/// Waits until the other end of a socket has read everything that was sent, as the kernel's list of sockets tells.
-fn wait_until_read(socket: &TcpStream) {
-    let port = |address: SocketAddr| format!(":{:04X}", address.port());
-    let ours = port(socket.local_addr().expect("it is connected"));
-    let theirs = port(socket.peer_addr().expect("it is connected"));
-    eventually("the server reads a byte", || {
-        let sockets = std::fs::read_to_string("/proc/net/tcp").expect("Linux has it");
-        !sockets.lines().any(|line| {
-            let fields: Vec<_> = line.split_whitespace().take(5).collect();
-            let [_, local, remote, _, queues] = fields[..] else { return false };
-            let is_unread = !queues.ends_with(":00000000");
-            local.ends_with(&theirs) && remote.ends_with(&ours) && is_unread
-        })
-    });
+/// Bytes that the server's cores have read since it began.
+fn bytes_read(server: &ServerHandle) -> u64 {
+    server.net().stats().cores.iter().map(|core| core.counters.bytes_received).sum()
 }
 
 fn duplicate(socket: &TcpStream) -> TcpStream {
@@ -72,10 +65,8 @@ fn check(address: &str, schemes: &[&str], tls: Option<(&ServerTls, &ClientTls)>)
         Some((tls, _)) => server.tls(tls.clone()),
         None => server,
     });
-    let at = handle.addresses()[0].to_string();
-    let port = at.rsplit_once(':').expect("a port").1.parse().expect("a number");
     for scheme in schemes {
-        let port = trickle(SocketAddr::from(([127, 0, 0, 1], port)));
+        let port = trickle(handle.clone());
         let builder = Client::builder().address(format!("{scheme}://localhost:{port}"));
         let builder = match tls {
             Some((_, tls)) => builder.tls(tls.clone()),

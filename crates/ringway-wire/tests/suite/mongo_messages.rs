@@ -6,6 +6,7 @@ use ringway_wire::mongo::{
     MongoReplies, MsgFlags, NESTING_MAX, OpMsg, ServerFailure, check_nesting,
 };
 
+use crate::support::alone::alone;
 use crate::support::{allocations_of, for_seeds};
 
 const LEN_MAX: usize = 1 << 20;
@@ -378,24 +379,25 @@ fn batches_are_borrowed() {
 
 #[test]
 fn a_round_trip_allocates_nothing() {
-    let template = CommandTemplate::new("find", "c", "d").with_session();
-    let filter = rawdoc! { "_id": 1 };
-    let mut replies = MongoReplies::new(1, LEN_MAX);
-    let answer =
-        rawdoc! { "cursor": { "id": 0_i64, "ns": "d.c", "firstBatch": [{ "_id": 1 }] }, "ok": 1.0 };
-    let (mut out, mut received) = (Vec::with_capacity(4096), reply(1, &answer));
-    let mut once = || {
-        out.clear();
-        let id = replies.begin().expect("idle");
-        let mut find = template.begin(id, Some(&[7; 16]), &mut out);
-        find.document("filter", &filter);
-        find.finish().expect("short");
-        received[8..12].copy_from_slice(&id.to_le_bytes());
-        let mut input = &received[..];
-        let reply = replies.next(&mut input).expect("right").expect("whole");
-        let cursor = CursorReply::of(reply.body()).expect("well formed");
-        assert_eq!(cursor.batch.into_iter().count(), 1);
-    };
-    once();
-    assert_eq!(allocations_of(once), 0);
+    alone(|| {
+        let template = CommandTemplate::new("find", "c", "d").with_session();
+        let filter = rawdoc! { "_id": 1 };
+        let mut replies = MongoReplies::new(1, LEN_MAX);
+        let answer = rawdoc! { "cursor": { "id": 0_i64, "ns": "d.c", "firstBatch": [{ "_id": 1 }] }, "ok": 1.0 };
+        let (mut out, mut received) = (Vec::with_capacity(4096), reply(1, &answer));
+        let mut once = || {
+            out.clear();
+            let id = replies.begin().expect("idle");
+            let mut find = template.begin(id, Some(&[7; 16]), &mut out);
+            find.document("filter", &filter);
+            find.finish().expect("short");
+            received[8..12].copy_from_slice(&id.to_le_bytes());
+            let mut input = &received[..];
+            let reply = replies.next(&mut input).expect("right").expect("whole");
+            let cursor = CursorReply::of(reply.body()).expect("well formed");
+            assert_eq!(cursor.batch.into_iter().count(), 1);
+        };
+        once();
+        assert_eq!(allocations_of(once), 0);
+    });
 }

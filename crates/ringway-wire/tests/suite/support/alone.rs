@@ -24,3 +24,9 @@ pub(crate) fn alone<F: FnOnce()>(body: F) {
     assert!(output.status.success(), "in a process of its own: {}", output.status);
     assert!(told.contains("test result: ok. 1 passed"), "no test has the name {test}");
 }
+
+/// Whether this process runs one test only.
+#[allow(dead_code, reason = "not every program of tests counts allocations")]
+pub(crate) fn is_alone() -> bool {
+    std::env::var_os(ALONE).is_some()
+}

@@ -64,8 +64,8 @@ pub(crate) fn decode<C: Codec>(
     (frames, framer.finish())
 }
 
-/// The allocations of `work`. The thread that runs the tests allocates once as well, so a result other than
-/// zero is measured again.
+/// The allocations of `work`, which a test calls in a process of its own. The thread that runs the tests allocates
+/// once as well, so a result other than zero is measured again.
 pub(crate) fn allocations_of(mut work: impl FnMut()) -> usize {
     let mut counted = || {
         let before = allocations();
