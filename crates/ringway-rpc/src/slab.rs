@@ -70,6 +70,22 @@ impl<T> Slab<T> {
         Some(value)
     }
 
+    /// Removes an entry after `last` has taken from it what is still wanted. The rest is dropped in its place.
+    #[inline]
+    pub(crate) fn remove_after<R>(
+        &mut self,
+        key: SlabKey,
+        last: impl FnOnce(&mut T) -> R,
+    ) -> Option<R> {
+        let entry = self.entries.get_mut(key.index())?;
+        let value = entry.value.as_mut().filter(|_| entry.generation == key.generation)?;
+        let taken = last(value);
+        entry.value = None;
+        entry.generation = entry.generation.wrapping_add(1);
+        self.free.push(key.index);
+        Some(taken)
+    }
+
     /// Removes all entries. The slab keeps its memory and its generations.
     pub(crate) fn take_all(&mut self) -> Vec<T> {
         let mut all = Vec::new();

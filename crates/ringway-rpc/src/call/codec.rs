@@ -59,11 +59,6 @@ impl<T> Codec<T> {
             _ => *self,
         }
     }
-
-    /// Decodes a message of a server; see [`unreadable_reply`] for its error.
-    pub(crate) fn decode_reply(&self, message: Piece<'_>) -> Result<T, Status> {
-        (self.decode)(message).map_err(unreadable_reply)
-    }
 }
 
 impl<T: 'static> Codec<T> {
@@ -108,6 +103,7 @@ const WELL_KNOWN: [(TypeId, &str); 10] = [
 ];
 
 /// Makes the INTERNAL status of a reply that cannot be decoded, because the caller is not at fault.
+#[cold]
 pub(crate) fn unreadable_reply(status: Status) -> Status {
     let text = format!("the reply cannot be read: {}", status.message());
     Status::internal(text).with_source(status)
@@ -387,7 +383,8 @@ mod tests {
             request.message().starts_with("the message is not a valid Point in JSON"),
             "{request}"
         );
-        let reply = codec_of!(Both).decode_reply(Piece::Borrowed(&[8])).expect_err("cut");
+        let reply = (codec_of!(Both).decode)(Piece::Borrowed(&[8])).map_err(unreadable_reply);
+        let reply = reply.expect_err("cut");
         assert!(reply.is_internal(), "{reply}");
         assert!(std::error::Error::source(&reply).is_some());
     }

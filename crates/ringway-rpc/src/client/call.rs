@@ -11,7 +11,7 @@ use super::one_reply::OneReply;
 use super::options::CallOptions;
 use super::outcome::CallOutcome;
 use super::placed_call::PlacedCall;
-use crate::call::codec::Codec;
+use crate::call::codec::{Codec, unreadable_reply};
 use crate::call::metadata::Metadata;
 use crate::call::status::Status;
 use crate::call::trace::TraceContext;
@@ -36,8 +36,11 @@ use crate::remote::blocking;
 #[must_use = "a call is made when it is awaited"]
 pub struct Call<T> {
     way: Way,
-    codec: Codec<T>,
+    decode: Decode<T>,
 }
+
+/// Decodes a reply. Only this part of its codec is kept, because each call is moved a few times.
+type Decode<T> = fn(Piece<'_>) -> Result<T, Status>;
 
 enum Way {
     Unary(PlacedCall),
@@ -62,11 +65,11 @@ pub struct Response<T> {
 impl<T> Call<T> {
     #[inline]
     pub(super) fn unary(call: PlacedCall, codec: Codec<T>) -> Self {
-        Self { way: Way::Unary(call), codec }
+        Self { way: Way::Unary(call), decode: codec.decode }
     }
 
     pub(super) fn of_stream(reply: OneReply, codec: Codec<T>) -> Self {
-        Self { way: Way::Stream(reply), codec }
+        Self { way: Way::Stream(reply), decode: codec.decode }
     }
 
     /// Sets the [timeout](CallOptions::timeout) of this call.
@@ -160,7 +163,8 @@ impl<T> Future for Call<T> {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let reply = ready!(self.poll_reply(cx))?;
-        Poll::Ready(self.codec.decode_reply(Piece::Owned(reply.message)))
+        let decoded = (self.decode)(Piece::Owned(reply.message));
+        Poll::Ready(decoded.map_err(unreadable_reply))
     }
 }
 
@@ -192,7 +196,8 @@ impl<T> Future for FullCall<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let reply = ready!(self.call.poll_reply(cx))?;
-        let message = self.call.codec.decode_reply(Piece::Owned(reply.message))?;
+        let decoded = (self.call.decode)(Piece::Owned(reply.message));
+        let message = decoded.map_err(unreadable_reply)?;
         let meta = reply.meta.unwrap_or_default();
         let (metadata, trailers) = (meta.initial, meta.trailers);
         Poll::Ready(Ok(Response { message, metadata, trailers }))

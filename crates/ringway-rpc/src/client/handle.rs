@@ -253,7 +253,13 @@ impl fmt::Debug for Client {
 
 #[inline]
 fn encode<T>(codec: &Codec<T>, message: T) -> Result<Bytes, Status> {
-    encode_by(|out| (codec.encode)(message, out))
+    if codec.id != codec::RAW {
+        return encode_by(|out| (codec.encode)(message, out));
+    }
+    // Raw bytes are their own memory, and seldom anything else.
+    let mut other = Vec::new();
+    let whole = (codec.encode)(message, &mut other).map_err(Status::not_executed)?;
+    checked(whole.unwrap_or_else(|| other.into()))
 }
 
 fn encode_json<Q, P>(
@@ -282,6 +288,14 @@ fn encode_by(
         Err(status) => Err(status),
     };
     let _thread_ends = local_clients::try_with(|local| local.scratch.give_back(scratch));
-    let encoded = encoded.and_then(|message| codec::check_len(message.len()).map(|()| message));
-    encoded.map_err(Status::not_executed)
+    checked(encoded.map_err(Status::not_executed)?)
+}
+
+/// The message, if it can be carried at all.
+#[inline]
+fn checked(message: Bytes) -> Result<Bytes, Status> {
+    match codec::check_len(message.len()) {
+        Ok(()) => Ok(message),
+        Err(status) => Err(status.not_executed()),
+    }
 }

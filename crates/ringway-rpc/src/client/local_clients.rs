@@ -212,6 +212,17 @@ impl LocalClients {
         key: SlabKey,
         cx: &Context<'_>,
     ) -> Poll<EndedCall<Rc<ClientConnection>>> {
+        let ended = self.pending.borrow_mut().take_ended(key);
+        ended.map_or_else(|| self.poll_unended(key, cx), Poll::Ready)
+    }
+
+    /// Polls for the outcome of a call whose caller is polled before its end, which few are.
+    #[cold]
+    fn poll_unended(
+        &self,
+        key: SlabKey,
+        cx: &Context<'_>,
+    ) -> Poll<EndedCall<Rc<ClientConnection>>> {
         waiters::poll_with(cx.waker(), |waker| {
             let mut former = None;
             let polled = self.pending.borrow_mut().poll(key, waker, &mut former);

@@ -203,6 +203,13 @@ impl CallOptions {
     /// The options of a call that is made now. Inside a handler, they inherit from the call being served.
     #[inline]
     pub(super) fn for_call(&self) -> Self {
+        match self.rare.is_none() && !context::is_inside() {
+            true => Self { rare: None, ..*self },
+            false => self.inheriting(),
+        }
+    }
+
+    fn inheriting(&self) -> Self {
         let mut options = self.clone();
         if let Some(rare) = &mut options.rare {
             rare.trace = rare.trace.or_else(|| rare.current_trace?());

@@ -108,9 +108,18 @@ impl<C> PendingCalls<C> {
         call.waker.take()
     }
 
+    /// Takes the outcome of a call that has ended.
+    #[inline]
+    pub(super) fn take_ended(&mut self, key: SlabKey) -> Option<EndedCall<C>> {
+        match self.calls.get(key) {
+            Some(call) if call.end.is_none() => None,
+            Some(_) => self.calls.remove_after(key, PendingCall::take_outcome),
+            None => Some(EndedCall::unknown()),
+        }
+    }
+
     /// Polls for the outcome. A waker that is replaced is put into `former` and must be dropped after the
     /// borrow.
-    #[inline]
     pub(super) fn poll(
         &mut self,
         key: SlabKey,
@@ -122,7 +131,7 @@ impl<C> PendingCalls<C> {
                 *former = waker.renew(&mut call.waker);
                 Poll::Pending
             }
-            _ => Poll::Ready(self.calls.remove(key).map_or_else(EndedCall::unknown, Into::into)),
+            _ => self.take_ended(key).map_or(Poll::Pending, Poll::Ready),
         }
     }
 
@@ -148,6 +157,18 @@ impl<C> PendingCall<C> {
     pub(super) fn take_waker(&mut self) -> Option<Waker> {
         self.waker.take()
     }
+
+    /// Takes the outcome of a call that has ended. Its waker was taken at its end.
+    #[inline]
+    fn take_outcome(&mut self) -> EndedCall<C> {
+        debug_assert!(self.waker.is_none(), "a caller's destructor must not run here");
+        let outcome = match (self.end.take(), self.message.take()) {
+            (Some(Err(status)), _) => Err(status),
+            (_, Some(message)) => Ok(RawReply { message, meta: self.meta.take() }),
+            (_, None) => Err(Status::unimplemented("the reply has no message")),
+        };
+        EndedCall { outcome, at: self.ended_at, connection: self.connection.take() }
+    }
 }
 
 impl<C> EndedCall<C> {
@@ -155,18 +176,5 @@ impl<C> EndedCall<C> {
     fn unknown() -> Self {
         let why = "a call was polled after its end";
         Self { outcome: Err(Status::internal(why)), at: None, connection: None }
-    }
-}
-
-impl<C> From<PendingCall<C>> for EndedCall<C> {
-    #[inline]
-    fn from(call: PendingCall<C>) -> Self {
-        let PendingCall { connection, message, end, ended_at: at, meta, .. } = call;
-        let outcome = match (end, message) {
-            (Some(Err(status)), _) => Err(status),
-            (_, Some(message)) => Ok(RawReply { message, meta }),
-            (_, None) => Err(Status::unimplemented("the reply has no message")),
-        };
-        Self { outcome, at, connection }
     }
 }

@@ -201,29 +201,34 @@ impl Unary {
             pool.waiting().clear_timer(timer);
             self.stage = UnaryStage::NEW;
         }
-        let mut attempt = match &self.stage {
-            UnaryStage::Attempt(attempt) => *attempt,
+        let is_new = match &self.stage {
+            UnaryStage::Attempt(attempt) => matches!(attempt, Attempt::New { .. }),
             UnaryStage::Failed(status) => return Poll::Ready(status.clone()),
             UnaryStage::Pausing { .. } | UnaryStage::Over => {
                 panic!("a call was polled after it had ended")
             }
         };
-        // The stage holds nothing while the attempt is sent, so a failure leaves nothing to clean up.
-        self.stage = UnaryStage::Over;
         let pool = match local.pool(self.request.client) {
             Ok(pool) => pool,
-            Err(status) => return Poll::Ready(status),
+            Err(status) => return self.not_sent(status),
         };
-        let is_first = self.request.attempt == 0 && matches!(attempt, Attempt::New { .. });
+        let is_first = is_new && self.request.attempt == 0;
         let now = if is_first { self.begin(&pool) } else { runtime::uptime() };
+        let UnaryStage::Attempt(attempt) = &mut self.stage else { unreachable!("see above") };
         if let Err(status) = attempt.send(&self.request, now, &pool, local, cx) {
-            return Poll::Ready(status);
+            return self.not_sent(status);
         }
-        if let (Attempt::InFlight(_), Some(timer)) = (&attempt, &mut self.timer) {
+        if let (Attempt::InFlight(_), Some(timer)) = (attempt, &mut self.timer) {
             timer.sent(now);
         }
-        self.stage = UnaryStage::Attempt(attempt);
         Poll::Pending
+    }
+
+    /// Ends an attempt that was not sent and waits for nothing, so that nothing of it is cleaned up later.
+    #[cold]
+    fn not_sent(&mut self, status: Status) -> Poll<Status> {
+        self.stage = UnaryStage::Over;
+        Poll::Ready(status)
     }
 
     /// Counts the call as begun and starts its time.

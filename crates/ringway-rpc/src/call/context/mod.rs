@@ -436,6 +436,12 @@ impl Sendable {
     }
 }
 
+/// Returns whether calls made now inherit from a call being served.
+#[inline]
+pub(crate) fn is_inside() -> bool {
+    CURRENT.try_with(|current| current.borrow().is_some()).unwrap_or(false)
+}
+
 /// Returns what calls made now inherit from the call being served, if there is one.
 #[inline]
 pub(crate) fn inherited() -> Option<Inherited> {
