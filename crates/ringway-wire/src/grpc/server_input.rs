@@ -296,7 +296,9 @@ impl GrpcServer {
                 self.fail_unknown(stream, code::RESOURCE_EXHAUSTED, TOO_LARGE)
             }
             Err(NoCall::WrongTimeout) => {
-                self.calls.begin(stream);
+                let call = self.calls.begin(stream);
+                call.content_type = ContentType::Plain; // not that of the slot's last call
+                call.compression = CallCompression::NO_CALL;
                 self.fail_unknown(stream, code::INTERNAL, "grpc-timeout is malformed")
             }
             Err(_) if self.guests.is_some() => self.on_guest(stream, data, end),

@@ -64,7 +64,7 @@ impl Keepalive {
     }
 
     /// Records that the socket has room. If output has waited for that, the peer has taken something:
-    /// it is alive, and has not seen a PING behind that output.
+    /// it is alive, and has not seen a PING or RST behind that output.
     #[inline]
     pub(super) fn note_room(&mut self) {
         self.has_gone_on |= self.is_held_up;
@@ -112,11 +112,12 @@ impl Keepalive {
         if self.preface_until.is_some_and(|until| now >= until) {
             return Due::Dead(FrameKind::Settings);
         }
-        if self.has_overdue_reset(now) {
-            return Due::Dead(FrameKind::Rst);
-        }
         if std::mem::take(&mut self.has_gone_on) {
             self.hear(now); // when exactly is not known
+            self.period_end = None;
+        }
+        if self.has_overdue_reset(now) {
+            return Due::Dead(FrameKind::Rst);
         }
         if let Some(probed) = self.probed {
             let is_dead = now >= probed.saturating_add(self.ping_timeout);

@@ -185,6 +185,14 @@ fn timeouts_are_told_and_wrong_ones_are_internal() {
     for wrong in ["", "5", "m", "123456789m", "-1m", "1x"] {
         assert_eq!(told(wrong), "13 grpc-timeout is malformed");
     }
+    // The next call takes the slot of a call with another content type.
+    let mut pair = Pair::new(echo);
+    let json = pair.open(&but("content-type", "application/grpc+json"), &message(b""), true);
+    pair.run();
+    assert!(pair.answer(json).head.contains(&"content-type: application/grpc+json".to_owned()));
+    let wrong = pair.call(&[("grpc-timeout", "5")], &message(b""), true);
+    pair.run();
+    assert!(pair.answer(wrong).head.contains(&"content-type: application/grpc".to_owned()));
 }
 
 #[test]

@@ -47,6 +47,8 @@ fn a_peer_that_takes_output_slowly_is_not_dead() {
     for _ in 0..50 {
         pair.unary(&[7; 1_000]);
     }
+    let cancelled = pair.unary(&[7; 1_000]);
+    pair.client.cancel(cancelled, 1, "its RST waits behind the rest as well");
     for secs in (30..200).step_by(5) {
         pair.client.handle_timeout(at(secs)).expect("it takes something");
         let some = drain(|out| pair.client.transmit(1_000, out));
