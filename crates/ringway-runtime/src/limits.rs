@@ -280,6 +280,14 @@ pub(crate) const POLLS_PER_TURN: usize = 1_024;
 /// limit instead of becoming tasks without one.
 pub(crate) const MESSAGES_BEHIND: usize = POLLS_PER_TURN / 16;
 
+/// Lateness of timers from which a core first reads what has come meanwhile: far above that of busy turns, and little
+/// compared with the time that peers have for anything.
+pub(crate) const TIMERS_LATE: Duration = Duration::from_millis(100);
+
+/// How often it looks: each time as many receives as lacked a buffer have one, so a few are enough for thousands of
+/// connections, and those that always have more are not read for ever.
+pub(crate) const LOOKS_WHEN_LATE: usize = 16;
+
 /// Number of spins between two reads of the clock.
 pub(crate) const SPINS_PER_CLOCK: usize = 16;
 

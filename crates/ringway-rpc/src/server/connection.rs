@@ -287,8 +287,17 @@ impl<M: Machine> ServerConnection<M> {
     }
 
     pub(super) fn next_timeout(&self) -> Option<Duration> {
-        let machine = self.machine.borrow().poll_timeout();
-        [machine, self.age.due(), self.rest.due()].into_iter().flatten().min()
+        let machine = (!self.is_held_back()).then(|| self.machine.borrow().poll_timeout());
+        [machine.flatten(), self.age.due(), self.rest.due()].into_iter().flatten().min()
+    }
+
+    /// Whether the server leaves unread what the client sends, because others come first. The client's silence means
+    /// nothing then, so the machine's deadlines wait until the connection is read again. Those of an end do not.
+    #[inline]
+    fn is_held_back(&self) -> bool {
+        (self.is_in_line() || self.core.budget().is_receiving_paused())
+            && self.core.draining().is_none()
+            && !self.age.is_retired()
     }
 
     pub(super) fn handle_timeout(&self, now: Duration) -> Result<(), M::Violation> {
@@ -304,6 +313,9 @@ impl<M: Machine> ServerConnection<M> {
         }
         if self.rest.begins(now) {
             self.free_spare();
+        }
+        if self.is_held_back() {
+            return Ok(());
         }
         self.machine.borrow_mut().handle_timeout(now)
     }

@@ -8,6 +8,7 @@ mod aged;
 mod crowd;
 mod ends;
 mod executed;
+mod held_back;
 mod http;
 mod left_over;
 mod listener;

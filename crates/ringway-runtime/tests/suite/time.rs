@@ -2,6 +2,8 @@
 //! what is early, because the clock of a turn stands still if a wait ends within the turn.
 
 use std::cell::{Cell, RefCell};
+use std::io::Write;
+use std::net::TcpStream;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::time::Duration;
@@ -12,7 +14,7 @@ use ringway_runtime::{
     yield_now,
 };
 
-use crate::support::{Driver, block_on, ms, poll_once};
+use crate::support::{Driver, block_on, listen, ms, poll_once};
 
 on_every_driver!(
     sleepers_wake_in_the_order_of_their_deadlines,
@@ -30,7 +32,10 @@ on_every_driver!(
 mod kernel {
     use super::*;
 
-    on_every_kernel_driver!(a_sleep_of_another_core_stops_no_timer_of_this_one);
+    on_every_kernel_driver!(
+        a_sleep_of_another_core_stops_no_timer_of_this_one,
+        a_core_that_was_held_up_reads_what_has_come_before_its_timers_fire,
+    );
 }
 
 /// The wheel's tick: no timer of an idle core fires later than this.
@@ -231,4 +236,41 @@ fn a_sleep_of_another_core_stops_no_timer_of_this_one(backend: Backend) {
         let woken = woken.expect("no core failed").expect("the timer of its own core wakes it");
         woken.expect("no panic");
     }
+}
+
+fn a_core_that_was_held_up_reads_what_has_come_before_its_timers_fire(backend: Backend) {
+    /// More than the receive buffers that are lent at once.
+    const PEERS: usize = 300;
+    const PATIENCE: Duration = Duration::from_millis(400);
+    let work = async {
+        let listener = listen();
+        let at = listener.local_addr().as_socket().expect("of TCP");
+        let mut streams = Vec::new();
+        let mut peers = Vec::new();
+        for _ in 0..PEERS {
+            peers.push(TcpStream::connect(at).expect("it listens"));
+            let accepted = listener.accept().await.expect("a connection");
+            streams.push(accepted.into_stream(&Rc::default()).expect("a stream"));
+        }
+        let heard: Vec<_> = streams
+            .into_iter()
+            .map(|stream| spawn(async move { timeout(PATIENCE, stream.recv()).await.is_ok() }))
+            .collect();
+        for _ in 0..4 {
+            yield_now().await; // the receives are armed
+        }
+        for peer in &mut peers {
+            peer.write_all(b"here").expect("sent");
+        }
+        let began = now_exact();
+        while now_exact() - began < PATIENCE * 3 / 2 {
+            std::hint::spin_loop();
+        }
+        let mut late = 0;
+        for heard in heard {
+            late += usize::from(!heard.await.expect("no panic"));
+        }
+        assert_eq!(late, 0, "of {PEERS} who had spoken in time");
+    };
+    block_on(backend, work).expect("it ends");
 }

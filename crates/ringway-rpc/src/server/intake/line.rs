@@ -37,6 +37,12 @@ impl<M: Machine> ServerConnection<M> {
         self.core().intake().may_be_used_up() && self.lines_up()
     }
 
+    /// Whether the connection waits in the line.
+    #[inline]
+    pub(in crate::server) fn is_in_line(&self) -> bool {
+        self.intake.state.get() == ShareState::Waits
+    }
+
     #[cold]
     fn lines_up(&self) -> bool {
         let (share, core) = (&self.intake, self.core());
