@@ -82,6 +82,7 @@ fn run_client(client: &Workload) -> Result<ExitCode, Box<dyn Error + Send + Sync
         Workload::Calls(options) => client::calls(options)?,
         Workload::Streams(options) => client::streams(options)?,
         Workload::Flood(options) => client::flood(options)?,
+        Workload::Mongo(options) => client::mongo(options)?,
     };
     println!("{}", report.to_json());
     Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -1,5 +1,6 @@
 //! The RPC servers with their clients, as processes.
 
+mod mongo;
 mod process;
 
 use std::io::{self, Read, Write};

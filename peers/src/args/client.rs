@@ -18,6 +18,7 @@ pub(crate) enum Workload {
     Calls(Calls),
     Streams(Streams),
     Flood(FloodOptions),
+    Mongo(MongoOptions),
 }
 
 /// The options of every workload.
@@ -54,6 +55,28 @@ pub(crate) struct Streams {
 #[derive(Debug)]
 pub(crate) struct FloodOptions {
     pub(crate) load: Load,
+}
+
+/// `client mongo`.
+#[derive(Debug)]
+pub(crate) struct MongoOptions {
+    pub(crate) load: Load,
+    pub(crate) op: MongoOp,
+    /// Whether the server keeps documents, and is given those that are read.
+    pub(crate) fills: bool,
+}
+
+/// The operations of `client mongo`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MongoOp {
+    Ping,
+    FindOne,
+    InsertOne,
+    FindRaw,
+    FindStruct,
+    FindOwned,
+    Bulk,
+    Mixed,
 }
 
 /// The protocol of the server.
@@ -101,6 +124,7 @@ impl Workload {
             Self::Calls(calls) => &calls.load,
             Self::Streams(streams) => &streams.load,
             Self::Flood(flood) => &flood.load,
+            Self::Mongo(mongo) => &mongo.load,
         }
     }
 }
@@ -109,15 +133,16 @@ pub(super) fn parse(mut parser: lexopt::Parser) -> Result<Command, Box<dyn Error
     let Some(given) = Given::read(&mut parser)? else { return Ok(Command::Help) };
     let workload = given.workload.clone();
     let client = match workload.as_deref() {
-        Some("pingpong") => Workload::PingPong(given.load(&[Is::Connections])?),
+        Some("pingpong") => Workload::PingPong(given.load(&[Is::Connections, Is::Size])?),
         Some("rpc") => Workload::Calls(given.calls()?),
         Some("stream") => Workload::Streams(given.streams()?),
         Some("flood") => {
             given.tonic()?;
-            Workload::Flood(FloodOptions { load: given.load(&[Is::Peer])? })
+            Workload::Flood(FloodOptions { load: given.load(&[Is::Peer, Is::Size])? })
         }
+        Some("mongo") => Workload::Mongo(given.mongo()?),
         Some(other) => return Err(format!("unknown workload `{other}`").into()),
-        None => return Err("client needs a workload: pingpong, rpc, stream or flood".into()),
+        None => return Err("client needs a workload: pingpong, rpc, stream, flood or mongo".into()),
     };
     Ok(Command::Client(client))
 }
@@ -136,6 +161,8 @@ struct Given {
     method: Option<Method>,
     frames: Option<usize>,
     window: Option<usize>,
+    op: Option<MongoOp>,
+    fills: bool,
     core: Option<usize>,
     tells_phases: bool,
 }
@@ -149,6 +176,9 @@ enum Is {
     Method,
     Frames,
     Window,
+    Size,
+    Op,
+    Fill,
 }
 
 impl Given {
@@ -181,6 +211,8 @@ impl Given {
                 Short('w') | Long("window") => {
                     given.window = Some(bounded(parser.value()?, "messages", WINDOW_MAX)?);
                 }
+                Long("op") => given.op = Some(op(&parser.value()?)?),
+                Long("fill") => given.fills = true,
                 Long("core") => given.core = Some(parser.value()?.parse()?),
                 Long("phases") => given.tells_phases = true,
                 Value(word) if given.workload.is_none() => given.workload = Some(word.string()?),
@@ -200,6 +232,9 @@ impl Given {
             (Is::Method, "-m", self.method.is_some()),
             (Is::Frames, "-f", self.frames.is_some()),
             (Is::Window, "-w", self.window.is_some()),
+            (Is::Size, "-s", self.message_bytes.is_some()),
+            (Is::Op, "--op", self.op.is_some()),
+            (Is::Fill, "--fill", self.fills),
         ];
         for (option, name, given) in present {
             if given && !allowed.contains(&option) {
@@ -221,7 +256,7 @@ impl Given {
         let peer = self.peer.ok_or("this workload needs --peer, as --peer tonic")?;
         let method = self.method.unwrap_or(Method::Unary);
         let depth = self.depth.unwrap_or(1);
-        let load = self.load(&[Is::Peer, Is::Connections, Is::Depth, Is::Method])?;
+        let load = self.load(&[Is::Peer, Is::Connections, Is::Size, Is::Depth, Is::Method])?;
         if peer != Peer::Tonic && method != Method::Unary {
             return Err("only tonic has calls that stream".into());
         }
@@ -231,8 +266,15 @@ impl Given {
     fn streams(self) -> Result<Streams, Box<dyn Error>> {
         self.tonic()?;
         let (frames, window) = (self.frames.unwrap_or(16), self.window.unwrap_or(1));
-        let load = self.load(&[Is::Peer, Is::Connections, Is::Frames, Is::Window])?;
+        let load = self.load(&[Is::Peer, Is::Connections, Is::Size, Is::Frames, Is::Window])?;
         Ok(Streams { load, frames, window })
+    }
+
+    fn mongo(self) -> Result<MongoOptions, Box<dyn Error>> {
+        let (op, fills) = (self.op.unwrap_or(MongoOp::Ping), self.fills);
+        let load = self.load(&[Is::Connections, Is::Op, Is::Fill])?;
+        // What the operations carry has sizes of its own, so nothing is told of bytes.
+        Ok(MongoOptions { load: Load { message_bytes: 0, ..load }, op, fills })
     }
 
     fn tonic(&self) -> Result<(), Box<dyn Error>> {
@@ -266,6 +308,20 @@ fn method(word: &OsString) -> Result<Method, Box<dyn Error>> {
         Some("server_stream") => Method::ServerStream,
         Some("bidi") => Method::Bidi,
         _ => return Err(format!("unknown kind of call {word:?}").into()),
+    })
+}
+
+fn op(word: &OsString) -> Result<MongoOp, Box<dyn Error>> {
+    Ok(match word.to_str() {
+        Some("ping") => MongoOp::Ping,
+        Some("find_one") => MongoOp::FindOne,
+        Some("insert_one") => MongoOp::InsertOne,
+        Some("find_raw") => MongoOp::FindRaw,
+        Some("find_struct") => MongoOp::FindStruct,
+        Some("find_owned") => MongoOp::FindOwned,
+        Some("bulk") => MongoOp::Bulk,
+        Some("mixed") => MongoOp::Mixed,
+        _ => return Err(format!("unknown operation {word:?}; --help lists them").into()),
     })
 }
 

@@ -8,7 +8,9 @@ use std::ffi::OsString;
 use lexopt::prelude::*;
 
 use crate::address::Address;
-pub(crate) use client::{Calls, FloodOptions, Load, Method, Peer, Streams, Workload};
+pub(crate) use client::{
+    Calls, FloodOptions, Load, Method, MongoOp, MongoOptions, Peer, Streams, Workload,
+};
 
 /// The command to run.
 #[derive(Debug)]
@@ -49,6 +51,7 @@ Usage:
   ringway-peers client rpc    --peer PEER --addr ADDRESS [-l DEPTH] [-m METHOD] [options]
   ringway-peers client stream --peer tonic --addr ADDRESS [-f FRAMES] [-w WINDOW] [options]
   ringway-peers client flood  --peer tonic --addr ADDRESS [options]
+  ringway-peers client mongo  --addr ADDRESS [--op OP] [--fill] [options]
 
 Kinds of server, each one thread:
   epoll          level-triggered epoll, one read and one write a message
@@ -72,6 +75,7 @@ Clients:
   stream    one stream of FRAMES messages after another on each connection, at most WINDOW of
             them unanswered; the rate is of messages, the percentiles are of whole streams
   flood     one stream from the server, as fast as it comes
+  mongo     one operation of the crate mongodb after the other in each of as many tasks as connections
 
 Options:
   --listen ADDRESS    tcp://IP:PORT or unix://PATH; default tcp://127.0.0.1:0
@@ -85,9 +89,15 @@ Options:
   -m, --method NAME   unary, client_stream, server_stream or bidi; default unary
   -f, --frames N      messages of a stream each way; default 16
   -w, --window N      messages of a stream unanswered at most; default 1
+      --op OP         ping, find_one, insert_one, find_raw, find_struct, find_owned, bulk or mixed;
+                      default ping (mongo)
+      --fill          empty the database `ringway_bench` and write what is read (mongo)
       --core N        run on this core only
       --phases        print `measuring` and `measured` as the measured interval begins and ends
   -h, --help          this text
+
+Environment:
+  RINGWAY_PEERS_MONGODB_URI  the connection string for `client mongo`, instead of --addr's address
 
 Examples:
   ringway-peers serve epoll --listen tcp://127.0.0.1:7001 --core 0
@@ -207,6 +217,10 @@ mod tests {
             "client stream --peer tarpc --addr tcp://127.0.0.1:1",
             "client stream --peer tonic --addr tcp://127.0.0.1:1 -f 0",
             "client flood --peer tonic --addr tcp://127.0.0.1:1 -c 2",
+            "client mongo --addr tcp://127.0.0.1:1 -s 64",
+            "client mongo --addr tcp://127.0.0.1:1 --op drop",
+            "client pingpong --addr tcp://127.0.0.1:1 --op ping",
+            "client pingpong --addr tcp://127.0.0.1:1 --fill",
             "dance",
         ] {
             assert!(parse(line).is_err(), "{line}");

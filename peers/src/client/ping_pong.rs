@@ -17,7 +17,7 @@ use rustix::time::{
 };
 
 use super::connection::{Connection, Event as Happened};
-use super::cpu_time;
+use super::cpu::cpu_time;
 use super::report::Report;
 use crate::args::Load;
 use crate::limits::{DRAIN_SECONDS_MAX, EVENTS_PER_WAIT, READ_BYTES};

@@ -35,7 +35,6 @@ pub(super) fn resolve(
     let given = [
         ("-s", !common.size.is_empty(), "its documents have one size"),
         ("--addr", common.addr.is_some(), "give the connection string by --uri"),
-        ("--peers", common.peers, "no other client is measured yet"),
         ("--transport", !common.transport.is_empty() || common.unix, "it is measured over TCP"),
     ];
     if let Some((flag, _, why)) = given.into_iter().find(|(_, is_given, _)| *is_given) {

@@ -169,6 +169,7 @@ pub(super) const BENCH_MONGO: &str = "\
 Examples:
   ringway bench mongo                           all operations, at 10 and 100 at a time
   ringway bench mongo --op ping,find_one -c 1,10,100
+  ringway bench mongo --op find_one -c 10 --peers               beside MongoDB's own driver
   ringway bench mongo --op ping -c 100 --delay 30ms             over a long line
   ringway bench mongo --uri mongodb://127.0.0.1 --op find_one   a server that keeps documents";
 

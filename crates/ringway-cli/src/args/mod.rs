@@ -202,7 +202,6 @@ mod tests {
         check("bench mongo --addr tcp://127.0.0.1:1", "--uri");
         check("bench mongo --user ada", "--uri");
         check("bench mongo --uri mongodb://a,b", "one server");
-        check("bench mongo --peers", "no other client");
         check("bench mongo --uri mongodb://a --delay 1ms", "--delay");
         check("bench codec -c 1", "-c has no meaning");
         check("bench codec --peers", "connects to nothing");

@@ -79,7 +79,7 @@ const SUITES: [SuiteHelp; 10] = [
         connections: "10,100",
         size: "",
         seconds: "2",
-        without: &["addr", "peers", "size", "transport", "unix"],
+        without: &["addr", "size", "transport", "unix"],
         needs: "",
     },
     SuiteHelp {

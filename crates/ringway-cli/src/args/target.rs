@@ -42,9 +42,11 @@ pub(super) fn target(common: &BenchFlags, suites: &[Suite]) -> Result<Target, Va
         Some(_) if !transports.is_empty() => {
             Err(ValueError::new("--addr names the transport already; drop --transport or --unix"))
         }
-        Some(_) if *peers => Err(ValueError::new(
-            "--addr measures one running server; drop it to run --peers beside our own",
-        )),
+        Some(_) if *peers && !suites.iter().all(|suite| matches!(suite, Suite::Mongo { .. })) => {
+            Err(ValueError::new(
+                "--addr measures one running server; drop it to run --peers beside our own",
+            ))
+        }
         Some(uri) => {
             suites.iter().try_for_each(|suite| check_address(uri, suite))?;
             Ok(Target::Running(uri.clone()))

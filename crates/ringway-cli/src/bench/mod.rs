@@ -217,9 +217,18 @@ impl<'a> Bench<'a> {
                         PeerJob::Stream { peer: name, frames, window }
                     }
                     Workload::Stream(StreamLoad::OneWay) => PeerJob::Flood { peer: name },
+                    Workload::Mongo(op) => PeerJob::Mongo {
+                        op,
+                        fills: mongo::job(self.config).is_some_and(|job| job.uri.is_some()),
+                    },
                     _ => return Err(format!("{name} has no client for this").into()),
                 };
-                self.run_peer_client(setting, job, server)
+                let mut outcome = self.run_peer_client(setting, job, server)?;
+                if matches!(setting.workload, Workload::Mongo(_)) {
+                    let cores = self.config.placement.server.as_slice().len();
+                    outcome.warnings.extend(mongo::check_busy(&outcome, cores));
+                }
+                Ok(outcome)
             }
         }
     }

@@ -79,6 +79,7 @@ pub(super) fn settings(config: &BenchConfig, has_h2load: bool) -> Vec<Setting> {
                 let mut contenders = own_contenders(config, suite);
                 if config.peers {
                     contenders.extend(rivals(suite, workload, transport));
+                    contenders.extend(official_driver(&contenders[0].server, workload));
                 }
                 if matches!(config.target, Target::Own(_)) && workload.is_put() {
                     contenders.push(Contender { server: Program::Disk, client: Client::Fsync });
@@ -196,6 +197,13 @@ fn rivals(suite: &Suite, workload: Workload, transport: Transport) -> Vec<Conten
         // Each project requests a flood in its own form.
         Workload::Stream(_) => vec![tonic()],
     }
+}
+
+/// Returns MongoDB's own driver with the `server` that our client has.
+fn official_driver(server: &Program, workload: Workload) -> Option<Contender> {
+    let client = Client::Peer("mongodb");
+    let server = server.clone();
+    matches!(workload, Workload::Mongo(_)).then_some(Contender { server, client })
 }
 
 /// Returns jsonrpsee's client for a transport, if it has one.
@@ -452,6 +460,22 @@ mod tests {
             Ok(Config::Bench(config)) => config,
             other => panic!("{words}: {other:?}"),
         }
+    }
+
+    #[test]
+    fn the_driver_of_mongodb_has_the_server_of_our_client() {
+        let pairs = |words: &str| {
+            let settings = settings(&config(words), true);
+            let [setting] = &settings[..] else { panic!("one setting: {settings:?}") };
+            let pair = |it: &Contender| (it.server.name().to_owned(), it.client.name());
+            setting.contenders.iter().map(pair).collect::<Vec<_>>()
+        };
+        let words = "ringway bench mongo --op ping -c 1 --peers";
+        let both = |server: &str| vec![(server.into(), "ringway"), (server.into(), "mongodb")];
+        assert_eq!(pairs(words), both("ringway"));
+        let words = "ringway bench mongo --op ping -c 1 --peers --uri mongodb://a:1";
+        assert_eq!(pairs(words), both("tcp://a:1"));
+        assert_eq!(pairs("ringway bench mongo --op ping -c 1").len(), 1);
     }
 
     #[test]

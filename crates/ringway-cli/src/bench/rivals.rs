@@ -4,6 +4,7 @@
 use std::error::Error;
 
 use super::Bench;
+use super::mongo;
 use super::outcome::{Latency, Outcome};
 use super::plan::{Setting, Workload};
 use super::server::{Server, Usage};
@@ -24,6 +25,7 @@ impl Bench<'_> {
         let run = PeerClientRun {
             job,
             addr: &addr,
+            uri: mongo::job(self.config).and_then(|job| job.uri.as_deref()),
             connections: setting.connections,
             size: setting.size,
             warmup: self.config.length.warmup,

@@ -14,7 +14,7 @@ use super::error::ProcessError;
 use super::interval::Edge;
 use super::server::ServerProcess;
 use super::tether::tethered;
-use crate::args::{RpcMode, Uri};
+use crate::args::{MongoOp, RpcMode, Uri};
 use crate::limits;
 
 /// The peers' binary.
@@ -42,6 +42,11 @@ pub(crate) enum PeerJob {
     Flood {
         peer: &'static str,
     },
+    /// MongoDB's own driver. `fills` if the server keeps documents.
+    Mongo {
+        op: MongoOp,
+        fills: bool,
+    },
 }
 
 /// One run of a peer's client.
@@ -49,6 +54,8 @@ pub(crate) enum PeerJob {
 pub(crate) struct PeerClientRun<'a> {
     pub(crate) job: PeerJob,
     pub(crate) addr: &'a Uri,
+    /// The connection string of MongoDB's driver, if it is more than the address: it may have a password.
+    pub(crate) uri: Option<&'a str>,
     pub(crate) connections: u32,
     pub(crate) size: u32,
     pub(crate) warmup: Duration,
@@ -127,7 +134,9 @@ impl Peers {
         let name = format!("{NAME} client");
         let args = run.args();
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        let mut child = PipedChild::start(self.command(&args)?, &name)?;
+        let mut command = self.command(&args)?;
+        command.envs(run.uri.map(|uri| (MONGODB_URI_VARIABLE, uri)));
+        let mut child = PipedChild::start(command, &name)?;
         let line = loop {
             let line = child.next_line("a result", limit)?;
             match line.as_str() {
@@ -157,7 +166,9 @@ impl PeerClientRun<'_> {
         if !matches!(self.job, PeerJob::Flood { .. }) {
             flag("-c", self.connections.to_string());
         }
-        flag("-s", self.size.to_string());
+        if !matches!(self.job, PeerJob::Mongo { .. }) {
+            flag("-s", self.size.to_string());
+        }
         flag("-d", self.measured.as_secs_f64().to_string());
         flag("--warmup", self.warmup.as_secs_f64().to_string());
         flag("--core", self.core.to_string());
@@ -174,6 +185,10 @@ impl PeerClientRun<'_> {
                 flag("-w", window.to_string());
             }
             PeerJob::Flood { peer } => flag("--peer", peer.to_owned()),
+            PeerJob::Mongo { op, fills } => {
+                flag("--op", op.as_str().to_owned());
+                args.extend(fills.then(|| "--fill".to_owned()));
+            }
         }
         args.push("--phases".to_owned());
         args
@@ -187,6 +202,7 @@ impl PeerJob {
             Self::Rpc { .. } => "rpc",
             Self::Stream { .. } => "stream",
             Self::Flood { .. } => "flood",
+            Self::Mongo { .. } => "mongo",
         }
     }
 }
@@ -219,6 +235,9 @@ fn executable(message: &str) -> Option<PathBuf> {
 
 const NAME: &str = "ringway-peers";
 
+/// Arguments can be seen by other users of the machine; the environment cannot.
+const MONGODB_URI_VARIABLE: &str = "RINGWAY_PEERS_MONGODB_URI";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,6 +248,7 @@ mod tests {
         let run = PeerClientRun {
             job: PeerJob::PingPong,
             addr: &addr,
+            uri: None,
             connections: 100,
             size: 64,
             warmup: Duration::from_millis(200),
@@ -243,6 +263,11 @@ mod tests {
         assert!(args.ends_with(" --peer tonic -m client_stream -l 4 --phases"), "{args}");
         let args = PeerClientRun { job: PeerJob::Flood { peer: "tonic" }, ..run }.args();
         assert!(!args.contains(&"-c".to_owned()), "{args:?}");
+        let job = PeerJob::Mongo { op: MongoOp::FindOne, fills: true };
+        let run = PeerClientRun { job, uri: Some("mongodb://ada:secret@a"), ..run };
+        let args = run.args().join(" ");
+        assert!(args.ends_with(" --core 1 --op find_one --fill --phases"), "{args}");
+        assert!(!args.contains("secret") && !args.contains(" -s "), "{args}");
     }
 
     #[test]

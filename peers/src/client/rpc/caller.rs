@@ -4,8 +4,7 @@ use std::future::Future;
 
 use bytes::Bytes;
 
-/// What connecting and calling fail with.
-pub(super) type Error = Box<dyn std::error::Error + Send + Sync>;
+use crate::client::run::Error;
 
 /// A connection of some framework, shared by its clones.
 pub(super) trait Caller: Clone + Send + 'static {

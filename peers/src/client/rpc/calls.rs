@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use tokio::task::JoinSet;
 
-use super::caller::{Caller, Error};
+use super::caller::Caller;
 use super::jsonrpsee::JsonrpseeCaller;
-use super::run::{Next, Run, drive};
 use super::tarpc::TarpcCaller;
 use super::tonic::TonicCaller;
 use crate::args::{Calls, Peer};
-use crate::client::Report;
+use crate::client::report::Report;
+use crate::client::run::{Error, Next, Run, drive};
 use crate::message::{Messages, equals, joined};
 
 /// Runs the workload and reports what was measured.

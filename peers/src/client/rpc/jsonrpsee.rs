@@ -10,8 +10,9 @@ use jsonrpsee_core::rpc_params;
 use jsonrpsee_http_client::HttpClient;
 use jsonrpsee_ws_client::{WsClient, WsClientBuilder};
 
-use super::caller::{Caller, Error};
+use super::caller::Caller;
 use crate::address::Address;
+use crate::client::run::Error;
 use crate::jsonrpsee_echo::SAY;
 use crate::limits::JSON_MESSAGE_BYTES_MAX;
 

@@ -4,7 +4,6 @@
 mod caller;
 mod calls;
 mod jsonrpsee;
-mod run;
 mod streams;
 mod tarpc;
 mod tonic;

@@ -11,11 +11,10 @@ use tonic::Request;
 use tonic::client::Grpc;
 use tonic::transport::Channel;
 
-use super::caller::Error;
-use super::run::{Next, Run, drive};
 use super::tonic::{connect, path};
 use crate::args::{self, Streams};
-use crate::client::Report;
+use crate::client::report::Report;
+use crate::client::run::{Error, Next, Run, drive};
 use crate::message::{FloodPattern, Messages, equals, joined};
 use crate::tonic_echo::{BIDI, EchoCodec, FLOOD, flood_request};
 

@@ -6,8 +6,9 @@ use tarpc::context;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
-use super::caller::{Caller, Error};
+use super::caller::Caller;
 use crate::address::Address;
+use crate::client::run::Error;
 use crate::tarpc_echo::{EchoClient, transport};
 
 /// Calls on one connection.

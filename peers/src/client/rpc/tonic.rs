@@ -7,9 +7,10 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Streaming};
 
-use super::caller::{Caller, Error};
+use super::caller::Caller;
 use crate::address::Address;
 use crate::args::Method;
+use crate::client::run::Error;
 use crate::limits::{HTTP2_FRAME_BYTES, HTTP2_WINDOW_BYTES, RPC_MESSAGE_BYTES_MAX};
 use crate::tonic_echo::{BIDI, CLIENT_STREAM, EchoCodec, SERVER_STREAM, UNARY};
 

@@ -9,10 +9,13 @@ use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::caller::Error;
+use super::cpu::cpu_time;
+use super::report::Report;
 use crate::args::Load;
-use crate::client::{Report, cpu_time};
 use crate::limits::DRAIN_SECONDS_MAX;
+
+/// What connecting and calling fail with.
+pub(super) type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// What the tasks of a run share. All run on one thread, so the lock is always free and no count
 /// is lost; lock and atomics are there because the frameworks want tasks that could run on several.
