@@ -34,6 +34,10 @@ pub(crate) const KEYS_MAX: usize = 1_000_000;
 /// Bytes of a request that changes keys, as etcd has it by default.
 pub(crate) const REQUEST_BYTES_MAX: usize = 3 << 19;
 
+/// Bytes of what one request reads: many times a registry of ten thousand servers. Without a bound one small request
+/// would be answered with all keys, and one with many reads with all keys many times. etcd has no such bound.
+pub(crate) const READ_BYTES_MAX: usize = 64 << 20;
+
 /// Comparisons, or operations of one branch, in a transaction, as etcd has it by default.
 pub(crate) const TXN_OPERATIONS_MAX: usize = 128;
 

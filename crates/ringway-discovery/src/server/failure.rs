@@ -4,6 +4,7 @@ use std::io;
 
 use ringway_rpc::Status;
 
+use crate::limits;
 use crate::store::{LeaseError, ReadError};
 
 pub(super) fn compacted_or_future(error: ReadError) -> Status {
@@ -54,6 +55,13 @@ pub(super) fn too_many_operations() -> Status {
 
 pub(super) fn too_many_keys() -> Status {
     Status::invalid_argument("etcdserver: too many keys in txn request")
+}
+
+pub(super) fn too_much_read() -> Status {
+    let most = limits::READ_BYTES_MAX >> 20;
+    Status::resource_exhausted(format!(
+        "etcdserver: the keys and values that are asked for are longer than {most} MiB: read fewer at once, by a limit"
+    ))
 }
 
 pub(super) fn invalid_sort() -> Status {

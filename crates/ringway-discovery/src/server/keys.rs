@@ -17,6 +17,9 @@ impl Kv for Registry {
         self.expire_leases();
         let state = self.state();
         let mut response = read::range(&state.store, &request, state.visible())?;
+        if response.encoded_len() > limits::READ_BYTES_MAX {
+            return Err(failure::too_much_read());
+        }
         response.header = self.header(&state);
         Ok(response)
     }

@@ -10,7 +10,7 @@ use super::*;
 use crate::etcd::api::etcdserverpb::request_op::Request;
 use crate::etcd::api::etcdserverpb::watch_request::RequestUnion;
 use crate::etcd::api::etcdserverpb::{
-    Compare, DeleteRangeRequest, KvClient, Lease, LeaseClient, LeaseGrantRequest,
+    Compare, DeleteRangeRequest, Kv, KvClient, Lease, LeaseClient, LeaseGrantRequest,
     LeaseKeepAliveRequest, PutRequest, RangeRequest, RequestOp, TxnRequest, WatchClient,
     WatchCreateRequest, WatchProgressRequest, WatchRequest,
 };
@@ -269,4 +269,45 @@ fn leases_and_keys_have_an_end() {
         keys.delete_range(all).await.expect("deletions make room");
         keys.put(put("k", "v")).await.expect("there is room");
     });
+}
+
+#[test]
+fn a_request_reads_no_more_than_its_bound_however_it_asks() {
+    let mebibyte = Bytes::from(vec![7; 1 << 20]);
+    let count = (limits::READ_BYTES_MAX >> 20) + 1;
+    let all = |limit| RangeRequest {
+        key: "a".into(),
+        range_end: "b".into(),
+        limit,
+        ..RangeRequest::default()
+    };
+    let only = |key: &'static str| RangeRequest { key: key.into(), ..RangeRequest::default() };
+    let read = |of: &RangeRequest, count| vec![operation(Request::RequestRange(of.clone())); count];
+    let work = async move {
+        let registry = Registry::new();
+        for key in 0..count {
+            let put = put(format!("a{key}"), mebibyte.clone());
+            registry.put(put).await.expect("it is put");
+        }
+        let range = async |request: RangeRequest| Kv::range(&registry, request).await;
+        let failure = range(all(0)).await.expect_err("too long");
+        assert!(
+            failure.is_resource_exhausted() && failure.message().contains("limit"),
+            "{failure}"
+        );
+        assert_eq!(range(all(3)).await.expect("a page").kvs.len(), 3);
+        let keys = RangeRequest { keys_only: true, ..all(0) };
+        assert_eq!(range(keys).await.expect("short").kvs.len(), count);
+        let txn =
+            async |success| registry.txn(TxnRequest { success, ..TxnRequest::default() }).await;
+        assert!(txn(read(&only("a0"), 9)).await.is_ok());
+        let failure = txn(read(&only("a0"), count)).await.expect_err("the same many times");
+        assert!(failure.is_resource_exhausted(), "{failure}");
+        let mut written = read(&only("c"), count);
+        written.insert(0, operation(Request::RequestPut(put("c", mebibyte.clone()))));
+        let failure = txn(written).await.expect_err("what it puts itself");
+        assert!(failure.is_resource_exhausted(), "{failure}");
+        assert_eq!(range(only("c")).await.expect("short").count, 0, "nothing was changed");
+    };
+    Builder::simulate(SimConfig::new(1), work).expect("it is never stuck");
 }

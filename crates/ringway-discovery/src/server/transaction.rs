@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 use std::collections::HashSet;
 
 use bytes::Bytes;
+use prost::Message;
 use ringway_rpc::Status;
 
 use super::{change, failure, read};
@@ -13,7 +14,7 @@ use crate::etcd::api::etcdserverpb::compare::{CompareResult, CompareTarget, Targ
 use crate::etcd::api::etcdserverpb::request_op::Request;
 use crate::etcd::api::etcdserverpb::response_op::Response;
 use crate::etcd::api::etcdserverpb::{
-    Compare, RequestOp, ResponseHeader, ResponseOp, TxnRequest, TxnResponse,
+    Compare, RangeRequest, RequestOp, ResponseHeader, ResponseOp, TxnRequest, TxnResponse,
 };
 use crate::limits;
 use crate::store::{KeyRange, KeyValue, ReadError, Revision, Store, Transaction};
@@ -91,7 +92,10 @@ fn keys_changed(operations: &[RequestOp]) -> Result<Changed<'_>, Status> {
 pub(super) fn run(store: &mut Store, request: TxnRequest) -> Result<TxnResponse, Status> {
     let mut keys_left = limits::TXN_KEYS_MAX;
     let path = choose(store, request, &mut keys_left)?;
-    let bytes = can_run(store, &path, &mut keys_left)?;
+    let mut puts = Vec::new();
+    puts_of(&path, &mut puts);
+    let mut left = Left { keys: keys_left, bytes: limits::READ_BYTES_MAX };
+    let bytes = can_run(store, &path, &puts, &mut left)?;
     change::has_space(store, bytes)?;
     store.change(|change| carry_out(change, path)).0
 }
@@ -172,26 +176,62 @@ fn holds_for(compare: &Compare, found: Option<&KeyValue>) -> bool {
     }
 }
 
+/// What a transaction may still meet and read.
+struct Left {
+    keys: usize,
+    bytes: usize,
+}
+
+/// The keys and the lengths of the values that the steps put.
+fn puts_of<'a>(chosen: &'a Chosen, puts: &mut Vec<(&'a Bytes, usize)>) {
+    for step in &chosen.steps {
+        match step {
+            Step::Operation(Request::RequestPut(put)) => puts.push((&put.key, put.value.len())),
+            Step::Operation(_) => {}
+            Step::Nested(nested) => puts_of(nested, puts),
+        }
+    }
+}
+
 /// Checks that all steps can be carried out. Returns the bytes that they need.
-fn can_run(store: &Store, chosen: &Chosen, keys_left: &mut usize) -> Result<usize, Status> {
+fn can_run(
+    store: &Store,
+    chosen: &Chosen,
+    puts: &[(&Bytes, usize)],
+    left: &mut Left,
+) -> Result<usize, Status> {
     let mut bytes = 0;
     for step in &chosen.steps {
         bytes += match step {
             Step::Operation(Request::RequestPut(put)) => change::can_put(store, put)?,
             Step::Operation(Request::RequestRange(range)) => {
                 can_read(store, range.revision)?;
-                meet(keys_in(store, &range.key, &range.range_end), keys_left)?;
+                meet(keys_in(store, &range.key, &range.range_end), &mut left.keys)?;
+                let most = bytes_read(store, range, puts)?;
+                left.bytes = left.bytes.checked_sub(most).ok_or_else(failure::too_much_read)?;
                 0
             }
             Step::Operation(Request::RequestDeleteRange(delete)) => {
-                meet(keys_in(store, &delete.key, &delete.range_end), keys_left)?;
+                meet(keys_in(store, &delete.key, &delete.range_end), &mut left.keys)?;
                 0
             }
             Step::Operation(_) => 0,
-            Step::Nested(nested) => can_run(store, nested, keys_left)?,
+            Step::Nested(nested) => can_run(store, nested, puts, left)?,
         };
     }
     Ok(bytes)
+}
+
+/// The bytes of the answer to a range as it is now, with all that the transaction puts there.
+fn bytes_read(
+    store: &Store,
+    request: &RangeRequest,
+    puts: &[(&Bytes, usize)],
+) -> Result<usize, Status> {
+    let found = read::range(store, request, store.revision())?.encoded_len();
+    let range = KeyRange::from_wire(request.key.clone(), request.range_end.clone());
+    let put = puts.iter().filter(|(key, _)| range.contains(key));
+    Ok(found + put.map(|(key, value)| key.len() + value).sum::<usize>())
 }
 
 /// The keys of a range as it is now.
