@@ -291,7 +291,9 @@ impl<E: Endpoint> Driver<E> {
             Flow::Wait(until) => *until,
             _ => None,
         };
-        let Some(due) = self.end.next_timeout().into_iter().chain(until).min() else { return };
+        // Timeouts are not handled any more while the last output leaves: one that has come would wake the task for ever.
+        let own = self.leaving.is_none().then(|| self.end.next_timeout()).flatten();
+        let Some(due) = own.into_iter().chain(until).min() else { return };
         if self.alarm.as_ref().is_some_and(|alarm| alarm.at <= due && alarm.at > now) {
             return;
         }

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use ringway_runtime::io::Stream;
 use ringway_runtime::sim::SimConfig;
-use ringway_runtime::{Builder, sleep, timeout, uptime};
+use ringway_runtime::{Builder, CoreHandle, sleep, timeout, uptime};
 use ringway_wire::native::{Body, Client, ClientEvent, Config, Open};
 
 use super::mutation::sessions::append;
@@ -42,6 +43,39 @@ fn a_client_whose_requests_are_not_read_is_not_taken_for_dead() {
     let config = SimConfig { socket_buffer_bytes: SOCKET, ..SimConfig::new(1) };
     Builder::simulate(config, async { timeout(LIMIT, run()).await.expect("in time") })
         .expect("it is never stuck");
+}
+
+/// Sends some calls, and the bytes of `more` behind them.
+fn call(peer: &Stream, machine: &mut Client, calls: usize, more: &[u8]) {
+    for _ in 0..calls {
+        let message = Some(Body::Copy(&[1; 40]));
+        let open = Open { name: SAY.name(), message, end: true, ..Open::default() };
+        machine.open(open).expect("room");
+    }
+    let mut said = Vec::new();
+    machine.transmit(usize::MAX, &mut |out| append(&mut said, &out));
+    said.extend_from_slice(more);
+    let _pressure = peer.write(&said);
+}
+
+#[test]
+fn a_client_that_broke_the_protocol_and_does_not_read_costs_its_core_no_turns() {
+    let config = SimConfig { socket_buffer_bytes: SOCKET, ..SimConfig::new(1) };
+    let work = async {
+        let server = SimServer::new(Settings::default(), Talker);
+        let (listener, address) = listen();
+        let serving = server.serve(address);
+        let peer = accept(&listener).await;
+        let mut machine = Client::new(Config::default(), uptime());
+        call(&peer, &mut machine, 100, &[0xFF; 64]);
+        sleep(Duration::from_secs(5)).await;
+        let polls = || CoreHandle::current().counters().polls;
+        let before = polls();
+        sleep(Duration::from_secs(10)).await;
+        assert!(!serving.is_finished(), "its replies wait");
+        assert!(polls() - before < 100, "{} polls in 10 s", polls() - before);
+    };
+    Builder::simulate(config, work).expect("it is never stuck");
 }
 
 async fn run() {
