@@ -18,6 +18,8 @@ use crate::body_account::BodyAccount;
 use crate::error::{Error, Result};
 use crate::feed::{BodyFeed, RequestContent};
 use crate::limits::{BODY_RATE_MIN, BODY_STALL};
+use crate::peer_watch::PeerWatch;
+use crate::reply_account::ReplyAccount;
 use crate::upgrade::Upgrade;
 
 /// A request as its handler gets it: its body has not been read yet.
@@ -36,11 +38,21 @@ pub struct RequestBody {
     bytes_max: usize,
     pace: Pace,
     account: BodyAccount,
+    watch: Option<PeerWatch>,
+    replies: ReplyAccount,
 }
 
 impl RequestBody {
-    pub(crate) fn new(incoming: Incoming, bytes_max: usize) -> Self {
-        Self::of(RequestContent::Incoming(incoming), bytes_max)
+    /// Makes the body of a request of a connection that `watch` and `replies` belong to.
+    pub(crate) fn new(
+        incoming: Incoming,
+        bytes_max: usize,
+        watch: PeerWatch,
+        replies: ReplyAccount,
+    ) -> Self {
+        let mut body = Self::of(RequestContent::Incoming(incoming), bytes_max);
+        (body.watch, body.replies) = (Some(watch), replies);
+        body
     }
 
     /// Makes a body that arrives by another way than hyper, with `length` bytes if that is known.
@@ -50,8 +62,19 @@ impl RequestBody {
     }
 
     fn of(incoming: RequestContent, bytes_max: usize) -> Self {
-        let (pace, account) = Default::default();
-        Self { incoming, left: bytes_max, bytes_max, pace, account }
+        let (pace, account, replies) = Default::default();
+        Self { incoming, left: bytes_max, bytes_max, pace, account, watch: None, replies }
+    }
+
+    /// Returns what says whether the reply to this request ends with its client. Only HTTP/1.1 needs it: in HTTP/2 a
+    /// client resets a request that it gives up.
+    pub fn watch(&self) -> Option<&PeerWatch> {
+        self.watch.as_ref()
+    }
+
+    /// Returns the account of the memory held of the replies of this request's connection.
+    pub fn replies(&self) -> &ReplyAccount {
+        &self.replies
     }
 
     /// Returns the account of the memory held of this body, by [`bytes`](Self::bytes) and [`json`](Self::json) or as
@@ -107,7 +130,9 @@ impl RequestBody {
             return Err(too_long(self.bytes_max));
         }
         let mut whole = Gathered::default();
-        while let Some(chunk) = self.chunk().await? {
+        while !self.incoming.is_end_stream()
+            && let Some(chunk) = self.chunk().await?
+        {
             whole.push(chunk);
             self.keep(whole.len());
         }

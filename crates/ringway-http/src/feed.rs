@@ -130,6 +130,14 @@ impl HttpBody for RequestContent {
         }
     }
 
+    /// Whether all content of a known length has been read. A body that is fed says so at its end.
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Incoming(incoming) => incoming.is_end_stream(),
+            Self::Fed(_) => false,
+        }
+    }
+
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Incoming(incoming) => incoming.size_hint(),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Says whether the reply to a request ends when the client closes the connection or its half of it. Each
-/// request has one among its extensions.
+/// Says whether the reply to a request ends when the client closes the connection or its half of it; the
+/// [body](crate::RequestBody::watch) of a request has it.
 ///
 /// A client that has closed its half may still read, so by default it gets its reply. A reply that may take long,
 /// such as that of a call or a stream of messages, should end when nobody wants it. TCP reports both cases in the

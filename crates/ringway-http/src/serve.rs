@@ -112,9 +112,9 @@ async fn serve_requests(
     let upgrade = Cell::new(None);
     let service = service_fn(async |request: http::Request<Incoming>| {
         watch.stop();
-        let mut request = request.map(|body| RequestBody::new(body, limits.body_bytes_max));
-        request.extensions_mut().insert(watch.clone());
-        request.extensions_mut().insert(replies.clone());
+        let request = request.map(|body| {
+            RequestBody::new(body, limits.body_bytes_max, watch.clone(), replies.clone())
+        });
         let mut response = answer(respond, request).await;
         upgrade.set(response.body_mut().take_upgrade());
         if response.body().is_stream()

@@ -434,7 +434,7 @@ impl DirectCalls {
     pub(super) fn count(&self, request: &Request) {
         let mut machine = self.0.machine();
         machine.body = request.body().account();
-        machine.replies = request.extensions().get().cloned().unwrap_or_default();
+        machine.replies = request.body().replies().clone();
     }
 
     /// Whether the connection is to be closed: the core has given it up, or it has reached its age.

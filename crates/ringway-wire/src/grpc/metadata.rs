@@ -1,8 +1,19 @@
 //! Metadata: names, and the base64 values of `-bin` names (PROTOCOL-HTTP2.md of gRPC).
 
+use base64::alphabet::STANDARD;
+use base64::encoded_len;
+use base64::engine::{DecodePaddingMode, Engine as _, GeneralPurpose, GeneralPurposeConfig};
+
 use crate::http2::{Fields, field_size};
 
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+/// The standard alphabet. Padding is looked at before, because a text may leave it out.
+static BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new()
+        .with_encode_padding(false)
+        .with_decode_padding_mode(DecodePaddingMode::RequireNone)
+        .with_decode_allow_trailing_bits(true),
+);
 
 /// Whether the values of a name are bytes, which are base64 on the wire.
 #[inline]
@@ -49,12 +60,10 @@ pub fn is_ascii_value(value: &[u8]) -> bool {
 
 /// Appends `bytes` in base64 without padding.
 pub fn put_base64(bytes: &[u8], out: &mut Vec<u8>) {
-    for group in bytes.chunks(3) {
-        let [a, b, c] = [0, 1, 2].map(|at| u32::from(group.get(at).copied().unwrap_or(0)));
-        let bits = a << 16 | b << 8 | c;
-        let digits = [18, 12, 6, 0].map(|shift| ALPHABET[(bits >> shift & 63) as usize]);
-        out.extend_from_slice(&digits[..=group.len()]);
-    }
+    let start = out.len();
+    let len = encoded_len(bytes.len(), false).expect("shorter than memory");
+    out.resize(start + len, 0);
+    let _len = BASE64.encode_slice(bytes, &mut out[start..]).expect("as long as it says");
 }
 
 /// Appends the bytes that `text` encodes, with or without padding; `false` if it is not base64, and
@@ -67,30 +76,11 @@ pub fn parse_base64(text: &[u8], out: &mut Vec<u8>) -> bool {
     };
     let is_padded = unpadded.len() < text.len();
     let is_whole = !is_padded || text.len().is_multiple_of(4);
-    let is_good = is_whole && unpadded.chunks(4).all(|group| parse_group(group, out).is_some());
+    let is_good = is_whole && BASE64.decode_vec(unpadded, out).is_ok();
     if !is_good {
         out.truncate(start);
     }
     is_good
-}
-
-fn parse_group(group: &[u8], out: &mut Vec<u8>) -> Option<()> {
-    let mut bits = 0_u32;
-    for &digit in group {
-        let value = match digit {
-            b'A'..=b'Z' => digit - b'A',
-            b'a'..=b'z' => digit - b'a' + 26,
-            b'0'..=b'9' => digit - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        bits = bits << 6 | u32::from(value);
-    }
-    bits <<= 6 * (4 - group.len());
-    let len = group.len().checked_sub(1).filter(|&len| len > 0)?;
-    out.extend_from_slice(&bits.to_be_bytes()[1..=len]);
-    Some(())
 }
 
 /// The values of a `-bin` field, which may be several, each in base64, joined by commas.

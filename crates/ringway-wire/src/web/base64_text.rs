@@ -39,13 +39,18 @@ impl Base64Text {
             self.keep(text[0]);
             text = &text[1..];
             if usize::from(self.len) == GROUP {
-                put_group(&self.group, out)?;
+                put_groups(&self.group, out)?;
                 self.len = 0;
             }
         }
-        let (groups, rest) = text.as_chunks::<GROUP>();
-        out.reserve(groups.len() * 3);
-        groups.iter().try_for_each(|group| put_group(group, out))?;
+        let (mut groups, rest) = text.split_at(text.len() - text.len() % GROUP);
+        while !groups.is_empty() {
+            // Only the last group of a writer's text may be padded.
+            let run = memchr::memchr(b'=', groups).map_or(groups.len(), |at| at / GROUP * GROUP);
+            let (part, behind) = groups.split_at(run.max(GROUP));
+            put_groups(part, out)?;
+            groups = behind;
+        }
         rest.iter().for_each(|digit| self.keep(*digit));
         Ok(())
     }
@@ -65,8 +70,9 @@ impl Base64Text {
     }
 }
 
-fn put_group(group: &[u8; GROUP], out: &mut Vec<u8>) -> Result<(), BrokenBase64> {
-    if parse_base64(group, out) { Ok(()) } else { Err(BrokenBase64) }
+/// Decodes whole groups, of which the last one may be padded.
+fn put_groups(groups: &[u8], out: &mut Vec<u8>) -> Result<(), BrokenBase64> {
+    if parse_base64(groups, out) { Ok(()) } else { Err(BrokenBase64) }
 }
 
 /// Appends `bytes` in base64 with padding, so that more may follow.

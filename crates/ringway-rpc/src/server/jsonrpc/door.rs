@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use bytes::Bytes;
-use ringway_http::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue, UPGRADE};
+use ringway_http::http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, UPGRADE};
 use ringway_http::http::{Method, StatusCode};
 use ringway_http::{
     Body, CloseCode, Error, PeerWatch, Request, Response, WebSocket, WebSocketLimits,
@@ -70,7 +70,7 @@ impl JsonDoor {
             return refuse(StatusCode::SERVICE_UNAVAILABLE, "the server has too many calls");
         }
         let meta = metadata(headers)?;
-        let watch = request.extensions().get().cloned();
+        let watch = request.body().watch().cloned();
         let text = request.into_body().bytes().await?;
         self.answer_text(text, meta, watch).await
     }
@@ -142,12 +142,14 @@ fn response(answer: Option<Bytes>) -> Response {
     response
 }
 
+static TIMEOUT: HeaderName = HeaderName::from_static("ringway-timeout");
+
 /// What the headers say of every call of a text.
 fn metadata(headers: &HeaderMap) -> Result<Vec<u8>, Error> {
     let mut meta = Vec::new();
     web::write_metadata(headers, &mut meta)
         .map_err(|status| Error::bad_request(status.message().to_owned()))?;
-    if let Some(value) = headers.get("ringway-timeout") {
+    if let Some(value) = headers.get(&TIMEOUT) {
         let timeout = parse_timeout(value.as_bytes())
             .ok_or_else(|| Error::bad_request("ringway-timeout is no time, such as 250m"))?;
         let timeout = u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX);

@@ -65,7 +65,7 @@ impl JsonTexts {
         let connection = &self.calls;
         connection.begin_turn(cx.waker());
         connection.begin_deferred();
-        let is_overdue = self.poll_alarm(cx).is_err();
+        let is_overdue = self.handle_timeout(cx).is_err();
         let is_failed = is_overdue || connection.has_events() && connection.take_in(None).is_err();
         connection.settle();
         let mut machine = connection.machine();
@@ -83,26 +83,34 @@ impl JsonTexts {
             Some(text) => Poll::Ready(Ok(Some(text))),
             None if is_failed || connection.is_ended() => Poll::Ready(Err(GivenUp)),
             None if is_room && connection.is_drained() => Poll::Ready(Ok(None)),
-            None => Poll::Pending,
+            None => {
+                self.set_alarm(cx);
+                Poll::Pending
+            }
         }
     }
 
-    /// Does what is due, and has the task woken when more will be.
-    fn poll_alarm(&self, cx: &mut Context<'_>) -> Result<(), JsonViolation> {
-        let connection = &self.calls;
-        let Some(at) = connection.next_timeout() else {
-            self.alarm.take();
-            return Ok(());
-        };
-        let core = connection.core();
-        let former = self.alarm.take().filter(|(set_to, _)| *set_to == at);
-        let (_, mut sleep) = former.unwrap_or_else(|| (at, core.sleep_until(at)));
-        if at > core.now() && Pin::new(&mut sleep).poll(cx).is_pending() {
-            self.alarm.set(Some((at, sleep)));
+    /// Does what is due.
+    fn handle_timeout(&self, cx: &mut Context<'_>) -> Result<(), JsonViolation> {
+        let (connection, now) = (&self.calls, self.calls.core().now());
+        if connection.next_timeout().is_none_or(|at| at > now) {
             return Ok(());
         }
         cx.waker().wake_by_ref(); // to look for the next one
-        connection.handle_timeout(core.now().max(at))
+        connection.handle_timeout(now)
+    }
+
+    /// Has the task woken when something will be due. A text that is answered at once needs no alarm.
+    fn set_alarm(&self, cx: &mut Context<'_>) {
+        let connection = &self.calls;
+        let former = self.alarm.take();
+        let Some(at) = connection.next_timeout() else { return };
+        let former = former.filter(|(set_to, _)| *set_to == at);
+        let (_, mut sleep) = former.unwrap_or_else(|| (at, connection.core().sleep_until(at)));
+        match Pin::new(&mut sleep).poll(cx) {
+            Poll::Pending => self.alarm.set(Some((at, sleep))),
+            Poll::Ready(()) => cx.waker().wake_by_ref(),
+        }
     }
 
     /// Whether so much waits to be sent that no more is to be taken in.

@@ -34,6 +34,8 @@ const NOT_METADATA: [&str; 15] = [
 const NOT_METADATA_PREFIXES: [&str; 7] =
     ["content-", "accept", "connect-", "grpc-", "ringway-", "sec-", "proxy-"];
 
+static TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
+
 const TOO_MANY_VALUES: &str = "the request's headers hold more values than the server accepts";
 
 /// Writes the metadata of a request.
@@ -61,7 +63,7 @@ pub(crate) fn write_metadata(headers: &HeaderMap, meta: &mut Vec<u8>) -> Result<
             _ => write_entry(name, value, &mut writer)?,
         }
     }
-    let trace = headers.get("traceparent").and_then(|value| value.to_str().ok());
+    let trace = headers.get(&TRACE_PARENT).and_then(|value| value.to_str().ok());
     if let Some(trace) = trace.and_then(TraceContext::parse) {
         writer.traceparent(&trace.to_bytes());
     }

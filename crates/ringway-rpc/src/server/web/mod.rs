@@ -23,7 +23,7 @@ use std::rc::Rc;
 
 use ringway_http::http::Method as Verb;
 use ringway_http::http::StatusCode;
-use ringway_http::{PeerWatch, Request, Response};
+use ringway_http::{Request, Response};
 
 pub(super) use self::fields::write_metadata;
 use self::named_host::may_be_rebound;
@@ -107,7 +107,7 @@ async fn call_by(
         }
         // Envelopes of Connect are for streams alone.
         Some(Spoken::Framed(framed)) if !(is_unary && framed.is_connect()) => {
-            if let Some(watch) = request.extensions().get::<PeerWatch>() {
+            if let Some(watch) = request.body().watch() {
                 watch.start(); // a stream may have no end but that of its client
             }
             Ok(replies::call(core, calls, method_index, framed, request).await)

@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use ringway_http::http::header::{HOST, HeaderMap};
+use ringway_http::http::header::{self, HOST, HeaderMap, HeaderName};
 use ringway_net::Endpoint;
 
 use crate::call::context::Peer;
@@ -14,7 +14,7 @@ use crate::call::context::Peer;
 /// own an address, a name without a dot or one below `localhost`. A proxy of this machine speaks for others.
 pub(crate) fn may_be_rebound(peer: &Peer, headers: &HeaderMap) -> bool {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    is_loopback(peer) && !is_forwarded(headers) && may_belong_to_others(name_of(host))
+    may_belong_to_others(name_of(host)) && is_loopback(peer) && !is_forwarded(headers)
 }
 
 /// Whether a host is `localhost` or a loopback address, with or without a port.
@@ -26,11 +26,17 @@ pub(crate) fn is_this_machine(host: &str) -> bool {
 
 /// Whether a proxy has passed the request on.
 pub(crate) fn is_forwarded(headers: &HeaderMap) -> bool {
-    FORWARDED.iter().any(|name| headers.contains_key(*name))
+    FORWARDED.iter().any(|name| headers.contains_key(name))
 }
 
-const FORWARDED: [&str; 6] =
-    ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"];
+static FORWARDED: [HeaderName; 6] = [
+    header::FORWARDED,
+    header::VIA,
+    HeaderName::from_static("x-forwarded-for"),
+    HeaderName::from_static("x-forwarded-host"),
+    HeaderName::from_static("x-forwarded-proto"),
+    HeaderName::from_static("x-real-ip"),
+];
 
 fn is_loopback(peer: &Peer) -> bool {
     let Some(Endpoint::Ip(address)) = peer.address() else { return false };

@@ -32,7 +32,7 @@ pub(super) async fn post(
     let headers = request.headers();
     let start = CallStart::read(headers, method_index)?;
     let coder = Rc::new(Coder::new(core, method_index, label, headers, CompressionFields::UNARY)?);
-    let watch = request.extensions().get().cloned();
+    let watch = request.body().watch().cloned();
     let is_compressed = headers.get(CONTENT_ENCODING).is_some_and(|it| it != "identity");
     let (began, body) = (now(), request.into_body());
     let message = match start.timeout() {
@@ -66,7 +66,7 @@ pub(super) async fn get(
     let coder = Rc::new(Coder::with(core, method_index, label, compression, accepted)?);
     let is_compressed = compression.is_some_and(|name| name != b"identity");
     let (head, meta) = start.begin(coder.codec(None), Duration::ZERO)?;
-    let watch = request.extensions().get().cloned();
+    let watch = request.body().watch().cloned();
     let translation = coder.translation(is_compressed);
     let request = DirectRequest { head, meta, message: query.message.into(), translation };
     let reply = reply_to(calls, request, watch).await;
