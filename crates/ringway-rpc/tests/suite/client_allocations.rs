@@ -1,6 +1,8 @@
 //! Allocations of calls, client and server together.
 
 use std::cell::Cell;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use ringway_runtime::{spawn, timeout};
 
 use crate::support::allocations::allocations;
 use crate::support::alone::alone;
+use crate::support::{end, socket_addr};
 
 /// Calls before counting begins, so that queues and tables grow to what the load needs.
 const WARM_UP: usize = 5_000;
@@ -47,6 +50,47 @@ fn call_with_small_payloads_allocates_nothing() {
 #[test]
 fn grpc_call_with_small_payloads_allocates_nothing() {
     alone(|| count("grpc"));
+}
+
+/// Allocations of a JSON-RPC call by POST at the server: hyper's for the head, the target, the fields and the body's
+/// channel, and ours for the bytes of the request and of the answer. It was 18.
+const POST_MAX: usize = 11;
+
+#[test]
+fn json_rpc_call_by_post_allocates_little() {
+    alone(|| {
+        let server = Server::bind("tcp://127.0.0.1:0").expect("an address").threads(1);
+        let server = server.service(Echo).start().expect("a server");
+        let mut socket = TcpStream::connect(socket_addr(&server)).expect("it listens");
+        let text = r#"{"jsonrpc":"2.0","method":"Say","params":["NDcgYnl0ZXM="],"id":1}"#;
+        let post = format!(
+            "POST / HTTP/1.1\r\nhost: here\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{text}",
+            text.len()
+        );
+        let mut reply = [0; 4096];
+        let mut calls = |count: usize| {
+            for _ in 0..count {
+                socket.write_all(post.as_bytes()).expect("the server takes it");
+                let len = socket.read(&mut reply).expect("an answer");
+                let answer = std::str::from_utf8(&reply[..len]).expect("text");
+                assert!(
+                    answer.ends_with(r#"{"jsonrpc":"2.0","result":"NDcgYnl0ZXM=","id":1}"#),
+                    "{answer}"
+                );
+            }
+        };
+        calls(100);
+        let least = (0..ROUNDS_MAX).map(|_| {
+            let before = allocations();
+            calls(100);
+            (allocations() - before) / 100
+        });
+        let least = least.min().expect("rounds");
+        println!("{least} allocations of a call by POST");
+        assert!(least <= POST_MAX, "{least} allocations of a call by POST");
+        drop(socket);
+        end(server);
+    });
 }
 
 /// Counts the allocations of calls over the protocol of `scheme`.
