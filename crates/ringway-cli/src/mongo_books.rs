@@ -1,6 +1,6 @@
 //! The documents of `bench mongo`: what the responder answers and what the bench compares.
 
-use ringway_mongo::bson::{RawBsonRef, RawDocument};
+use ringway_mongo::bson::RawDocument;
 use ringway_wire::mongo::CommandWriter;
 use serde::{Deserialize, Serialize};
 
@@ -65,17 +65,21 @@ impl Book {
     }
 }
 
-/// Whether a document is the one with this number: its first field and its sum.
+/// Whether a document is the one with this number: its first three fields, which tell it from all others.
 pub(crate) fn is_book(document: &RawDocument, id: i32) -> bool {
-    let mut fields = document.iter();
-    let number = |field: Option<_>, name: &str| match field {
-        Some(Ok((key, RawBsonRef::Int32(number)))) if key == name => Some(number),
-        _ => None,
-    };
-    number(fields.next(), "_id") == Some(id)
-        && number(fields.next(), "batch") == Some(batch(id))
-        && number(fields.next(), "check") == Some(check(id))
+    let expected = [id, batch(id), check(id)];
+    let mut rest = &document.as_bytes()[4..];
+    FRONT.iter().zip(expected).all(|(name, number)| {
+        let value = rest.strip_prefix(*name).and_then(<[u8]>::split_first_chunk);
+        value.is_some_and(|(value, behind)| {
+            rest = behind;
+            i32::from_le_bytes(*value) == number
+        })
+    })
 }
+
+/// The types and names of the first fields of a book, which are numbers.
+const FRONT: [&[u8]; 3] = [b"\x10_id\0", b"\x10batch\0", b"\x10check\0"];
 
 fn batch(id: i32) -> i32 {
     id.rem_euclid(BOOKS) / BATCH_LEN

@@ -1,5 +1,6 @@
 //! Cursors: documents in batches.
 
+use std::any::Any;
 use std::fmt;
 use std::future::poll_fn;
 use std::marker::PhantomData;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bson::raw::RawBson;
-use bson::{Bson, RawDocument, RawDocumentBuf};
+use bson::{Bson, Document, RawDeserializer, RawDocument, RawDocumentBuf};
 use ringway_wire::mongo::{CommandWriter, CursorReply, MongoFault, check_nesting};
 use serde::de::DeserializeOwned;
 
@@ -178,7 +179,7 @@ impl<T> Cursor<T> {
     }
 }
 
-impl<T: DeserializeOwned> Cursor<T> {
+impl<T: DeserializeOwned + 'static> Cursor<T> {
     /// The next document, decoded; `None` at the end.
     ///
     /// # Errors
@@ -222,9 +223,26 @@ impl<T> fmt::Debug for Cursor<T> {
 }
 
 /// Decodes a document, unless it is nested so deeply that decoding would use up the stack.
-pub(crate) fn decode<T: DeserializeOwned>(document: &RawDocument) -> Result<T> {
+pub(crate) fn decode<T: DeserializeOwned + 'static>(document: &RawDocument) -> Result<T> {
     check_nesting(document).map_err(Error::decoding)?;
-    bson::deserialize_from_slice(document.as_bytes()).map_err(Error::decoding)
+    // Serde is a long way around for what needs no type of the user.
+    let mut decoded: Option<T> = None;
+    let place: &mut dyn Any = &mut decoded;
+    if let Some(place) = place.downcast_mut() {
+        *place = Some(document.to_owned());
+    } else if let Some(place) = place.downcast_mut() {
+        *place = Some(Document::try_from(document).map_err(Error::decoding)?);
+    }
+    match decoded {
+        Some(decoded) => Ok(decoded),
+        None => by_serde(document.as_bytes()),
+    }
+}
+
+/// Noting the path to each field costs more than decoding it, so it is noted when an error has to name it.
+fn by_serde<T: DeserializeOwned>(document: &[u8]) -> Result<T> {
+    let decoded = RawDeserializer::new(document).and_then(T::deserialize);
+    decoded.or_else(|_| bson::deserialize_from_slice(document)).map_err(Error::decoding)
 }
 
 /// `getMore`

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use bson::{Document, RawDocumentBuf, rawdoc};
 
-use crate::action::{Command, CommandCursor, CommandReplied, CreateCollection, Fields};
+use crate::action::{
+    Command, CommandCursor, CommandReplied, CreateCollection, Fields, Ping, Pipeline,
+};
 use crate::client::Client;
 use crate::client_core::Purpose;
 use crate::client_shared::ClientShared;
@@ -74,8 +76,8 @@ impl Database {
     /// # Errors
     /// Those of [`run_command`](Self::run_command).
     pub fn ping(&self) -> impl Future<Output = Result> + Send + use<> {
-        let ping = self.command(Ok(rawdoc! { "ping": 1 }), Purpose::ReadOnce).reply();
-        async move { ping.await.map(drop) }
+        let (client, database) = (Arc::clone(&self.client), Arc::clone(&self.name));
+        Running::new(Ping { client, database })
     }
 
     /// Passes what the server itself has through the stages of a pipeline, which begins with such as

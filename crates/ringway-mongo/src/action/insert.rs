@@ -133,8 +133,11 @@ pub(crate) fn with_id<T: Serialize>(document: &T) -> Result<(RawDocumentBuf, Bso
     Ok((behind_id(id, &document), Bson::ObjectId(id)))
 }
 
+/// Bytes of an `_id` with its type and its name.
+const ID_FIELD_LEN: usize = 1 + 4 + 12;
+
 fn behind_id(id: ObjectId, document: &RawDocument) -> RawDocumentBuf {
-    CommandWriter::document_of(|writer| {
+    CommandWriter::document_with_capacity(document.as_bytes().len() + ID_FIELD_LEN, |writer| {
         writer.object_id("_id", id);
         writer.fields(document);
     })

@@ -132,7 +132,15 @@ impl<'o> CommandWriter<'o> {
 
     /// Writes a document that is part of no message.
     pub fn document_of(write: impl FnOnce(&mut CommandWriter<'_>)) -> RawDocumentBuf {
-        let mut out = Vec::new();
+        Self::document_with_capacity(0, write)
+    }
+
+    /// Writes a document that is part of no message, into so many bytes if they are enough.
+    pub fn document_with_capacity(
+        capacity: usize,
+        write: impl FnOnce(&mut CommandWriter<'_>),
+    ) -> RawDocumentBuf {
+        let mut out = Vec::with_capacity(capacity);
         CommandWriter { out: &mut out, start: 0 }.within(write);
         RawDocumentBuf::from_bytes(out).expect("its length and its end were written just now")
     }

@@ -7,8 +7,11 @@ use bson::spec::ElementType;
 use super::fault::MongoFault;
 use super::limits::MONGO_NESTING_MAX;
 
+/// Fewest bytes of a level: its type, the end of its name, its length and its end.
+const LEVEL_LEN_MIN: usize = 1 + 1 + 4 + 1;
+
 /// Checks that a document has at most [`NESTING_MAX`](super::NESTING_MAX) levels, and that all of it is
-/// BSON as far as lengths go.
+/// BSON as far as lengths go, unless it is too short to have more levels.
 ///
 /// Decoders of owned values and of serde recurse, so a deeper document would use up their stack. Reading
 /// a [`RawDocument`] field by field does not.
@@ -16,6 +19,9 @@ use super::limits::MONGO_NESTING_MAX;
 /// # Errors
 /// [`MongoFault::Nesting`], [`MongoFault::Document`].
 pub fn check_nesting(document: &RawDocument) -> Result<(), MongoFault> {
+    if document.as_bytes().len() < MONGO_NESTING_MAX * LEVEL_LEN_MIN {
+        return Ok(());
+    }
     check(document.iter_elements(), MONGO_NESTING_MAX - 1)
 }
 

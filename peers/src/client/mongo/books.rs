@@ -1,6 +1,6 @@
 //! The documents that `ringway serve mongo-responder` makes up, and that `--fill` writes.
 
-use mongodb::bson::{Document, RawBsonRef, RawDocument};
+use mongodb::bson::{Document, RawDocument};
 use serde::{Deserialize, Serialize};
 
 pub(super) const DATABASE: &str = "ringway_bench";
@@ -38,7 +38,7 @@ impl Book {
     pub(super) fn new(id: i32) -> Self {
         Self {
             id,
-            batch: id.rem_euclid(BOOKS) / BATCH_LEN,
+            batch: batch(id),
             check: check(id),
             title: title(id).to_owned(),
             price: f64::from(id) / 4.0,
@@ -52,24 +52,31 @@ impl Book {
     }
 }
 
-/// Whether a document is the one with this number: its first field and its sum.
+/// Whether a document is the one with this number: its first three fields, which tell it from all others.
 pub(super) fn is_raw_book(document: &RawDocument, id: i32) -> bool {
-    let mut fields = document.iter();
-    let mut number = |name: &str| match fields.next() {
-        Some(Ok((key, RawBsonRef::Int32(number)))) if key == name => Some(number),
-        _ => None,
-    };
-    let batch = id.rem_euclid(BOOKS) / BATCH_LEN;
-    number("_id") == Some(id)
-        && number("batch") == Some(batch)
-        && number("check") == Some(check(id))
+    let expected = [id, batch(id), check(id)];
+    let mut rest = &document.as_bytes()[4..];
+    FRONT.iter().zip(expected).all(|(name, number)| {
+        let value = rest.strip_prefix(*name).and_then(<[u8]>::split_first_chunk);
+        value.is_some_and(|(value, behind)| {
+            rest = behind;
+            i32::from_le_bytes(*value) == number
+        })
+    })
 }
+
+/// The types and names of the first fields of a book, which are numbers.
+const FRONT: [&[u8]; 3] = [b"\x10_id\0", b"\x10batch\0", b"\x10check\0"];
 
 pub(super) fn is_owned_book(document: &Document, id: i32) -> bool {
     document.get_i32("_id").ok() == Some(id) && document.len() == BOOK_FIELDS
 }
 
 const BOOK_FIELDS: usize = 6;
+
+fn batch(id: i32) -> i32 {
+    id.rem_euclid(BOOKS) / BATCH_LEN
+}
 
 fn check(id: i32) -> i32 {
     id.wrapping_mul(0x19E3_779B).rotate_left(7)

@@ -1,5 +1,9 @@
 //! Support for several test files: FerretDB, a server that does as a test says, and the specifications.
 
+#[path = "../../../../ringway-wire/tests/suite/support/allocations.rs"]
+pub(crate) mod allocations;
+#[path = "../../../../ringway-wire/tests/suite/support/alone.rs"]
+pub(crate) mod alone;
 pub(crate) mod fake;
 pub(crate) mod ferret;
 pub(crate) mod scram;
