@@ -61,7 +61,7 @@ impl ClientCore {
         Rc::new(core)
     }
 
-    pub(crate) fn pool(&self) -> &Pool {
+    pub(crate) fn pool(&self) -> &Rc<Pool> {
         &self.pool
     }
 

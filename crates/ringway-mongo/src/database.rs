@@ -80,6 +80,11 @@ impl Database {
         Running::new(Ping { client, database })
     }
 
+    /// Begins a pipeline: commands that are sent on one connection without waiting for each other's answers.
+    pub fn pipeline(&self) -> Pipeline {
+        Pipeline::new(&self.client, &self.name)
+    }
+
     /// Passes what the server itself has through the stages of a pipeline, which begins with such as
     /// `$currentOp` or `$listLocalSessions`. Those of documents are [`Collection::aggregate`].
     ///

@@ -9,6 +9,7 @@
 //! | say where the server is and who you are | [`Client::connect`], [`ClientOptions`], [`ConnectionString`] |
 //! | run commands | [`Client::database`], [`Database::run_command`] |
 //! | read and write documents | [`Collection`] |
+//! | send many commands over a long line | [`Database::pipeline`], [`Pipeline`] |
 //! | read many | [`Cursor`] |
 //! | write many | [`Collection::bulk_write`], [`WriteModel`] |
 //! | keep files | [`Database::gridfs`] |
@@ -48,7 +49,7 @@ mod guide {}
 pub use action::{
     Aggregate, BulkWrite, CommandCursor, CommandReplied, Count, CreateCollection, Delete,
     DeleteResult, Distinct, Find, FindAndModify, FindOne, IndexModel, InsertMany, InsertManyResult,
-    InsertOne, ListDatabases, ReturnDocument, Update, UpdateResult, WriteModel,
+    InsertOne, ListDatabases, Pipeline, ReturnDocument, Update, UpdateResult, WriteModel,
 };
 pub use bson;
 pub use bulk_failure::{BulkFailure, BulkWriteResult};

@@ -60,6 +60,22 @@ pub(crate) const SESSION_MARGIN: Duration = Duration::from_secs(60);
 /// server, which ends them after ten minutes.
 pub(crate) const ORPHANS_MAX: usize = 1 << 10;
 
+/// Default of commands of a pipeline that are under way at a time: sixteen times the rate of one after the other, and
+/// what a slow one delays stays short.
+pub(crate) const PIPELINE_DEPTH_DEFAULT: usize = 16;
+
+/// Most of them: a line of 100 ms is full with 10,000 a second and 1,000 under way.
+pub(crate) const PIPELINE_DEPTH_MAX: usize = 1 << 10;
+
+/// Bytes of the commands under way, unless it is one: a quarter of what a connection queues.
+pub(crate) const PIPELINE_BYTES_MAX: usize = 16 << 20;
+
+/// Commands of one pipeline, whose replies are in memory together.
+pub(crate) const PIPELINE_COMMANDS_MAX: usize = 1 << 16;
+
+/// Bytes of the replies of one pipeline: 4 KiB for each of the most commands. What comes beyond is not kept.
+pub(crate) const PIPELINE_REPLY_BYTES_MAX: usize = 256 << 20;
+
 /// Lowest version of the protocol that a server has to speak: 6, MongoDB 3.6, the first with OP_MSG and
 /// sessions.
 pub(crate) const WIRE_VERSION_MIN: i32 = 6;

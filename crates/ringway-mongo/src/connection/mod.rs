@@ -3,6 +3,7 @@
 mod authentication;
 mod handshake;
 mod keys;
+mod pipelined;
 mod secrets;
 
 use std::cell::Cell;
@@ -18,6 +19,7 @@ use ringway_wire::mongo::{
 };
 
 pub(crate) use self::handshake::{Greeting, connect};
+pub(crate) use self::pipelined::PipelinedCommand;
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits::{BUFFER_KEPT, COPIED_MAX};
 
@@ -214,9 +216,10 @@ impl ServerConnection {
         }
     }
 
-    /// Gives up the command that waits, if one does.
+    /// Gives up the commands that wait, if any do.
     pub(crate) fn abandon(&mut self) {
         self.replies.abandon_all();
+        self.replies.set_in_flight_max(1);
     }
 
     /// Takes bytes that belong to no command that waits. False if they are wrong.

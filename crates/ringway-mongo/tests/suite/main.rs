@@ -9,6 +9,7 @@ mod faults;
 mod ferretdb;
 mod gridfs;
 mod operations;
+mod pipeline;
 mod pool;
 mod retries;
 mod sdam_specs;

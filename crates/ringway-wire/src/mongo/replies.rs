@@ -62,9 +62,14 @@ impl MongoReplies {
         }
     }
 
+    /// Sets how many commands wait at a time from now on; those that wait already stay.
+    pub fn set_in_flight_max(&mut self, count: usize) {
+        self.in_flight_max = count.clamp(1, MONGO_IN_FLIGHT_MAX);
+    }
+
     /// Notes a command that is about to be sent, and gives its number; `None` if too many wait.
     pub fn begin(&mut self) -> Option<i32> {
-        if self.waiting.len() == self.in_flight_max {
+        if self.waiting.len() >= self.in_flight_max {
             return None;
         }
         let id = self.next_id();

@@ -1,0 +1,220 @@
+//! Several commands under way on one connection.
+
+use std::task::{Context, Poll};
+
+use bson::RawDocumentBuf;
+use ringway_runtime::now;
+use ringway_wire::mongo::CommandWriter;
+
+use super::{Answer, ServerConnection, check, secrets, unsendable};
+use crate::error::{Error, Fate, Kind, Result};
+use crate::limits::{BUFFER_KEPT, COPIED_MAX, PIPELINE_BYTES_MAX, PIPELINE_REPLY_BYTES_MAX};
+use crate::session::Session;
+
+/// One command of several, and what has become of it. It outlives the future that runs it, which a deadline
+/// drops.
+pub(crate) struct PipelinedCommand {
+    command: RawDocumentBuf,
+    /// Its session while it is under way.
+    session: Option<Session>,
+    /// The number by which it was sent.
+    id: Option<i32>,
+    outcome: Option<Result<RawDocumentBuf>>,
+}
+
+impl PipelinedCommand {
+    pub(crate) fn new(command: RawDocumentBuf) -> Self {
+        Self { command, session: None, id: None, outcome: None }
+    }
+
+    /// A command that will not be sent.
+    pub(crate) fn refused(why: Error) -> Self {
+        let mut refused = Self::new(RawDocumentBuf::new());
+        refused.outcome = Some(Err(why));
+        refused
+    }
+
+    /// What has become of it. `ended` is why all commands ended before their answers came.
+    pub(crate) fn into_outcome(mut self, ended: Option<&Error>) -> Result<RawDocumentBuf> {
+        let fate = if self.id.is_some() { Fate::Unknown } else { Fate::NotSent };
+        self.outcome.take().unwrap_or_else(|| Err(unanswered(ended, fate)))
+    }
+}
+
+impl Drop for PipelinedCommand {
+    /// Nobody uses the session again of a command that is still under way.
+    fn drop(&mut self) {
+        if let Some(session) = &mut self.session {
+            session.lose();
+        }
+    }
+}
+
+/// The error of a command without an answer.
+fn unanswered(ended: Option<&Error>, fate: Fate) -> Error {
+    let when = match fate {
+        Fate::NotSent => "before this command was sent",
+        _ => "before the answer to this command came",
+    };
+    match ended {
+        Some(why) => {
+            let kind = if why.is_timeout() { Kind::Timeout } else { Kind::Network };
+            Error::new(kind, fate, format!("a pipeline ended {when}: {why}"))
+        }
+        None => Error::new(Kind::Protocol, fate, format!("a pipeline ended {when}")),
+    }
+}
+
+/// Where a run of several commands stands.
+struct Progress<'c> {
+    database: &'c str,
+    session: &'c dyn Fn() -> Session,
+    commands: &'c mut [PipelinedCommand],
+    depth: usize,
+    /// The first command that is not sent.
+    unsent: usize,
+    /// The first command that may wait for its answer.
+    waiting: usize,
+    /// Bytes of the commands under way.
+    bytes: usize,
+    /// Bytes of the replies that are kept.
+    kept: usize,
+}
+
+impl ServerConnection {
+    /// Sends commands, at most `depth` of them waiting for their answers at a time, until all have their outcome.
+    /// Each has a session while it is under way. An error is that of the connection; the commands keep what they have.
+    pub(crate) async fn run_pipelined(
+        &mut self,
+        database: &str,
+        depth: usize,
+        session: &dyn Fn() -> Session,
+        commands: &mut [PipelinedCommand],
+    ) -> Result {
+        self.replies.set_in_flight_max(depth);
+        let (unsent, waiting, bytes, kept) = (0, 0, 0, 0);
+        let mut progress =
+            Progress { database, session, commands, depth, unsent, waiting, bytes, kept };
+        std::future::poll_fn(|cx| self.poll_pipelined(cx, &mut progress)).await?;
+        self.replies.set_in_flight_max(1);
+        Ok(())
+    }
+
+    fn poll_pipelined(
+        &mut self,
+        cx: &mut Context<'_>,
+        progress: &mut Progress<'_>,
+    ) -> Poll<Result> {
+        loop {
+            self.send_next(progress);
+            if progress.unsent == progress.commands.len() && self.replies.in_flight() == 0 {
+                return Poll::Ready(Ok(()));
+            }
+            let view = match self.connection.poll_recv(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(Some(view))) => view,
+                Poll::Ready(ended) => return Poll::Ready(Err(self.broke(ended.err()))),
+            };
+            let mut input = &view[..];
+            while !input.is_empty() {
+                match self.replies.next(&mut input) {
+                    Ok(None) => {}
+                    Ok(Some(reply)) => {
+                        let id = reply.request_id();
+                        let (message, body) = reply.into_parts();
+                        progress.note(id, check(Answer { message, body }));
+                    }
+                    Err(fault) => {
+                        self.is_broken = true;
+                        return Poll::Ready(Err(Error::protocol(fault)));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes as many commands as may wait, and sends them together.
+    fn send_next(&mut self, progress: &mut Progress<'_>) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
+        let has_sessions = self.has_sessions;
+        while self.replies.in_flight() < progress.depth {
+            let Some(next) = progress.commands.get_mut(progress.unsent) else { break };
+            let len = next.command.as_bytes().len();
+            if progress.bytes > 0 && progress.bytes + len > PIPELINE_BYTES_MAX {
+                break;
+            }
+            progress.unsent += 1;
+            if next.outcome.is_some() {
+                continue;
+            }
+            let Some(id) = self.replies.begin() else { break };
+            let session = has_sessions.then(|| (progress.session)());
+            let start = buffer.len();
+            if let Err(error) = write(id, next, progress.database, session.as_ref(), &mut buffer) {
+                self.replies.take_back(id);
+                next.outcome = Some(Err(error));
+                continue;
+            }
+            (next.id, next.session) = (Some(id), session);
+            progress.bytes += len;
+            if let Some(compressor) =
+                self.compressor.filter(|_| !secrets::is_secret(&buffer[start..]))
+            {
+                compressor.compress(start, &mut buffer);
+            }
+        }
+        if !buffer.is_empty() {
+            self.last_used = now();
+            match buffer.len() <= COPIED_MAX {
+                true => drop(self.connection.write(&buffer)),
+                false => drop(self.connection.send(std::mem::take(&mut buffer))),
+            }
+        }
+        buffer.clear();
+        buffer.shrink_to(BUFFER_KEPT);
+        self.buffer = buffer;
+    }
+}
+
+impl Progress<'_> {
+    fn note(&mut self, id: i32, answer: Result<Answer<'_>>) {
+        let sent = &mut self.commands[self.waiting..self.unsent];
+        // Servers answer in order, so it is nearly always the first.
+        let Some(answered) = sent.iter_mut().find(|command| command.id == Some(id)) else { return };
+        let kept = &mut self.kept;
+        answered.outcome = Some(answer.and_then(|answer| keep(answer, kept)));
+        answered.session = None;
+        self.bytes -= answered.command.as_bytes().len();
+        self.waiting += sent.iter().take_while(|command| command.outcome.is_some()).count();
+    }
+}
+
+fn keep(answer: Answer<'_>, kept: &mut usize) -> Result<RawDocumentBuf> {
+    let body = answer.body();
+    let len = body.as_bytes().len();
+    if *kept + len > PIPELINE_REPLY_BYTES_MAX {
+        let what = format!(
+            "the command was executed, but the replies of its pipeline have more than {PIPELINE_REPLY_BYTES_MAX} bytes"
+        );
+        return Err(Error::new(Kind::Limit, Fate::Unknown, what));
+    }
+    *kept += len;
+    Ok(body.to_owned())
+}
+
+fn write(
+    id: i32,
+    command: &PipelinedCommand,
+    database: &str,
+    session: Option<&Session>,
+    out: &mut Vec<u8>,
+) -> Result {
+    let mut writer = CommandWriter::new(out, id);
+    writer.fields(&command.command);
+    writer.str("$db", database);
+    if let Some(session) = session {
+        writer.nested("lsid", |lsid| lsid.uuid("id", session.id()));
+    }
+    writer.finish().map(drop).map_err(unsendable)
+}
