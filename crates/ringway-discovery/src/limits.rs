@@ -165,7 +165,12 @@ pub(crate) const DNS_TTL_MAX: Duration = Duration::from_secs(300);
 #[cfg(feature = "dns")]
 pub(crate) const DNS_QUERIES_MAX: usize = 1_024;
 
-/// Targets of SRV records whose addresses are looked up, one after another.
+/// How long the addresses of one target of SRV records may take: less than the whole, so that a target whose name server is
+/// silent does not fail the others.
+#[cfg(feature = "dns")]
+pub(crate) const DNS_TARGET_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Targets of SRV records whose addresses are looked up at once.
 #[cfg(feature = "dns")]
 pub(crate) const DNS_TARGETS_MAX: usize = 128;
 

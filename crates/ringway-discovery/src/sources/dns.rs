@@ -1,16 +1,18 @@
 //! Hosts from DNS: `dns://host:port` and, for SRV records, `dns://_service._proto.name`.
 //!
 //! The list is looked up again when the TTL of its records ends. A name that cannot be looked up, or has no records any
-//! more, is a failure, not an empty list: the client keeps the hosts that it has.
+//! more, is a failure, not an empty list: the client keeps the hosts that it has. So it does with each target of SRV
+//! records by itself.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use ringway_rpc::{Host, HostUpdates, Resolver, Resolving, Status, Verdict};
 use ringway_runtime::{sleep, timeout};
 
-use super::dns_thread::{self, Found, Query};
+use super::dns_thread::{self, Found, Query, Target};
 use crate::limits;
 
 /// The resolver of an address.
@@ -74,22 +76,34 @@ impl DnsResolver {
 
     async fn follow(self: Box<Self>, updates: HostUpdates) {
         let mut wait = limits::DNS_RETRY_FIRST;
+        let (mut known, mut told) = (Known::default(), Vec::new());
         loop {
-            let pause = match self.look_up().await {
+            let mut pause = limits::DNS_TTL_MAX;
+            let failure = match self.look_up().await {
                 Ok(found) => {
-                    wait = limits::DNS_RETRY_FIRST;
-                    let verdict = updates.set(found.hosts.iter().map(|host| self.host(host)));
                     let left = found.valid_until.saturating_duration_since(Instant::now());
-                    let left = left.clamp(limits::DNS_TTL_MIN, limits::DNS_TTL_MAX);
-                    if verdict == Verdict::Held { HostUpdates::CONFIRM_AFTER } else { left }
+                    pause = left.clamp(limits::DNS_TTL_MIN, limits::DNS_TTL_MAX);
+                    let (hosts, failure) = known.merge(found.targets);
+                    // Of a failure that goes on the same hosts are not told again and again.
+                    if failure.is_none() || (hosts != told && !hosts.is_empty()) {
+                        told.clone_from(&hosts);
+                        let hosts = hosts.iter().map(|(at, weight)| self.host(*at, *weight));
+                        if updates.set(hosts) == Verdict::Held {
+                            pause = HostUpdates::CONFIRM_AFTER;
+                            told.clear();
+                        }
+                    }
+                    failure
                 }
-                Err(why) => {
-                    updates.failed(why);
-                    let pause = wait;
-                    wait = (wait * 2).min(limits::RETRY_MAX);
-                    pause
-                }
+                Err(why) => Some(why),
             };
+            if let Some(why) = failure {
+                updates.failed(why);
+                pause = pause.min(wait);
+                wait = (wait * 2).min(limits::RETRY_MAX);
+            } else {
+                wait = limits::DNS_RETRY_FIRST;
+            }
             sleep(pause).await;
         }
     }
@@ -100,9 +114,35 @@ impl DnsResolver {
         found.unwrap_or_else(|_late| Err(late(limits::DNS_TIMEOUT)))
     }
 
-    fn host(&self, found: &dns_thread::FoundHost) -> Result<Host, Status> {
-        let address = format!("{}://{}", self.scheme, found.at);
-        Ok(Host::new(address)?.weight(found.weight))
+    fn host(&self, at: SocketAddr, weight: u32) -> Result<Host, Status> {
+        Ok(Host::new(format!("{}://{at}", self.scheme))?.weight(weight))
+    }
+}
+
+/// The last addresses of each target.
+#[derive(Default)]
+struct Known {
+    targets: BTreeMap<String, Vec<IpAddr>>,
+}
+
+impl Known {
+    /// The hosts of the targets, and why the first failed of those that have. One that could not be looked up has the
+    /// addresses that it had; one that is not named any more is forgotten.
+    fn merge(&mut self, targets: Vec<Target>) -> (Vec<(SocketAddr, u32)>, Option<String>) {
+        let mut former = std::mem::take(&mut self.targets);
+        let (mut hosts, mut failure) = (Vec::new(), None);
+        for Target { name, port, weight, addresses } in targets {
+            if let Some(known) = former.remove(&name) {
+                self.targets.insert(name.clone(), known);
+            }
+            match addresses {
+                Ok(addresses) => drop(self.targets.insert(name.clone(), addresses)),
+                Err(why) => drop(failure.get_or_insert(why)),
+            }
+            let addresses = self.targets.get(&name).map_or(&[][..], Vec::as_slice);
+            hosts.extend(addresses.iter().map(|ip| (SocketAddr::new(*ip, port), weight)));
+        }
+        (hosts, failure)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The thread that looks up names for all clients of the process. The library runs on tokio; a core never waits for it.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -8,8 +9,11 @@ use std::time::Instant;
 use hickory_resolver::config::{NameServerConfig, ResolverConfig};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::RData;
+use hickory_resolver::proto::rr::rdata::SRV;
 use hickory_resolver::{Resolver, TokioResolver};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::limits;
 
@@ -22,16 +26,21 @@ pub(super) struct Query {
     pub(super) server: Option<SocketAddr>,
 }
 
-/// What was found: one host or more.
+/// What was found.
 pub(super) struct Found {
-    pub(super) hosts: Vec<FoundHost>,
+    /// The name itself, or the targets of its SRV records; one or more.
+    pub(super) targets: Vec<Target>,
     /// When the first record ends.
     pub(super) valid_until: Instant,
 }
 
-pub(super) struct FoundHost {
-    pub(super) at: SocketAddr,
+/// A name with addresses.
+pub(super) struct Target {
+    pub(super) name: String,
+    pub(super) port: u16,
     pub(super) weight: u32,
+    /// Its addresses, or why they could not be looked up.
+    pub(super) addresses: Result<Vec<IpAddr>, String>,
 }
 
 type LookedUp = Result<Found, String>;
@@ -77,15 +86,12 @@ fn jobs() -> std::io::Result<mpsc::Sender<Job>> {
 
 async fn answer_of(query: Query) -> LookedUp {
     let resolver = resolver(query.server).map_err(|error| error.to_string())?;
-    let mut found = Found { hosts: Vec::new(), valid_until: Instant::now() + limits::DNS_TTL_MAX };
-    match query.port {
-        Some(port) => add_addresses(&resolver, &query.name, (port, 1), &mut found).await?,
-        None => add_services(&resolver, &query.name, &mut found).await?,
-    }
-    match found.hosts.is_empty() {
-        false => Ok(found),
-        true => Err(format!("{} has no addresses", query.name)),
-    }
+    let Some(port) = query.port else {
+        return services(&resolver, &query.name).await;
+    };
+    let (addresses, valid_until) = addresses(&resolver, &query.name).await?;
+    let target = Target { name: query.name, port, weight: 1, addresses: Ok(addresses) };
+    Ok(Found { targets: vec![target], valid_until })
 }
 
 /// A resolver for one look-up, so that changes of the system's configuration are seen and no record outlives its TTL.
@@ -101,28 +107,19 @@ fn resolver(server: Option<SocketAddr>) -> Result<TokioResolver, hickory_resolve
     builder.build()
 }
 
-/// Adds the addresses of a name, with a port and a weight.
-async fn add_addresses(
-    resolver: &TokioResolver,
-    name: &str,
-    (port, weight): (u16, u32),
-    found: &mut Found,
-) -> Result<(), String> {
-    let addresses = resolver.lookup_ip(name).await.map_err(|error| error.to_string())?;
-    found.valid_until = found.valid_until.min(addresses.valid_until());
-    let host = |ip: IpAddr| FoundHost { at: SocketAddr::new(ip, port), weight };
-    found.hosts.extend(addresses.iter().map(host));
-    Ok(())
+/// The addresses of a name, one or more, and when the first of them ends.
+async fn addresses(resolver: &TokioResolver, name: &str) -> Result<(Vec<IpAddr>, Instant), String> {
+    let found = resolver.lookup_ip(name).await.map_err(|error| error.to_string())?;
+    let addresses: Vec<IpAddr> = found.iter().collect();
+    match addresses.is_empty() {
+        false => Ok((addresses, found.valid_until())),
+        true => Err(format!("{name} has no addresses")),
+    }
 }
 
-/// Adds the hosts of the SRV records that come first (RFC 2782). Targets without addresses are left out, unless all are.
-async fn add_services(
-    resolver: &TokioResolver,
-    name: &str,
-    found: &mut Found,
-) -> Result<(), String> {
+/// The targets of the SRV records that come first (RFC 2782), whose addresses are looked up at the same time.
+async fn services(resolver: &TokioResolver, name: &str) -> LookedUp {
     let records = resolver.srv_lookup(name).await.map_err(|error| error.to_string())?;
-    found.valid_until = found.valid_until.min(records.valid_until());
     let services: Vec<_> = records
         .answers()
         .iter()
@@ -135,17 +132,51 @@ async fn add_services(
     let first = services.iter().filter(|service| Some(service.priority) == first);
     let first: Vec<_> = first.take(limits::DNS_TARGETS_MAX).collect();
     let heaviest = first.iter().map(|service| service.weight).max().unwrap_or(0);
-    let mut failure = None;
-    for service in first {
-        let with = (service.port, scaled(service.weight, heaviest));
-        let target = service.target.to_ascii();
-        if let Err(why) = add_addresses(resolver, &target, with, found).await {
-            failure.get_or_insert(why);
-        }
+    let target = |service: &&&SRV| Target {
+        name: service.target.to_ascii(),
+        port: service.port,
+        weight: scaled(service.weight, heaviest),
+        addresses: Err("its look-up has ended without an answer".to_owned()),
+    };
+    let mut found = Found {
+        targets: first.iter().map(target).collect(),
+        valid_until: records.valid_until().min(Instant::now() + limits::DNS_TTL_MAX),
+    };
+    look_up_targets(resolver, &mut found).await;
+    match found.targets.is_empty() {
+        false => Ok(found),
+        true => Err(format!("{name} has no SRV records")),
     }
-    match failure {
-        Some(why) if found.hosts.is_empty() => Err(why),
-        _ => Ok(()),
+}
+
+/// Looks up each name once, however many ports it has.
+async fn look_up_targets(resolver: &TokioResolver, found: &mut Found) {
+    let mut by_name = BTreeMap::<String, Vec<usize>>::new();
+    for (at, target) in found.targets.iter().enumerate() {
+        by_name.entry(target.name.clone()).or_default().push(at);
+    }
+    let mut looking = JoinSet::new();
+    for (name, places) in by_name {
+        let resolver = resolver.clone();
+        looking.spawn(async move {
+            let answer = timeout(limits::DNS_TARGET_TIMEOUT, addresses(&resolver, &name)).await;
+            let late = || format!("no answer within {:?}", limits::DNS_TARGET_TIMEOUT);
+            let answer = answer.unwrap_or_else(|_| Err(late()));
+            (places, answer.map_err(|why| format!("{name}: {why}")))
+        });
+    }
+    while let Some(looked_up) = looking.join_next().await {
+        // A look-up that panics has told nothing, and its targets count as not found.
+        let Ok((places, answer)) = looked_up else {
+            continue;
+        };
+        if let Ok((_, valid_until)) = &answer {
+            found.valid_until = found.valid_until.min(*valid_until);
+        }
+        let addresses = answer.map(|(addresses, _)| addresses);
+        for at in places {
+            found.targets[at].addresses.clone_from(&addresses);
+        }
     }
 }
 

@@ -212,6 +212,39 @@ fn services_of_a_name() {
 }
 
 #[test]
+fn targets_of_services_that_cannot_be_looked_up_keep_their_addresses() {
+    let (here, moved) = (Ipv4Addr::LOCALHOST, Ipv4Addr::new(127, 0, 0, 77));
+    let services = [("a.test", 9001), ("b.test", 9002)];
+    let of = |targets: [Record; 2]| {
+        let names = services
+            .iter()
+            .map(|(target, port)| ("_who._tcp.test", Record::Service(1, 1, *port, target)));
+        let targets = services.iter().zip(targets).map(|((target, _), record)| (*target, record));
+        Reply::Records(1, names.chain(targets).collect())
+    };
+    let names = NameServer::start(of([Record::Address(here), Record::Failure]));
+    let (_who, client) = connect(&format!("dns://_who._tcp.test?server={}", names.at));
+    // What was never found has no addresses to keep, and keeps nobody from calling the others.
+    eventually("one is found", || stats(&client).hosts == 1 && stats(&client).failures > 0);
+    names.reply(of([Record::Address(here), Record::Address(here)]));
+    eventually("both are found", || {
+        (stats(&client).hosts, stats(&client).state) == (2, ResolverState::Current)
+    });
+    names.reply(of([Record::Address(moved), Record::Failure]));
+    eventually("the other fails", || stats(&client).state == ResolverState::Failing);
+    let ResolverStats { hosts, last_error, .. } = stats(&client);
+    assert_eq!(hosts, 2, "{last_error}");
+    assert!(last_error.contains("b.test"), "{last_error}");
+    // The first one is not held up: when the other is gone, its new address is there.
+    let [first, _] = services;
+    let only = ("_who._tcp.test", Record::Service(1, 1, first.1, first.0));
+    names.reply(Reply::Records(1, vec![only, (first.0, Record::Address(moved))]));
+    eventually("the other is not named", || {
+        (stats(&client).hosts, stats(&client).state) == (1, ResolverState::Current)
+    });
+}
+
+#[test]
 fn names_of_the_system() {
     let named = Named::new("first");
     let server = named.start();

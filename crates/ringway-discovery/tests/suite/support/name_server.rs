@@ -10,6 +10,8 @@ pub(crate) enum Record {
     Address(Ipv4Addr),
     /// Priority, weight, port and target.
     Service(u16, u16, u16, &'static str),
+    /// The name cannot be looked up: SERVFAIL.
+    Failure,
 }
 
 /// What is answered to a question.
@@ -71,10 +73,14 @@ fn answer(question: &[u8], reply: &Reply) -> Vec<u8> {
         let of_kind = match record {
             Record::Address(_) => kind == A,
             Record::Service(..) => kind == SRV,
+            Record::Failure => true,
         };
         of_kind && asked[..name_len].eq_ignore_ascii_case(&encoded(name))
     };
-    let found: Vec<_> = records.iter().filter(is_asked).collect();
+    let mut found: Vec<_> = records.iter().filter(is_asked).collect();
+    let fails = found.iter().any(|(_, record)| matches!(record, Record::Failure));
+    let code = if fails { 2 } else { code };
+    found.retain(|_| !fails);
     let mut out = question[..2].to_vec();
     out.extend([0x81, 0x80 | code, 0, 1, 0, u8::try_from(found.len()).expect("a few"), 0, 0, 0, 0]);
     out.extend(asked);
@@ -90,6 +96,7 @@ fn answer(question: &[u8], reply: &Reply) -> Vec<u8> {
                 data.extend(encoded(target));
                 data
             }
+            Record::Failure => unreachable!("such an answer has no records"),
         };
         out.extend(u16::try_from(data.len()).expect("short").to_be_bytes());
         out.extend(data);
