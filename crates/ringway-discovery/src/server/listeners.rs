@@ -1,5 +1,6 @@
 //! Who waits for changes of which keys.
 
+use std::collections::BTreeMap;
 use std::task::Waker;
 
 use ringway_runtime::contain;
@@ -16,10 +17,14 @@ pub(super) struct Listeners {
 /// One stream with its watches.
 #[derive(Default)]
 struct Listener {
-    ranges: Vec<(i64, KeyRange)>,
-    has_changed: bool,
+    ranges: BTreeMap<i64, KeyRange>,
+    /// The watches that something has changed for, and the first revision that they may not have seen.
+    changed: Unseen,
     waker: Option<Waker>,
 }
+
+/// Watches of a stream, and the first revision that each may not have seen. Other watches have seen all.
+pub(super) type Unseen = BTreeMap<i64, Revision>;
 
 /// Identifies a stream among the listeners.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,27 +54,28 @@ impl Listeners {
 
     pub(super) fn watch(&mut self, id: ListenerId, watch: i64, range: KeyRange) {
         if let Some(listener) = self.get(id) {
-            listener.ranges.push((watch, range));
-            listener.has_changed = true;
+            listener.ranges.insert(watch, range);
         }
     }
 
     pub(super) fn unwatch(&mut self, id: ListenerId, watch: i64) {
         if let Some(listener) = self.get(id) {
-            listener.ranges.retain(|(other, _)| *other != watch);
+            listener.ranges.remove(&watch);
+            listener.changed.remove(&watch);
         }
     }
 
-    /// Whether something has changed since the last call. If nothing has, `waker` is woken when it does; the waker
-    /// that it replaces is returned.
-    pub(super) fn poll(&mut self, id: ListenerId, waker: Waker) -> (bool, Option<Waker>) {
-        let Some(listener) = self.get(id) else {
-            return (false, Some(waker));
-        };
-        if std::mem::take(&mut listener.has_changed) {
-            return (true, Some(waker));
+    /// The watches for which something has changed since the last call.
+    pub(super) fn take_changed(&mut self, id: ListenerId) -> Unseen {
+        self.get(id).map(|listener| std::mem::take(&mut listener.changed)).unwrap_or_default()
+    }
+
+    /// Has `waker` woken when something changes next. The waker that it replaces is returned.
+    pub(super) fn wait(&mut self, id: ListenerId, waker: Waker) -> Option<Waker> {
+        match self.get(id) {
+            Some(listener) => listener.waker.replace(waker),
+            None => Some(waker),
         }
-        (false, listener.waker.replace(waker))
     }
 
     /// Notes the changes from a revision on. Returns the wakers of the streams that watch them.
@@ -78,11 +84,19 @@ impl Listeners {
         if self.streams.len() == self.free.len() {
             return woken;
         }
+        let keys: Vec<&[u8]> = store.changed_keys(from).collect();
+        if keys.is_empty() {
+            return woken;
+        }
         for listener in self.streams.iter_mut().flatten() {
-            let watches = |key: &[u8]| listener.ranges.iter().any(|(_, range)| range.contains(key));
-            if !listener.has_changed && store.changed_keys(from).any(watches) {
-                listener.has_changed = true;
-                woken.extend(listener.waker.take());
+            let Listener { ranges, changed, waker } = listener;
+            for (watch, range) in ranges.iter() {
+                if keys.iter().any(|key| range.contains(key)) {
+                    changed.entry(*watch).or_insert(from);
+                }
+            }
+            if !changed.is_empty() {
+                woken.extend(waker.take());
             }
         }
         woken
@@ -96,4 +110,44 @@ impl Listeners {
 /// Wakes a task, whose executor may be anybody's.
 pub(super) fn wake(waker: Waker) {
     contain("a waker", || waker.wake());
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::limits;
+    use crate::store::{LeaseId, Transaction};
+
+    fn put(store: &mut Store, key: impl Into<Bytes>) -> Revision {
+        let (key, from) = (key.into(), store.revision().next());
+        let put = |change: &mut Transaction<'_>| change.put(key, Bytes::new(), LeaseId::NONE);
+        store.change(put).0.expect("without a lease");
+        from
+    }
+
+    #[test]
+    fn of_ten_thousand_watches_only_those_of_a_changed_key_are_visited() {
+        let (mut store, mut listeners) = (Store::new(), Listeners::default());
+        let stream = listeners.join();
+        let mut visited = 0;
+        for watch in 0..limits::WATCHES_PER_STREAM_MAX as i64 {
+            listeners.watch(stream, watch, KeyRange::Key(watch.to_string().into()));
+            visited += listeners.take_changed(stream).len();
+        }
+        assert_eq!(visited, 0, "a watch that is made has nothing to do with the others");
+        let first = put(&mut store, "7");
+        listeners.changed(&store, first);
+        let second = put(&mut store, "7");
+        listeners.changed(&store, second);
+        let third = put(&mut store, "9");
+        listeners.changed(&store, third);
+        assert_eq!(listeners.take_changed(stream), Unseen::from([(7, first), (9, third)]));
+        assert_eq!(listeners.take_changed(stream), Unseen::new());
+        let fourth = put(&mut store, "9");
+        listeners.changed(&store, fourth);
+        listeners.unwatch(stream, 9);
+        assert_eq!(listeners.take_changed(stream), Unseen::new(), "it was cancelled");
+    }
 }

@@ -3,7 +3,7 @@
 //! A stream has many watches. They are positions in the store's history, so a stream that its client does not read
 //! holds nothing but these, and is told in the end that they were compacted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::{Context, Poll};
@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use ringway_rpc::{Sink, Status, Streaming};
 use ringway_runtime as runtime;
 
-use super::listeners::ListenerId;
+use super::listeners::{ListenerId, Unseen};
 use super::watcher::{Seen, Watcher, named_bytes};
 use super::{Registry, failure, stopping};
 use crate::etcd::api::etcdserverpb::watch_request::RequestUnion;
@@ -78,6 +78,8 @@ struct WatchStream<'a> {
     registry: &'a Registry,
     listener: ListenerId,
     watchers: BTreeMap<i64, Watcher>,
+    /// The watches that may not have seen all that there is, apart from what the listener has noted meanwhile.
+    behind: BTreeSet<i64>,
     /// Bytes of the keys that the watches name.
     bytes: usize,
     next_id: i64,
@@ -94,15 +96,23 @@ impl Drop for WatchStream<'_> {
 impl<'a> WatchStream<'a> {
     fn new(registry: &'a Registry, responses: Sink<WatchResponse>) -> Self {
         let listener = registry.state().listeners.join();
-        Self { registry, listener, watchers: BTreeMap::new(), bytes: 0, next_id: 0, responses }
+        let (watchers, behind) = (BTreeMap::new(), BTreeSet::new());
+        Self { registry, listener, watchers, behind, bytes: 0, next_id: 0, responses }
     }
 
-    /// Whether something has changed that a watch may see.
-    fn poll_changed(&self, cx: &mut Context<'_>) -> bool {
+    /// Whether something has changed that a watch may see. If not, the task is woken when it does.
+    fn poll_changed(&mut self, cx: &mut Context<'_>) -> bool {
         let waker = cx.waker().clone();
-        let (has_changed, former) = self.registry.state().listeners.poll(self.listener, waker);
+        let mut state = self.registry.state();
+        let changed = state.listeners.take_changed(self.listener);
+        note_behind(&mut self.watchers, &mut self.behind, changed);
+        if !self.behind.is_empty() {
+            return true;
+        }
+        let former = state.listeners.wait(self.listener, waker);
+        drop(state);
         drop(former);
-        has_changed
+        false
     }
 
     async fn request(&mut self, request: RequestUnion) -> Result<(), Status> {
@@ -144,6 +154,9 @@ impl<'a> WatchStream<'a> {
                 let watcher = Watcher::new(id, &request, state.visible());
                 state.listeners.watch(self.listener, id, watcher.range.clone());
                 self.bytes += watcher.bytes;
+                if !watcher.is_synced(state.visible()) {
+                    self.behind.insert(id);
+                }
                 self.watchers.insert(id, watcher);
             }
             response
@@ -178,6 +191,7 @@ impl<'a> WatchStream<'a> {
 
     /// Removes a watch; false if there was none.
     fn forget(&mut self, id: i64) -> bool {
+        self.behind.remove(&id);
         let watcher = self.watchers.remove(&id);
         self.bytes -= watcher.as_ref().map_or(0, |watcher| watcher.bytes);
         watcher.is_some()
@@ -198,10 +212,16 @@ impl<'a> WatchStream<'a> {
 
     /// The header with the revision that a watch, or each of the stream, has seen. More may have come for one while
     /// another was served.
-    fn header_of_seen(&self, id: i64) -> Option<ResponseHeader> {
-        let concerned = self.watchers.values().filter(|watcher| id == NO_WATCH || watcher.id == id);
-        let seen = concerned.map(Watcher::seen).min();
-        let header = self.registry.header(&self.registry.state())?;
+    fn header_of_seen(&mut self, id: i64) -> Option<ResponseHeader> {
+        let mut state = self.registry.state();
+        note_behind(
+            &mut self.watchers,
+            &mut self.behind,
+            state.listeners.take_changed(self.listener),
+        );
+        let header = self.registry.header(&state)?;
+        let concerned = self.behind.iter().filter(|behind| id == NO_WATCH || **behind == id);
+        let seen = concerned.filter_map(|id| self.watchers.get(id)).map(Watcher::seen).min();
         let revision = seen.map_or(header.revision, |seen| seen.0.min(header.revision));
         Some(ResponseHeader { revision, ..header })
     }
@@ -221,16 +241,19 @@ impl<'a> WatchStream<'a> {
 
     /// Sends what the watches have not seen. It holds the store for one batch of one watch at a time.
     async fn deliver(&mut self) -> Result<(), Status> {
-        let ids: Vec<i64> = self.watchers.keys().copied().collect();
-        for (at, id) in ids.into_iter().enumerate() {
-            if at % limits::WATCHES_AT_ONCE == limits::WATCHES_AT_ONCE - 1 {
-                runtime::yield_now().await;
-            }
-            loop {
-                match self.next_batch(id) {
-                    NextChanges::Told(response) => self.responses.send(response).await?,
-                    NextChanges::Foreign => runtime::yield_now().await,
-                    NextChanges::End => break,
+        let changed = self.registry.state().listeners.take_changed(self.listener);
+        note_behind(&mut self.watchers, &mut self.behind, changed);
+        let mut served = 0;
+        while let Some(id) = self.behind.first().copied() {
+            match self.next_batch(id) {
+                NextChanges::Told(response) => self.responses.send(response).await?,
+                NextChanges::Foreign => runtime::yield_now().await,
+                NextChanges::End => {
+                    self.behind.remove(&id);
+                    served += 1;
+                    if served % limits::WATCHES_AT_ONCE == 0 {
+                        runtime::yield_now().await;
+                    }
                 }
             }
         }
@@ -271,6 +294,17 @@ impl<'a> WatchStream<'a> {
                     ..WatchResponse::default()
                 })
             }
+        }
+    }
+}
+
+/// Notes what has changed for the watches of a stream. One that was not behind has seen everything before.
+fn note_behind(watchers: &mut BTreeMap<i64, Watcher>, behind: &mut BTreeSet<i64>, changed: Unseen) {
+    for (id, from) in changed {
+        if let Some(watcher) = watchers.get_mut(&id)
+            && behind.insert(id)
+        {
+            watcher.has_seen_before(from);
         }
     }
 }

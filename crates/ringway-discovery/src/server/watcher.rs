@@ -61,6 +61,11 @@ impl Watcher {
         self.next > present
     }
 
+    /// Notes that nothing before this revision is left to be seen.
+    pub(super) fn has_seen_before(&mut self, from: Revision) {
+        self.next = self.next.max(from);
+    }
+
     /// The last revision of which the watch has seen everything.
     pub(super) fn seen(&self) -> Revision {
         Revision(self.next.0 - 1)
