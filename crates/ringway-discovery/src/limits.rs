@@ -72,6 +72,10 @@ pub(crate) const JOURNAL_BYTES_MAX: usize = 16 << 20;
 /// of a second.
 pub(crate) const LOG_FILE_BYTES: u64 = 32 << 20;
 
+/// Bytes of zeros that are written behind the end of a log at once: some hundred syncs then change nothing but what they
+/// write, and the one that has the zeros takes some milliseconds.
+pub(crate) const LOG_AHEAD_BYTES: usize = 1 << 20;
+
 /// Bytes of a file of a registry that are read: those of a snapshot of all keys and their history, and more than those
 /// of a log whose last change deletes a million keys.
 pub(crate) const DATA_FILE_BYTES_MAX: usize = 1 << 30;

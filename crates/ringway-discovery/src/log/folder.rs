@@ -16,6 +16,8 @@ pub(crate) struct Folder {
     path: PathBuf,
     /// The bytes of a log after which the next one begins.
     pub(super) log_bytes_max: u64,
+    /// The bytes of zeros that are written behind a log's frames at once.
+    pub(super) log_ahead_bytes: usize,
     /// Held until the last clone is dropped; `None` in a simulation, whose disks nobody else has.
     _lock: Option<Arc<std::fs::File>>,
 }
@@ -52,7 +54,12 @@ impl Folder {
     /// The folder without a lock.
     pub(crate) async fn open_unlocked(path: &Path) -> Result<Self, Error> {
         make(path).await.map_err(|error| failed("make", path, &error))?;
-        Ok(Self { path: path.to_owned(), log_bytes_max: limits::LOG_FILE_BYTES, _lock: None })
+        Ok(Self {
+            path: path.to_owned(),
+            log_bytes_max: limits::LOG_FILE_BYTES,
+            log_ahead_bytes: limits::LOG_AHEAD_BYTES,
+            _lock: None,
+        })
     }
 
     pub(super) fn path(&self) -> &Path {

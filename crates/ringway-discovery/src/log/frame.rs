@@ -2,6 +2,8 @@
 //!
 //! A frame is found by a mark and has a checksum, both of which depend on random numbers in the header. So nothing that
 //! a client puts into a value can look like a frame.
+//!
+//! Behind the last frame zeros may stand, which no mark begins with.
 
 use std::time::Duration;
 
@@ -26,6 +28,7 @@ pub(super) struct Header {
     /// The sequence number of the first frame.
     pub(super) first: u64,
     pub(super) ids: Ids,
+    /// Its first byte is not 0, so that it cannot be taken for room that was not used.
     mark: u32,
     salt: u32,
 }
@@ -34,7 +37,7 @@ impl Header {
     pub(super) const BYTES: usize = 52;
 
     pub(super) fn new(number: u64, first: u64, ids: Ids) -> Self {
-        Self { number, first, ids, mark: fastrand::u32(1..), salt: fastrand::u32(..) }
+        Self { number, first, ids, mark: fastrand::u32(..) | 1, salt: fastrand::u32(..) }
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
@@ -135,7 +138,7 @@ pub(super) struct Frames<'a> {
 pub(super) enum NextFrame<'a> {
     /// A frame, which comes next in the sequence.
     Frame(Frame<'a>),
-    /// The end.
+    /// The end, and nothing but zeros behind it.
     End,
     /// A write that is not complete, and that no later frame knows to have been synced.
     Torn,
@@ -152,7 +155,7 @@ impl<'a> Frames<'a> {
 
     pub(super) fn next(&mut self) -> NextFrame<'a> {
         let rest = &self.file[self.at..];
-        if rest.is_empty() {
+        if rest.iter().all(|byte| *byte == 0) {
             return NextFrame::End;
         }
         match self.header.read(rest) {
@@ -278,8 +281,10 @@ mod tests {
         let other = self::file().0;
         let mixed = [&file[..ends[1]], &other[ends[1]..]].concat();
         assert_eq!(read(&mixed), Some((PAYLOADS[..2].to_vec(), "torn")));
-        // Room that was never written.
-        let padded = [&file[..], &[0; 4096]].concat();
+        // Room that was not used, and something in the middle of it.
+        let mut padded = [&file[..], &[0; 4096]].concat();
+        assert_eq!(read(&padded), Some((PAYLOADS.to_vec(), "end")));
+        padded[file.len() + 100] = 1;
         assert_eq!(read(&padded), Some((PAYLOADS.to_vec(), "torn")));
     }
 }

@@ -112,7 +112,7 @@ async fn recover_from(
         let writer = created.map_err(|error| failed("write", &path, &error))?;
         return Ok(Recovered { store, writer, clock, notice });
     };
-    let writer = Writer::resume(folder, header, file, end.at, end.next);
+    let writer = Writer::resume(folder, header, file, &end);
     Ok(Recovered { store, writer, clock, notice })
 }
 
@@ -127,13 +127,15 @@ struct Replay<'a> {
 }
 
 /// The end of a file of the log.
-struct End {
+pub(super) struct End {
     /// `None` if the file was made and nothing was written to it.
     header: Option<Header>,
     /// The place behind the last frame.
-    at: u64,
+    pub(super) at: u64,
     /// The sequence number of the next frame.
-    next: u64,
+    pub(super) next: u64,
+    /// Zeros behind it, which were written for the next frames.
+    pub(super) zeros: u64,
     /// Bytes of a write that was not completed.
     torn: u64,
 }
@@ -146,7 +148,7 @@ impl Replay<'_> {
         let Some(mut frames) = Frames::of(&bytes) else {
             // A file whose header was not synced has no frames.
             return match (self.is_last && bytes.len() <= Header::BYTES, self.next) {
-                (true, Some(next)) => Ok(End { header: None, at: 0, next, torn: 0 }),
+                (true, Some(next)) => Ok(End { header: None, at: 0, next, zeros: 0, torn: 0 }),
                 _ => Err(damaged(&path, 0)),
             };
         };
@@ -163,10 +165,11 @@ impl Replay<'_> {
                     store.apply(frame.payload, frame.clock).map_err(|_| damaged(&path, at))?;
                 }
                 NextFrame::Torn if self.is_last => {
-                    let torn = (bytes.len() - at) as u64;
-                    return Ok(frames.end(torn));
+                    let torn =
+                        bytes[at..].iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
+                    return Ok(End { torn: torn as u64, ..frames.end(0) });
                 }
-                NextFrame::End => return Ok(frames.end(0)),
+                NextFrame::End => return Ok(frames.end(bytes.len() - at)),
                 NextFrame::Torn | NextFrame::Damage => return Err(damaged(&path, at)),
             }
         }
@@ -174,8 +177,9 @@ impl Replay<'_> {
 }
 
 impl Frames<'_> {
-    fn end(&self, torn: u64) -> End {
-        End { header: Some(self.header), at: self.at as u64, next: self.next, torn }
+    fn end(&self, zeros: usize) -> End {
+        let (at, zeros) = (self.at as u64, zeros as u64);
+        End { header: Some(self.header), at, next: self.next, zeros, torn: 0 }
     }
 }
 

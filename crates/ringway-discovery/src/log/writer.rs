@@ -8,6 +8,7 @@ use ringway_runtime::fs::{self, File, OpenOptions};
 
 use super::folder::Folder;
 use super::frame::{Header, Ids};
+use super::recovery::End;
 
 /// The last file of a log. After an error it is of no use any more, since nobody knows what the disk has, unless there
 /// was [no room](LogError::NoRoom).
@@ -15,8 +16,11 @@ pub(crate) struct Writer {
     folder: Folder,
     header: Header,
     file: File,
-    /// The end of the file.
+    /// The end of the last frame.
     at: u64,
+    /// The end of the zeros behind it, which is the end of the file. A sync of what is written over zeros has nothing to
+    /// change in the file system's own records.
+    zeroed: u64,
     /// The sequence number of the next frame.
     next: u64,
     /// The first sequence number that may not be on the disk.
@@ -37,11 +41,12 @@ pub(crate) enum LogError {
 impl LogError {
     /// A write has failed, after which nothing was synced.
     fn of_write(error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoRoom(error),
-            _ => Self::Failed(error),
-        }
+        if is_full(&error) { Self::NoRoom(error) } else { Self::Failed(error) }
     }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 impl Writer {
@@ -60,12 +65,15 @@ impl Writer {
         file.write_all_at(0, bytes).await?;
         file.sync_all().await?;
         folder.sync().await?;
-        Ok(Self { folder, header, file, at, next, synced: next, is_unmarked: false })
+        let zeroed = at;
+        Ok(Self { folder, header, file, at, zeroed, next, synced: next, is_unmarked: false })
     }
 
     /// Goes on behind the last frame of a file, which is on the disk.
-    pub(super) fn resume(folder: Folder, header: Header, file: File, at: u64, next: u64) -> Self {
-        Self { folder, header, file, at, next, synced: next, is_unmarked: false }
+    pub(super) fn resume(folder: Folder, header: Header, file: File, end: &End) -> Self {
+        let End { at, next, zeros, .. } = *end;
+        let zeroed = at + zeros;
+        Self { folder, header, file, at, zeroed, next, synced: next, is_unmarked: false }
     }
 
     /// Writes changes and waits until they are on the disk.
@@ -103,6 +111,19 @@ impl Writer {
         self.file.write_all_at(self.at, Bytes::from(frame)).await?;
         self.at += bytes;
         self.next += 1;
+        if self.at > self.zeroed { self.write_ahead().await } else { Ok(()) }
+    }
+
+    /// Writes zeros where the next frames will be. The sync of the frame that was just written has them on the disk.
+    async fn write_ahead(&mut self) -> io::Result<()> {
+        self.zeroed = self.at;
+        let zeros = Bytes::from(vec![0; self.folder.log_ahead_bytes]);
+        match self.file.write_all_at(self.at, zeros).await {
+            Ok(_) => self.zeroed += self.folder.log_ahead_bytes as u64,
+            // The frames themselves may fit.
+            Err(error) if is_full(&error) => {}
+            Err(error) => return Err(error),
+        }
         Ok(())
     }
 
