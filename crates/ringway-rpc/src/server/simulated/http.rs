@@ -36,7 +36,11 @@ impl HttpPeer {
 
     /// Sends the head of a request whose body has `length` bytes, and as many of them as there are in `part`.
     fn post(&self, method: &str, length: usize, part: &[u8]) {
-        let kind = "content-type: application/octet-stream";
+        self.post_as("octet-stream", method, length, part);
+    }
+
+    fn post_as(&self, kind: &str, method: &str, length: usize, part: &[u8]) {
+        let kind = format!("content-type: application/{kind}");
         let head = format!(
             "POST /left.Over/{method} HTTP/1.1\r\nhost: here\r\n{kind}\r\ncontent-length: {length}\r\n\r\n"
         );
@@ -116,6 +120,22 @@ fn the_largest_body_is_given_up_when_memory_is_short() {
         let _pressure = small.stream.write(&[b's'; 1_000]);
         assert!(small.heard("sss").await.starts_with("HTTP/1.1 200 "));
         assert_eq!(small.stats().exhausted, 1);
+    });
+}
+
+#[test]
+fn an_upload_that_is_given_up_when_memory_is_short_was_not_malformed() {
+    run(async || {
+        let settings = Settings { unread_bytes_max: 100_000, ..Settings::default() };
+        let server = SimServer::new(settings, Plain);
+        let peer = HttpPeer::of(&server).await;
+        let message = [&[0, 0, 3, 0, 0][..], &[b'm'; 150_000]].concat();
+        peer.post_as("connect+octet-stream", "Collect", 200_000, &message);
+        let answer = peer.heard("memory").await;
+        assert!(answer.contains("unavailable"), "{answer}");
+        let stats = peer.stats();
+        assert_eq!((stats.exhausted, stats.malformed), (1, 0), "{stats:?}");
+        peer.closed().await;
     });
 }
 

@@ -98,9 +98,9 @@ fn no_base64(error: BrokenBase64) -> Status {
 pub(super) fn not_whole(error: &Error) -> Status {
     let message = error.message().to_owned();
     match error.status() {
-        StatusCode::PAYLOAD_TOO_LARGE | StatusCode::SERVICE_UNAVAILABLE => {
-            Status::resource_exhausted(message)
-        }
+        StatusCode::PAYLOAD_TOO_LARGE => Status::resource_exhausted(message),
+        // The server is short of memory: the same as for unary calls, and not the client's fault.
+        StatusCode::SERVICE_UNAVAILABLE => Status::unavailable(message),
         StatusCode::REQUEST_TIMEOUT => Status::deadline_exceeded(message),
         _ => Status::invalid_argument(message),
     }
