@@ -131,6 +131,9 @@ pub(crate) const MONGO_DELAYED_MAX: usize = 1 << 16;
 /// responder, whatever they could do.
 pub(crate) const MONGO_BUSY_MAX: f64 = 0.7;
 
+/// Most commands of a pipeline of `bench mongo`: as many as a connection has under way.
+pub(crate) const MONGO_BATCH_MAX: u32 = 1 << 10;
+
 /// Default time limit of `call` for unary calls: a person has given up by then.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -4,11 +4,11 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::bench_mongo::{self, MongoJob};
+use super::bench_mongo::{self, MongoJob, MongoLoad};
 use super::bench_registry::{self, RegistryLoad};
 use super::by_position::{merge, merge_list};
 use super::call::{Access, resolve_access, with_service};
-use super::choices::{Backend, Format, MongoOp, Protocol, RpcMode};
+use super::choices::{Backend, Format, Protocol, RpcMode};
 use super::codec;
 use super::flags::{BenchCallFlags, BenchCommand, BenchFlags, RpcFlags, StreamFlags, SuiteFlags};
 use super::target::{Target, target};
@@ -74,7 +74,7 @@ pub(crate) enum Suite {
     },
     Mongo {
         connections: Vec<u32>,
-        ops: Vec<MongoOp>,
+        loads: Vec<MongoLoad>,
         job: MongoJob,
     },
     /// The registry inside one process.
@@ -210,9 +210,9 @@ pub(super) fn resolve(raw: Box<BenchCommand>, allowed: &Cores) -> Result<BenchCo
             vec![bench_registry::resolve(&common, flags, allowed)?]
         }
         Some(SuiteFlags::Mongo(flags)) => {
-            let (ops, job) = bench_mongo::resolve(&mut common, flags)?;
+            let (loads, job) = bench_mongo::resolve(&mut common, flags)?;
             let connections = list("-c", &common.connections, &[10, 100])?;
-            vec![Suite::Mongo { connections, ops, job }]
+            vec![Suite::Mongo { connections, loads, job }]
         }
         Some(SuiteFlags::Codec) => {
             codec::check(&common)?;

@@ -5,9 +5,17 @@ use std::time::Duration;
 
 use ringway_mongo::{ConnectionString, HostAddress};
 
-use super::choices::MongoOp;
+use super::choices::{MongoMode, MongoOp};
 use super::flags::{BenchFlags, BenchMongoFlags};
 use super::values::ValueError;
+
+/// What the tasks of a row do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MongoLoad {
+    pub(crate) op: MongoOp,
+    /// Commands of a pipeline; `None` for one operation after the other.
+    pub(crate) batch: Option<u32>,
+}
 
 /// The server of the mongo suite.
 #[derive(Clone, PartialEq, Eq)]
@@ -30,8 +38,12 @@ impl fmt::Debug for MongoJob {
 pub(super) fn resolve(
     common: &mut BenchFlags,
     flags: BenchMongoFlags,
-) -> Result<(Vec<MongoOp>, MongoJob), ValueError> {
-    let BenchMongoFlags { op, delay, uri, user, password, auth_db } = flags;
+) -> Result<(Vec<MongoLoad>, MongoJob), ValueError> {
+    let BenchMongoFlags { op, mode, batch_size, delay, uri, user, password, auth_db } = flags;
+    let loads = loads(op, mode, batch_size)?;
+    if common.peers && mode == Some(MongoMode::Pipeline) {
+        return Err(ValueError::new("--peers has no pipelines: MongoDB's driver has none"));
+    }
     let given = [
         ("-s", !common.size.is_empty(), "its documents have one size"),
         ("--addr", common.addr.is_some(), "give the connection string by --uri"),
@@ -48,8 +60,27 @@ pub(super) fn resolve(
         (Some(uri), Some(login)) => Some(with_login(&uri, &login, auth_db.as_deref())?),
         (uri, _) => uri,
     };
-    let ops = if op.is_empty() { EVERY_OP.to_vec() } else { op };
-    Ok((ops, MongoJob { uri, delay: delay.unwrap_or_default() }))
+    Ok((loads, MongoJob { uri, delay: delay.unwrap_or_default() }))
+}
+
+fn loads(
+    ops: Vec<MongoOp>,
+    mode: Option<MongoMode>,
+    batch_size: Option<u32>,
+) -> Result<Vec<MongoLoad>, ValueError> {
+    let (every, batch) = match mode {
+        Some(MongoMode::Pipeline) => (&PIPELINED[..], Some(batch_size.unwrap_or(BATCH_DEFAULT))),
+        _ if batch_size.is_some() => {
+            return Err(ValueError::new("--batch-size is that of pipelines; add --mode pipeline"));
+        }
+        _ => (&EVERY_OP[..], None),
+    };
+    if let Some(op) = ops.iter().find(|op| !every.contains(op)) {
+        let op = op.as_str();
+        return Err(ValueError::new(format!("pipelines have ping and find_one, and no {op}")));
+    }
+    let ops = if ops.is_empty() { every.to_vec() } else { ops };
+    Ok(ops.into_iter().map(|op| MongoLoad { op, batch }).collect())
 }
 
 /// The address of the server, which the client reaches by the connection string.
@@ -88,6 +119,12 @@ fn percent(text: &str) -> String {
     text.bytes().map(encode).collect()
 }
 
+/// As many as the client itself has under way by default.
+const BATCH_DEFAULT: u32 = 16;
+
+/// The operations of pipelines.
+const PIPELINED: [MongoOp; 2] = [MongoOp::Ping, MongoOp::FindOne];
+
 const EVERY_OP: [MongoOp; 8] = [
     MongoOp::Ping,
     MongoOp::FindOne,
@@ -110,8 +147,8 @@ mod tests {
         let Ok(Config::Bench(config)) = parse_words(words) else { panic!("{words}") };
         let Target::Running(uri) = &config.target else { panic!("{:?}", config.target) };
         assert_eq!(uri.as_str(), "tcp://a:1");
-        let Suite::Mongo { job, connections, ops } = &config.suites[0] else { panic!("{words}") };
-        assert_eq!((&connections[..], ops.len()), (&[10, 100][..], 8));
+        let Suite::Mongo { job, connections, loads } = &config.suites[0] else { panic!("{words}") };
+        assert_eq!((&connections[..], loads.len()), (&[10, 100][..], 8));
         let parsed =
             ConnectionString::parse(job.uri.as_deref().expect("one")).expect("well formed");
         let credential = parsed.credential.expect("a user");
@@ -127,7 +164,21 @@ mod tests {
         let words = "bench mongo --op ping,mixed --concurrency 50 --delay 30ms";
         let Ok(Config::Bench(config)) = parse_words(words) else { panic!("{words}") };
         let job = MongoJob { uri: None, delay: Duration::from_millis(30) };
-        let ops = vec![MongoOp::Ping, MongoOp::Mixed];
-        assert_eq!(config.suites, [Suite::Mongo { connections: vec![50], ops, job }]);
+        let loads = [MongoOp::Ping, MongoOp::Mixed].map(|op| MongoLoad { op, batch: None }).into();
+        assert_eq!(config.suites, [Suite::Mongo { connections: vec![50], loads, job }]);
+    }
+
+    #[test]
+    fn pipelines_have_a_size() {
+        let loads = |words: &str| {
+            let Ok(Config::Bench(config)) = parse_words(words) else { panic!("{words}") };
+            let Suite::Mongo { loads, .. } = &config.suites[0] else { panic!("{words}") };
+            loads.clone()
+        };
+        let load = |op, batch| MongoLoad { op, batch: Some(batch) };
+        let both = [load(MongoOp::Ping, 16), load(MongoOp::FindOne, 16)];
+        assert_eq!(loads("bench mongo --mode pipeline"), both);
+        let words = "bench mongo --mode pipeline --op ping --batch-size 64";
+        assert_eq!(loads(words), [load(MongoOp::Ping, 64)]);
     }
 }

@@ -53,6 +53,14 @@ pub(crate) enum MongoOp {
     Mixed,
 }
 
+/// How the mongo suite sends its operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum MongoMode {
+    Normal,
+    Pipeline,
+}
+
 /// The protocol of the suites of calls and streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Protocol {

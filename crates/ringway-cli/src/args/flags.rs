@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::choices::{Backend, Format, MongoOp, Protocol, RegistryMode, RpcMode, Transport};
+use super::choices::{
+    Backend, Format, MongoMode, MongoOp, Protocol, RegistryMode, RpcMode, Transport,
+};
 use super::examples;
 use super::registry::RegistryFlags;
 use super::values::{self, Cores, Uri};
@@ -257,6 +259,14 @@ pub(super) struct BenchMongoFlags {
     /// [default: all]
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
     pub(super) op: Vec<MongoOp>,
+    /// How a connection sends them: one after the other, or many at a time; pipelines have ping and
+    /// find_one [default: normal]
+    #[arg(long, value_enum)]
+    pub(super) mode: Option<MongoMode>,
+    /// Commands of a pipeline, which are all under way together [default: 16]
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::MONGO_BATCH_MAX)))]
+    pub(super) batch_size: Option<u32>,
     /// The responder answers after this time, e.g. 30ms, as over a long line [default: at once]
     #[arg(long, value_name = "SPAN", value_parser = values::parse_timeout, conflicts_with = "uri")]
     pub(super) delay: Option<Duration>,

@@ -26,7 +26,7 @@ use answer::Answer;
 pub(crate) use bench::{
     BenchConfig, CallJob, Pace, Placement, RpcLoad, RunLength, SendMode, StreamLoad, Suite,
 };
-pub(crate) use bench_mongo::MongoJob;
+pub(crate) use bench_mongo::{MongoJob, MongoLoad};
 pub(crate) use bench_registry::RegistryLoad;
 pub(crate) use call::{Access, Ask, CallConfig};
 pub(crate) use choices::{Backend, Format, MongoOp, Protocol, RegistryMode, RpcMode, Transport};
@@ -200,6 +200,9 @@ mod tests {
         check("bench call tcp://127.0.0.1:1 a/b --rate 5 -p 2", "--depth");
         check("bench mongo -s 7", "-s has no meaning");
         check("bench mongo --addr tcp://127.0.0.1:1", "--uri");
+        check("bench mongo --batch-size 4", "--mode pipeline");
+        check("bench mongo --mode pipeline --op ping,bulk", "no bulk");
+        check("bench mongo --mode pipeline --peers", "has none");
         check("bench mongo --user ada", "--uri");
         check("bench mongo --uri mongodb://a,b", "one server");
         check("bench mongo --uri mongodb://a --delay 1ms", "--delay");

@@ -217,8 +217,8 @@ impl<'a> Bench<'a> {
                         PeerJob::Stream { peer: name, frames, window }
                     }
                     Workload::Stream(StreamLoad::OneWay) => PeerJob::Flood { peer: name },
-                    Workload::Mongo(op) => PeerJob::Mongo {
-                        op,
+                    Workload::Mongo(load) => PeerJob::Mongo {
+                        op: load.op,
                         fills: mongo::job(self.config).is_some_and(|job| job.uri.is_some()),
                     },
                     _ => return Err(format!("{name} has no client for this").into()),
@@ -299,13 +299,13 @@ impl<'a> Bench<'a> {
                     registry::run(part, load, size)
                 })
             }
-            Workload::Mongo(op) => {
+            Workload::Mongo(load) => {
                 let job =
                     mongo::job(self.config).cloned().ok_or("a MongoDB row without its suite")?;
                 let shared = Arc::<mongo::Shared>::default();
                 let of_run = Arc::clone(&shared);
                 let mut ran = engine::run(config, connections, server, progress, move |part| {
-                    mongo::run(part, op, job.clone(), Arc::clone(&of_run))
+                    mongo::run(part, load, job.clone(), Arc::clone(&of_run))
                 })?;
                 let cores = config.placement.server.as_slice().len();
                 mongo::judge(&mut ran.outcome, &shared, &ran.server, cores);

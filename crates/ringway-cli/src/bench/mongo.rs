@@ -9,12 +9,13 @@ use std::time::Instant;
 use ringway_mongo::bson::{Bson, Document, RawDocumentBuf, rawdoc};
 use ringway_mongo::{Client, ClientOptions, Collection, Database, Error};
 use ringway_runtime::spawn;
+use ringway_wire::mongo::CursorReply;
 
 use super::engine::Part;
 use super::outcome::{CoreOutcome, Outcome};
 use super::score::Score;
 use super::server::Server;
-use crate::args::{BenchConfig, MongoJob, MongoOp, Suite, Uri};
+use crate::args::{BenchConfig, MongoJob, MongoLoad, MongoOp, Suite, Uri};
 use crate::limits;
 use crate::mongo_books::{
     BATCH_LEN, BATCHES, BOOKS, BULK_LEN, Book, DATABASE, PLANNED_CODE, READ, WRITTEN, is_book,
@@ -35,10 +36,10 @@ pub(super) fn job(config: &BenchConfig) -> Option<&MongoJob> {
     })
 }
 
-/// Runs `op` again and again, one task for each connection of `part`.
+/// Runs operations again and again, one task for each connection of `part`.
 pub(super) async fn run(
     part: Part,
-    op: MongoOp,
+    load: MongoLoad,
     job: MongoJob,
     shared: Arc<Shared>,
 ) -> io::Result<CoreOutcome> {
@@ -53,7 +54,7 @@ pub(super) async fn run(
     part.wait_for_all(1).await;
     let lane = |number: u32| {
         let work = MongoLane::new(&database, number, Arc::clone(&shared));
-        spawn(work.run(op, Rc::clone(&score)))
+        spawn(work.run(load, Rc::clone(&score)))
     };
     score.keep(&part, part.connections.clone().map(lane).collect()).await
 }
@@ -138,30 +139,84 @@ impl MongoLane {
         }
     }
 
-    async fn run(mut self, op: MongoOp, score: Rc<Score>) {
+    async fn run(mut self, MongoLoad { op, batch }: MongoLoad, score: Rc<Score>) {
         while !score.is_over() {
             let begun = Instant::now();
-            self.sequence = self.sequence.wrapping_add(1);
-            match self.one(op).await {
-                Ok(verdict) => {
-                    let is_right = verdict.is_ok();
-                    score.compared(is_right, || verdict.err().unwrap_or_default());
-                    if is_right {
-                        score.add(1);
-                        score.time(begun, Instant::now());
+            let is_answered = match batch {
+                None => {
+                    self.sequence = self.sequence.wrapping_add(1);
+                    let outcome = self.one(op).await;
+                    self.note(outcome, begun, &score)
+                }
+                Some(batch) => match self.pipeline(op, batch).await {
+                    Ok(outcomes) => {
+                        let note = |outcome| self.note(outcome, begun, &score);
+                        outcomes.into_iter().map(note).fold(true, |all, each| all & each)
                     }
-                }
-                Err(error) if error.server().is_some_and(|told| told.code == PLANNED_CODE) => {
-                    self.shared.refused.fetch_add(1, Ordering::Relaxed);
-                    score.compared(true, String::new);
-                    score.add(1);
-                }
-                Err(error) => {
-                    fail(&score, &error);
-                    ringway_runtime::sleep(limits::FAILED_CALL_PAUSE).await;
-                }
+                    Err(error) => self.note(Err(error), begun, &score),
+                },
+            };
+            if !is_answered {
+                ringway_runtime::sleep(limits::FAILED_CALL_PAUSE).await;
             }
         }
+    }
+
+    /// Counts an operation. False if there was no answer.
+    fn note(
+        &self,
+        outcome: ringway_mongo::Result<Comparison>,
+        begun: Instant,
+        score: &Score,
+    ) -> bool {
+        match outcome {
+            Ok(verdict) => {
+                let is_right = verdict.is_ok();
+                score.compared(is_right, || verdict.err().unwrap_or_default());
+                if is_right {
+                    score.add(1);
+                    score.time(begun, Instant::now());
+                }
+            }
+            Err(error) if error.server().is_some_and(|told| told.code == PLANNED_CODE) => {
+                self.shared.refused.fetch_add(1, Ordering::Relaxed);
+                score.compared(true, String::new);
+                score.add(1);
+            }
+            Err(error) => {
+                fail(score, &error);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Runs so many operations on one connection, all under way together.
+    async fn pipeline(
+        &mut self,
+        op: MongoOp,
+        batch: u32,
+    ) -> ringway_mongo::Result<Vec<ringway_mongo::Result<Comparison>>> {
+        let first = self.sequence.wrapping_add(1);
+        let mut pipeline = self.database.pipeline().depth(batch as usize);
+        for _ in 0..batch {
+            self.sequence = self.sequence.wrapping_add(1);
+            pipeline.push(match op {
+                MongoOp::FindOne => {
+                    let filter = rawdoc! { "_id": self.sequence.rem_euclid(BOOKS) };
+                    rawdoc! { "find": READ, "filter": filter, "limit": 1_i64, "singleBatch": true }
+                }
+                _ => rawdoc! { "ping": 1 },
+            })?;
+        }
+        let compare = |(reply, step)| {
+            let reply: RawDocumentBuf = reply?;
+            Ok(match op {
+                MongoOp::FindOne => has_book(&reply, first.wrapping_add(step).rem_euclid(BOOKS)),
+                _ => Ok(()),
+            })
+        };
+        Ok(pipeline.await?.into_iter().zip(0..).map(compare).collect())
     }
 
     async fn one(&mut self, op: MongoOp) -> ringway_mongo::Result<Comparison> {
@@ -241,6 +296,13 @@ impl MongoLane {
         let number = self.sequence.rem_euclid(BATCHES);
         (rawdoc! { "batch": number }, number * BATCH_LEN)
     }
+}
+
+fn has_book(reply: &RawDocumentBuf, id: i32) -> Comparison {
+    let batch = CursorReply::of(reply).map_err(|fault| fault.to_string())?.batch;
+    let book = batch.into_iter().next().and_then(Result::ok).and_then(|book| book.as_document());
+    let is_right = book.is_some_and(|book| is_book(book, id));
+    due(is_right, || format!("book {id} was asked for, {reply:?} came"))
 }
 
 fn due(is_right: bool, complaint: impl FnOnce() -> String) -> Comparison {

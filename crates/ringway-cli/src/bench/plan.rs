@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::args::{
-    BenchConfig, MongoOp, Pace, Protocol, RegistryLoad, RegistryMode, RpcLoad, RpcMode, SendMode,
+    BenchConfig, MongoLoad, Pace, Protocol, RegistryLoad, RegistryMode, RpcLoad, RpcMode, SendMode,
     StreamLoad, Suite, Target, Transport, Uri,
 };
 
@@ -27,7 +27,7 @@ pub(super) enum Workload {
     Rpc(RpcLoad),
     Stream(StreamLoad),
     Registry(RegistryLoad),
-    Mongo(MongoOp),
+    Mongo(MongoLoad),
     /// A method of the user's.
     Call(Pace),
 }
@@ -120,8 +120,8 @@ fn combinations(suite: &Suite) -> Vec<(Workload, u32, u32)> {
             };
             return rows.iter().flat_map(row).collect();
         }
-        Suite::Mongo { connections, ops, .. } => {
-            (connections, &unknown, ops.iter().map(|&op| Workload::Mongo(op)).collect())
+        Suite::Mongo { connections, loads, .. } => {
+            (connections, &unknown, loads.iter().map(|&load| Workload::Mongo(load)).collect())
         }
         Suite::Call { connections, paces, .. } => {
             (connections, &unknown, paces.iter().map(|&pace| Workload::Call(pace)).collect())
@@ -281,7 +281,7 @@ impl Setting {
             Workload::Receive(mode) => put("mode", json!(mode.to_string())),
             Workload::Rpc(load) => put("mode", json!(load.mode.as_str())),
             Workload::Registry(load) => put("mode", json!(load.mode.as_str())),
-            Workload::Mongo(op) => put("op", json!(op.as_str())),
+            Workload::Mongo(load) => put("op", json!(load.op.as_str())),
             Workload::Stream(StreamLoad::OneWay) => put("mode", json!("one-way")),
             Workload::Stream(_) => put("mode", json!("echo")),
             Workload::Call(_) => put("method", json!(self.method)),
@@ -301,6 +301,7 @@ impl Setting {
                 put("frames", json!(frames));
                 put("window", json!(window))
             }
+            Workload::Mongo(MongoLoad { batch: Some(batch), .. }) => put("batch", json!(batch)),
             Workload::PingPong
             | Workload::Receive(_)
             | Workload::Stream(_)
@@ -322,7 +323,8 @@ impl Setting {
     pub(super) fn in_flight(&self) -> Option<u32> {
         match self.workload {
             // A planned failure is no sample of the latencies, but too rare to be noticed.
-            Workload::PingPong | Workload::Mongo(_) => Some(self.connections),
+            Workload::Mongo(load) => Some(self.connections * load.batch.unwrap_or(1)),
+            Workload::PingPong => Some(self.connections),
             Workload::Rpc(RpcLoad { pace: Pace::Closed { depth }, .. })
             | Workload::Call(Pace::Closed { depth }) => Some(self.connections * depth),
             // A change waits for the slowest watch.
@@ -368,7 +370,7 @@ impl Setting {
             Workload::Receive(mode) => format!(" {mode}"),
             Workload::Rpc(load) => format!(" {}", load.mode.as_str()),
             Workload::Registry(load) => format!(" {}", load.mode.as_str()),
-            Workload::Mongo(op) => format!(" {}", op.as_str()),
+            Workload::Mongo(load) => format!(" {}", load.op.as_str()),
             Workload::Stream(StreamLoad::OneWay) => " one-way".to_owned(),
             Workload::Stream(StreamLoad::Echo { window, .. }) => format!(" window {window}"),
             Workload::Call(_) => format!(" {}", self.method.as_deref().unwrap_or_default()),

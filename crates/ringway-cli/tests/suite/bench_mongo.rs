@@ -42,6 +42,18 @@ fn every_operation_of_the_mongo_client() {
 }
 
 #[test]
+fn pipelines_of_the_mongo_client() {
+    let rows = rows("-d 0.3 -c 2 --mode pipeline --batch-size 8", 0);
+    let ops: Vec<&Value> = rows.iter().map(|row| &row["parameters"]["op"]).collect();
+    assert_eq!(ops, ["ping", "find_one"]);
+    for row in &rows {
+        assert_eq!(row["parameters"]["batch"], 8);
+        assert!(number(row, "rate") > 0.0 && number(row, "errors") == 0.0, "{row}");
+        assert!(number(row, "verified") > 0.0, "each answer is looked at: {row}");
+    }
+}
+
+#[test]
 fn a_late_responder_bounds_the_rate() {
     let rows = rows("-d 0.3 -c 4 --op ping --delay 20ms", 0);
     let [row] = &rows[..] else { panic!("one row: {rows:?}") };
