@@ -9,6 +9,7 @@
 //! | [`net`] | servers, clients, connections, TLS, sessions, groups |
 //! | [`wire`] | codecs: bytes ⇄ messages, without I/O |
 //! | [`runtime`] | tasks, timers, buffers, files and raw sockets of one core |
+//! | `mongo` | a MongoDB client on the core that calls it; with the feature `mongo` |
 //! | `tokio` | libraries that need tokio, in handlers; with the feature `tokio` |
 //!
 //! # Examples
@@ -61,6 +62,8 @@
 
 pub use ringway_discovery as discovery;
 pub use ringway_http as http;
+#[cfg(feature = "mongo")]
+pub use ringway_mongo as mongo;
 pub use ringway_net as net;
 pub use ringway_net::{Error, Result};
 pub use ringway_rpc as rpc;
