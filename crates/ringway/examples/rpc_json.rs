@@ -52,9 +52,8 @@ fn main() -> ringway::Result {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:9000".to_owned());
     let server = Server::bind(format!("tcp://{address}"))?.service(ShopServer::new(Corner));
     let routes = Router::new().get("/", async |_| Ok(html(PAGE)));
-    let server = server.http_routes(routes).start()?;
-    println!("listening on {}", server.addresses()[0]);
-    server.wait_for_signal()
+    let server = server.on_ready(|addresses| println!("listening on {}", addresses[0]));
+    server.http_routes(routes).serve()
 }
 
 /// Asks by POST, and subscribes over a WebSocket.
