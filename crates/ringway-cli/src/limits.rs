@@ -22,8 +22,9 @@ pub(crate) const CONNECTIONS_MAX: u32 = 1 << 20;
 pub(crate) const MESSAGE_BYTES_MAX: u32 = 16 << 20;
 
 /// Bytes of a reply to `ringway call`, descriptors of services among them: a person has asked for it, and
-/// the largest sets of `.proto` files are some 10 MiB.
-pub(crate) const REPLY_BYTES_MAX: u32 = 64 << 20;
+/// the largest sets of `.proto` files are some 10 MiB. A server that never ends a message makes the tool
+/// hold as much.
+pub(crate) const REPLY_BYTES_MAX: u32 = 32 << 20;
 
 /// Packets of one `--batch` write.
 pub(crate) const BATCH_PACKETS_MAX: u32 = 1 << 16;

@@ -145,15 +145,16 @@ impl ReceiveSide {
     /// By how many bytes [`assembled`](Self::assembled) grows with this fragment, if the message
     /// continues after it.
     pub(super) fn growth(&self, fragment: &IncomingFragment<'_>) -> usize {
-        let more = fragment.payload.len();
-        match &self.assembly {
-            None => capacity(more, fragment.announced()),
-            Some(assembly) => {
-                let needed = assembly.bytes.len() + more;
-                let now = assembly.bytes.capacity();
-                if needed <= now { 0 } else { capacity(needed, assembly.announced) - now }
-            }
+        let (held, now, announced) = match &self.assembly {
+            None => (0, 0, fragment.announced()),
+            Some(assembly) => (assembly.bytes.len(), assembly.bytes.capacity(), assembly.announced),
+        };
+        let needed = held + fragment.payload.len();
+        // A message that is too long by itself is rejected for that, and nothing of it is kept.
+        if needed <= now || needed > fragment.message_max as usize {
+            return 0;
         }
+        capacity(needed, announced.unwrap_or(fragment.message_max)) - now
     }
 
     /// Whether nothing has been received yet.
@@ -233,7 +234,7 @@ impl ReceiveSide {
         if self.untaken > 0 {
             assembly.unreturned += cost;
         }
-        assembly.append(&fragment.payload);
+        assembly.append(&fragment.payload, fragment.message_max);
         check_length(&fragment, len, assembly.announced)?;
         if fragment.has_more {
             return Ok(Assembled::Partial);
@@ -313,20 +314,20 @@ impl IncomingFragment<'_> {
 }
 
 impl Assembly {
-    /// Appends `piece`.
-    fn append(&mut self, piece: &[u8]) {
+    /// Appends `piece` to a message that may have `message_max` bytes.
+    fn append(&mut self, piece: &[u8], message_max: u32) {
         let needed = self.bytes.len() + piece.len();
         if needed > self.bytes.capacity() {
             // `reserve` could double the capacity although the message needs less.
-            self.bytes.reserve_exact(capacity(needed, self.announced) - self.bytes.len());
+            let most = self.announced.unwrap_or(message_max);
+            self.bytes.reserve_exact(capacity(needed, most) - self.bytes.len());
         }
         self.bytes.extend_from_slice(piece);
     }
 }
 
-/// Capacity for `needed` received bytes of a message: at most twice as much, whatever was
-/// announced.
-fn capacity(needed: usize, announced: Option<u32>) -> usize {
-    let wanted = NATIVE_MESSAGE_LEAST.max(needed * 2);
-    announced.map_or(wanted, |total| wanted.min(total as usize)).max(needed)
+/// Capacity for `needed` received bytes of a message: at most twice as much, and no more than the
+/// `most` bytes that the message can have.
+fn capacity(needed: usize, most: u32) -> usize {
+    NATIVE_MESSAGE_LEAST.max(needed * 2).min(most as usize).max(needed)
 }

@@ -251,6 +251,36 @@ fn what_is_too_long_ends_its_call_only() {
     }
 }
 
+/// The buffer of a message that did not announce its length grows by doubling, and not beyond what the message may
+/// have.
+#[test]
+fn a_message_of_the_largest_size_need_not_be_announced() {
+    const MAX: usize = 64 << 20;
+    const PIECE: usize = 65_536;
+    let mut config = Config::default();
+    config.settings.max_message = MAX as u32;
+    for (last, is_taken) in [(PIECE, true), (PIECE + 1, false)] {
+        let mut server = server_with(config.clone());
+        let piece = vec![0; PIECE];
+        let mut feed_next = |input: &[u8]| {
+            let told = feed(&mut server, input).expect("within its credit");
+            (told, frames(&drain(|out| server.transmit(usize::MAX, out))))
+        };
+        feed_next(&request(MORE, FIRST, 0, &piece));
+        for _ in 0..MAX / PIECE - 2 {
+            feed_next(&frame(DATA, MORE, FIRST, 0, &piece));
+        }
+        feed_next(&frame(DATA, MORE, FIRST, 0, &piece[..PIECE - 1]));
+        let (told, output) = feed_next(&frame(DATA, END, FIRST, 0, &piece[..last + 1 - PIECE]));
+        let refusal = output.iter().find(|(header, _)| header.kind == FrameKind::Response);
+        assert_eq!((told.len(), refusal.is_none()), (usize::from(is_taken), is_taken));
+        if let Some((_, body)) = refusal {
+            let text = String::from_utf8_lossy(body);
+            assert!(text.contains("longer than the server takes"), "{text}");
+        }
+    }
+}
+
 #[test]
 fn bytes_beyond_the_credit() {
     let full = vec![0; 65_536];
