@@ -14,8 +14,9 @@ use crate::here;
 use crate::options::ClientOptions;
 use crate::pool::PoolCounts;
 use crate::raw_argument::IntoRaw;
+use crate::topology::ServerDescription;
 
-/// A client of one MongoDB server, for any thread; clones are the same client.
+/// A client of a MongoDB deployment, for any thread; clones are the same client.
 ///
 /// On a core of Ringway, operations run right there, over a pool of connections that the core has for itself.
 /// Tasks of tokio and plain threads use the same methods: their operations run on a core in the background.
@@ -91,16 +92,23 @@ impl Client {
         }
     }
 
-    /// What the pool that this client has on the calling core has done.
+    /// What the pools that this client has on the calling core have done.
     #[must_use]
     pub fn pool_counts(&self) -> PoolCounts {
-        self.here(|core| core.pool().counts())
+        self.here(|core| core.deployment().counts())
+    }
+
+    /// What the calling core knows of each server, in the order of their addresses. It is up to date within the
+    /// heartbeat of the connection string, 10 s by default.
+    #[must_use]
+    pub fn servers(&self) -> Vec<ServerDescription> {
+        self.here(|core| core.deployment().servers())
     }
 
     /// Connections of the calling core that wait for an operation.
     #[must_use]
     pub fn idle_connections(&self) -> usize {
-        self.here(|core| core.pool().idle_count())
+        self.here(|core| core.deployment().idle_count())
     }
 
     fn here<R: Default>(&self, what: impl FnOnce(&ClientCore) -> R) -> R {
@@ -111,6 +119,6 @@ impl Client {
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let options = &self.shared.options;
-        f.debug_struct("Client").field("address", &options.address).finish_non_exhaustive()
+        f.debug_struct("Client").field("seeds", &options.seeds.addresses()).finish_non_exhaustive()
     }
 }

@@ -1,33 +1,33 @@
 //! What all operations of a client share: how a command is run.
 //!
-//! Every command goes through `run`, or `run_in` with a session and a time of its own. Its [`Purpose`] says whether
-//! it is tried once more: a read is, unless `retryReads` is false; a write is not yet. One time is over all tries.
+//! Every command goes through `run`, or `run_in` with a session and a time of its own. Its [`Purpose`] says which server
+//! gets it, and whether it is sent once more if it fails: a read is, and a write where the server knows it again by its
+//! number. One time is over all tries.
 
-use std::cell::Cell;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bson::{RawDocument, rawdoc};
+use bson::{RawDocument, RawDocumentBuf, rawdoc};
 use ringway_runtime::{spawn_detached, timeout};
-use ringway_wire::mongo::{CommandTemplate, CommandWriter, SessionId};
+use ringway_wire::mongo::{CommandTemplate, CommandWriter, ServerKind, SessionId};
 
 use crate::connection::{Answer, Greeting, Sent};
+use crate::deployment::{Deployment, Wanted};
 use crate::error::{Error, Fate, Result};
-use crate::limits::READ_TRIES_MAX;
+use crate::limits::TRIES_MAX;
 use crate::options::ClientOptions;
 use crate::orphans::{Orphan, Orphans};
-use crate::pool::Pool;
+use crate::pool::ServerId;
 use crate::session::{Session, SessionPool};
+use crate::topology::StateChange;
 
 /// What operations, cursors and handles of one client share.
 pub(crate) struct ClientCore {
-    pool: Rc<Pool>,
+    deployment: Rc<Deployment>,
     sessions: Arc<SessionPool>,
     orphans: Rc<Orphans>,
-    timeout: Duration,
-    /// How often a read is tried.
-    read_tries: u32,
+    options: Arc<ClientOptions>,
 }
 
 /// The session and the time of one operation.
@@ -38,35 +38,50 @@ pub(crate) struct Attempt<'a> {
     pub(crate) purpose: Purpose,
 }
 
-/// What a command does to the server's data, and whether the specification of retries lets it be tried again.
+/// What a command does to the server's data, and whether the specifications of retries let it be sent again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
     Read,
-    /// Such as a command that the user has written, or the next batch of a cursor.
+    /// Such as a command that the user has written, whatever it does.
     ReadOnce,
+    /// A command about a cursor, for the server that has it.
+    Cursor(ServerId),
     Write,
     /// Such as a write to many documents at once, or of collections and indexes.
     WriteOnce,
 }
 
+impl Purpose {
+    fn wanted(self) -> Wanted {
+        match self {
+            Self::Read => Wanted::Read,
+            Self::Cursor(server) => Wanted::At(server),
+            Self::ReadOnce | Self::Write | Self::WriteOnce => Wanted::Write,
+        }
+    }
+
+    fn is_write(self) -> bool {
+        matches!(self, Self::Write | Self::WriteOnce)
+    }
+}
+
 impl ClientCore {
     pub(crate) fn start(options: &Arc<ClientOptions>, sessions: &Arc<SessionPool>) -> Rc<Self> {
         let core = Self {
-            timeout: options.timeout,
-            read_tries: if options.retry_reads { READ_TRIES_MAX } else { 1 },
-            pool: Pool::start(Greeting::new(Arc::clone(options))),
+            deployment: Deployment::start(Greeting::new(Arc::clone(options))),
             sessions: Arc::clone(sessions),
             orphans: Rc::default(),
+            options: Arc::clone(options),
         };
         Rc::new(core)
     }
 
-    pub(crate) fn pool(&self) -> &Rc<Pool> {
-        &self.pool
+    pub(crate) fn deployment(&self) -> &Deployment {
+        &self.deployment
     }
 
     pub(crate) fn timeout(&self) -> Duration {
-        self.timeout
+        self.options.timeout
     }
 
     pub(crate) fn session(&self) -> Session {
@@ -94,7 +109,7 @@ impl ClientCore {
         read: impl FnOnce(Answer<'_>) -> Result<R>,
     ) -> Result<R> {
         let mut session = self.session();
-        let attempt = Attempt { session: Some(&mut session), timeout: self.timeout, purpose };
+        let attempt = Attempt { session: Some(&mut session), timeout: self.timeout(), purpose };
         self.run_in(attempt, write, read).await
     }
 
@@ -108,14 +123,11 @@ impl ClientCore {
     ) -> Result<R> {
         let Attempt { session, timeout: limit, purpose } = attempt;
         let sent = Sent::new(false);
-        let tries = if purpose == Purpose::Read { self.read_tries } else { 1 };
         let mut used = SessionUse { session, sent: &sent };
-        let result = match timeout(limit, self.try_each(tries, &mut used, write, read)).await {
+        let result = match timeout(limit, self.try_each(purpose, &mut used, write, read)).await {
             Ok(result) => result,
-            Err(_) => {
-                let fate = if sent.get() { Fate::Unknown } else { Fate::NotSent };
-                Err(Error::timeout(limit, fate))
-            }
+            Err(_) if sent.get() => Err(Error::timeout(limit, Fate::Unknown)),
+            Err(_) => Err(Error::timeout_before_sending(limit, &self.deployment.describe())),
         };
         if let Err(error) = &result {
             tracing::debug!(?purpose, %error, "an operation failed");
@@ -129,26 +141,40 @@ impl ClientCore {
         result
     }
 
-    /// Specification: Retryable Reads, "Executing Retryable Read Commands".
+    /// Specifications: Retryable Reads, "Executing Retryable Read Commands"; Retryable Writes, "Executing Retryable
+    /// Write Commands".
     async fn try_each<R>(
         &self,
-        mut tries: u32,
+        purpose: Purpose,
         used: &mut SessionUse<'_>,
         mut write: impl FnMut(Slot<'_>) -> Result,
         read: impl FnOnce(Answer<'_>) -> Result<R>,
     ) -> Result<R> {
-        let id = used.session.as_ref().map(|session| *session.id());
+        let mut tries = match purpose {
+            Purpose::Read if self.options.retry_reads => TRIES_MAX,
+            Purpose::Write if self.options.retry_writes => TRIES_MAX,
+            _ => 1,
+        };
+        let mut number = match &mut used.session {
+            Some(session) if purpose == Purpose::Write && tries > 1 => Some(session.next_number()),
+            _ => None,
+        };
         let mut read = Some(read);
         let mut earlier = None;
         loop {
+            tries -= 1;
+            let mut attempt = OneTry { purpose, number: &mut number, is_last: tries == 0 };
             let read_once = |answer: Answer<'_>| read.take().expect("one reply is read")(answer);
-            let error = match self.exchange(id, used.sent, &mut write, read_once).await {
+            let error = match self.exchange(&mut attempt, used, &mut write, read_once).await {
                 Ok(result) => return Ok(result),
                 Err(error) => error,
             };
             used.failed(&error);
-            tries -= 1;
-            let is_worth_it = tries > 0 && read.is_some() && error.allows_another_read();
+            let may_be_repeated = match purpose {
+                Purpose::Write => number.is_some() && error.allows_another_write(),
+                _ => error.allows_another_read(),
+            };
+            let is_worth_it = tries > 0 && read.is_some() && may_be_repeated;
             let error = match earlier.take() {
                 Some(earlier) => error.after(earlier),
                 None => error,
@@ -156,26 +182,81 @@ impl ClientCore {
             if !is_worth_it {
                 return Err(error);
             }
-            tracing::debug!(%error, "a read is tried again");
+            tracing::debug!(%error, "an operation is tried again");
             earlier = Some(error);
         }
     }
 
     async fn exchange<R>(
         &self,
-        session: Option<SessionId>,
-        sent: &Cell<bool>,
+        attempt: &mut OneTry<'_>,
+        used: &mut SessionUse<'_>,
         write: impl FnOnce(Slot<'_>) -> Result,
         read: impl FnOnce(Answer<'_>) -> Result<R>,
     ) -> Result<R> {
-        let mut lease = self.pool.lease().await?;
+        let purpose = attempt.purpose;
+        let mut lease = self.deployment.lease(purpose.wanted()).await?;
+        let (server, kind) = (lease.pool().id(), lease.server());
+        if !lease.numbers_writes() {
+            *attempt.number = None;
+        }
+        let session = used.session.as_mut().map(|session| {
+            session.note_server(server);
+            *session.id()
+        });
         let session = session.filter(|_| lease.has_sessions());
-        let write = |id, out: &mut Vec<u8>| write(Slot { id, session: session.as_ref(), out });
-        let result = lease.run(sent, write, read).await;
+        let number = *attempt.number;
+        let read_preference = match (purpose, kind) {
+            (Purpose::Read, kind) if kind != ServerKind::Standalone => {
+                self.deployment.read_preference(kind != ServerKind::Mongos)
+            }
+            _ => None,
+        };
+        let session = session.as_ref();
+        let write =
+            |id, out: &mut Vec<u8>| write(Slot { id, session, number, read_preference, out });
+        let mut refusal = None;
+        let read = |answer: Answer<'_>| {
+            if purpose.is_write() {
+                refusal = attempt.refusal_of(answer.body())?;
+            }
+            read(answer)
+        };
+        let result = lease.run(used.sent, write, read).await;
+        if let Some(change) = &refusal {
+            self.deployment.state_changed(&lease, change);
+        }
         if let Err(error) = &result {
-            lease.failed(error);
+            self.deployment.failed(&lease, error);
         }
         result
+    }
+}
+
+/// One sending of a command.
+struct OneTry<'a> {
+    purpose: Purpose,
+    /// The number of a write in its session, by which the server knows it again; `None` if it cannot be repeated.
+    number: &'a mut Option<i64>,
+    is_last: bool,
+}
+
+impl OneTry<'_> {
+    /// What the reply to a write, whose `ok` is 1, says of the state of the server.
+    ///
+    /// # Errors
+    /// The write was not confirmed, and is to be sent once more.
+    fn refusal_of(&self, body: &RawDocument) -> Result<Option<StateChange>> {
+        if !matches!(body.get("writeConcernError"), Ok(Some(_))) {
+            return Ok(None);
+        }
+        if self.number.is_some()
+            && !self.is_last
+            && let Some(error) = Error::unconfirmed(body)?
+        {
+            return Err(error);
+        }
+        Ok(StateChange::of(body))
     }
 }
 
@@ -216,6 +297,10 @@ impl Drop for ClientCore {
 pub(crate) struct Slot<'a> {
     pub(crate) id: i32,
     pub(crate) session: Option<&'a SessionId>,
+    /// `txnNumber`
+    number: Option<i64>,
+    /// `$readPreference`
+    read_preference: Option<&'a RawDocumentBuf>,
     pub(crate) out: &'a mut Vec<u8>,
 }
 
@@ -223,9 +308,7 @@ impl<'a> Slot<'a> {
     /// Begins a command by its template, with the session if there is one.
     pub(crate) fn begin(self, template: &CommandTemplate) -> CommandWriter<'a> {
         let mut writer = template.begin(self.id, None, self.out);
-        if let Some(session) = self.session {
-            writer.nested("lsid", |lsid| lsid.uuid("id", session));
-        }
+        put_general(&mut writer, self.session, self.number, self.read_preference);
         writer
     }
 
@@ -234,10 +317,26 @@ impl<'a> Slot<'a> {
         let mut writer = CommandWriter::new(self.out, self.id);
         writer.fields(document);
         writer.str("$db", database);
-        if let Some(session) = self.session {
-            writer.nested("lsid", |lsid| lsid.uuid("id", session));
-        }
+        put_general(&mut writer, self.session, self.number, self.read_preference);
         writer.finish().map(drop).map_err(crate::connection::unsendable)
+    }
+}
+
+/// Writes the fields that belong to no command in particular.
+fn put_general(
+    writer: &mut CommandWriter<'_>,
+    session: Option<&SessionId>,
+    number: Option<i64>,
+    read_preference: Option<&RawDocumentBuf>,
+) {
+    if let Some(session) = session {
+        writer.nested("lsid", |lsid| lsid.uuid("id", session));
+    }
+    if let Some(number) = number {
+        writer.i64("txnNumber", number);
+    }
+    if let Some(preference) = read_preference {
+        writer.document("$readPreference", preference);
     }
 }
 
@@ -258,9 +357,9 @@ async fn end_each(orphans: Rc<Orphans>, client: Weak<ClientCore>) {
 /// If this fails, the server ends the cursor by itself, after ten minutes.
 async fn end(client: &Rc<ClientCore>, orphan: &Orphan) {
     let command = rawdoc! { "killCursors": &*orphan.collection, "cursors": [orphan.id] };
-    let once = Purpose::ReadOnce;
+    let purpose = Purpose::Cursor(orphan.server);
     let ended =
-        client.run(once, |slot| slot.write_any(&command, &orphan.database), |_| Ok(())).await;
+        client.run(purpose, |slot| slot.write_any(&command, &orphan.database), |_| Ok(())).await;
     if let Err(error) = ended {
         tracing::debug!(collection = %orphan.collection, %error, "a cursor is left to the server");
     }

@@ -22,6 +22,7 @@ use crate::connection::{OwnedAnswer, unsendable};
 use crate::error::{Error, Result};
 use crate::here::{self, CoreNumber};
 use crate::orphans::Orphan;
+use crate::pool::ServerId;
 use crate::running::{OnCore, Operation, Running};
 use crate::session::Session;
 
@@ -47,6 +48,7 @@ pub struct Cursor<T> {
     home: CoreNumber,
     /// The cursor at the server; 0 when it has ended there.
     id: i64,
+    server: ServerId,
     /// The session that it was made in; `None` while a batch is being fetched.
     session: Option<Session>,
     batch: OwnedAnswer,
@@ -88,6 +90,7 @@ impl<T> Cursor<T> {
             place,
             home: here::number().expect("a core that runs operations has a number"),
             id: 0,
+            server: session.server().expect("its first batch has come from there"),
             session: Some(session),
             batch: first,
             next: 0,
@@ -142,7 +145,9 @@ impl<T> Cursor<T> {
             match self.session.take().filter(|_| self.id != 0) {
                 Some(session) => {
                     let (place, home, id) = (self.place.clone(), self.home, self.id);
-                    self.fetching = Some(Running::new(NextBatch { place, home, id, session }));
+                    let server = self.server;
+                    self.fetching =
+                        Some(Running::new(NextBatch { place, home, id, server, session }));
                 }
                 None => {
                     self.end();
@@ -210,7 +215,7 @@ impl<T> Drop for Cursor<T> {
         if self.id != 0 {
             let Place { client, database, collection, .. } = &self.place;
             let (database, collection) = (Arc::clone(database), Arc::clone(collection));
-            let orphan = Orphan { id: self.id, database, collection };
+            let orphan = Orphan { id: self.id, server: self.server, database, collection };
             here::with_core(self.home, client.id, |core| core.orphan(orphan));
         }
     }
@@ -250,6 +255,7 @@ pub(crate) struct NextBatch {
     place: Place,
     home: CoreNumber,
     id: i64,
+    server: ServerId,
     session: Session,
 }
 
@@ -288,7 +294,7 @@ impl Operation for NextBatch {
             }
             writer.finish().map(drop).map_err(unsendable)
         };
-        let (timeout, purpose) = (core.timeout(), Purpose::ReadOnce);
+        let (timeout, purpose) = (core.timeout(), Purpose::Cursor(self.server));
         let attempt = Attempt { session: Some(&mut self.session), timeout, purpose };
         let answer = core.run_in(attempt, write, |answer| Ok(answer.into_owned())).await?;
         Ok((self.session, answer))

@@ -4,9 +4,11 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
+use bson::RawDocument;
 use ringway_wire::mongo::{MongoFault, ScramFault, ServerFailure};
 
 use crate::bulk_failure::BulkFailure;
+use crate::topology::StateChange;
 
 /// The result type of this crate.
 pub type Result<T = (), E = Error> = std::result::Result<T, E>;
@@ -25,6 +27,8 @@ struct Inner {
     server: Option<ServerError>,
     bulk: Option<BulkFailure>,
     source: Option<Source>,
+    /// What the server says of its own state.
+    state_change: Option<StateChange>,
 }
 
 type Source = Box<dyn StdError + Send + Sync>;
@@ -102,6 +106,7 @@ impl Error {
             server: None,
             bulk: None,
             source: None,
+            state_change: None,
         }))
     }
 
@@ -143,8 +148,34 @@ impl Error {
         Self::new(Kind::Timeout, fate, format!("the operation took longer than {limit:?}, {stage}"))
     }
 
+    /// The same, with what is known of the servers.
+    pub(crate) fn timeout_before_sending(limit: Duration, servers: &str) -> Self {
+        let mut error = Self::timeout(limit, Fate::NotSent);
+        error.0.what = format!("{} ({servers})", error.0.what);
+        error
+    }
+
     pub(crate) fn command(failure: ServerFailure<'_>) -> Self {
-        Self::of_server(Kind::Command, "the server refused the command", failure)
+        let mut error = Self::of_server(Kind::Command, "the server refused the command", failure);
+        error.0.state_change = StateChange::of(failure.document());
+        error
+    }
+
+    /// The error of a write that its servers could not confirm, if it may be sent again.
+    pub(crate) fn unconfirmed(reply: &RawDocument) -> Result<Option<Self>> {
+        let labels = reply.get_array("errorLabels").into_iter().flatten().flatten();
+        let is_retryable = { labels }.any(|label| label.as_str() == Some("RetryableWriteError"));
+        let failure = ServerFailure::of_write_concern(reply).map_err(Self::reply)?;
+        Ok(failure.filter(|_| is_retryable).map(|failure| {
+            let mut error = Self::write(failure);
+            error.0.state_change = StateChange::of(reply);
+            error.0.server.iter_mut().for_each(|server| server.is_retryable = true);
+            error
+        }))
+    }
+
+    pub(crate) fn state_change(&self) -> Option<&StateChange> {
+        self.0.state_change.as_ref()
     }
 
     pub(crate) fn write(failure: ServerFailure<'_>) -> Self {
@@ -280,6 +311,15 @@ impl Error {
         match self.0.kind {
             Kind::Network => true,
             Kind::Command => self.server().is_some_and(|error| PASSING.contains(&error.code)),
+            _ => false,
+        }
+    }
+
+    /// Whether a write that failed so is executed once if it is sent again under its number.
+    pub(crate) fn allows_another_write(&self) -> bool {
+        match self.0.kind {
+            Kind::Network => true,
+            Kind::Command | Kind::Write => self.server().is_some_and(|error| error.is_retryable),
             _ => false,
         }
     }

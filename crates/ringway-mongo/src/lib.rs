@@ -16,8 +16,7 @@
 //! | block a plain thread | [`Wait`] |
 //! | know what a failure means | [`Error`], above all [`Error::may_have_happened`] |
 //!
-//! Documents are those of the crate [`bson`], or types of your own through serde. This crate is under
-//! construction: so far it speaks to one server, while [`Topology`] keeps and chooses several.
+//! Documents are those of the crate [`bson`], or types of your own through serde.
 
 mod action;
 mod bulk_failure;
@@ -29,6 +28,7 @@ mod collection_shared;
 mod connection;
 mod cursor;
 mod database;
+mod deployment;
 mod error;
 mod gridfs;
 mod here;

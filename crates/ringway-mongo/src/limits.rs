@@ -76,19 +76,34 @@ pub(crate) const PIPELINE_COMMANDS_MAX: usize = 1 << 16;
 /// Bytes of the replies of one pipeline: 4 KiB for each of the most commands. What comes beyond is not kept.
 pub(crate) const PIPELINE_REPLY_BYTES_MAX: usize = 256 << 20;
 
-/// Lowest version of the protocol that a server has to speak: 6, MongoDB 3.6, the first with OP_MSG and
-/// sessions.
-pub(crate) const WIRE_VERSION_MIN: i32 = 6;
+/// Lowest version of the protocol that a server has to speak: 7, MongoDB 4.0, the oldest whose writes can be
+/// tried again.
+pub(crate) const WIRE_VERSION_MIN: i32 = 7;
 
-/// Highest version of the protocol whose lowest is known to this client: 25, MongoDB 8.
-pub(crate) const WIRE_VERSION_MAX: i32 = 25;
+/// Highest version of the protocol whose lowest is known to this client: 28, MongoDB 8.2.
+pub(crate) const WIRE_VERSION_MAX: i32 = 28;
+
+/// Default time in which a server is found that suits an operation, as in MongoDB's other drivers. The election of a
+/// primary takes some ten seconds.
+pub(crate) const SELECTION_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
+
+/// Default of how much farther away than the nearest a server may be; the specification of server selection sets it.
+pub(crate) const LOCAL_THRESHOLD_DEFAULT: Duration = Duration::from_millis(15);
+
+/// Least time between two questions to a server how it is, however many operations wait for the answer; the
+/// specification of monitoring sets it.
+pub(crate) const CHECK_PERIOD_MIN: Duration = Duration::from_millis(500);
+
+/// Servers of a deployment that a client takes part of: a replica set has at most 50 members. Without a bound, one
+/// server could name as many as a message holds, and each has a pool and a task.
+pub(crate) const SERVERS_MAX: usize = 256;
 
 /// Documents that one `insert` takes: 100,000, which every server announces as `maxWriteBatchSize`.
 pub(crate) const BATCH_WRITES_MAX: usize = 100_000;
 
-/// How often a read is tried. The specification of retryable reads says twice, and without a bound where `timeoutMS` is
-/// set: here it is always twice, so that a server in trouble gets no more than twice its load.
-pub(crate) const READ_TRIES_MAX: u32 = 2;
+/// How often a read, or a write that is numbered, is sent. The specifications of retries say twice, and without a bound
+/// where `timeoutMS` is set: here it is always twice, so that a server in trouble gets no more than twice its load.
+pub(crate) const TRIES_MAX: u32 = 2;
 
 /// Bytes of documents that one `insert` takes: the longest message of a server, without room for a document of
 /// names and options.

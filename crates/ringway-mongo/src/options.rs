@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bson::RawDocumentBuf;
-use ringway_net::{Address, ClientTls};
+use ringway_net::ClientTls;
 use ringway_wire::mongo::{MongoCompressor, ScramMechanism};
 
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits;
-use crate::uri::{ConnectionString, WriteConcern};
+use crate::topology::Topology;
+use crate::uri::{ConnectionString, ReadPreference, WriteConcern};
 
 /// The settings of a [`Client`](crate::Client), read from a connection string. Setters go before it.
 ///
@@ -27,7 +28,11 @@ use crate::uri::{ConnectionString, WriteConcern};
 /// ```
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
-    pub(crate) address: Address,
+    /// What is known of the servers before any has answered.
+    pub(crate) seeds: Topology,
+    /// Whether the only server is used as it is, whatever it says of others.
+    pub(crate) is_direct: bool,
+    pub(crate) is_tls: bool,
     pub(crate) tls: Option<ClientTls>,
     pub(crate) login: Option<Arc<Login>>,
     pub(crate) database: Option<String>,
@@ -39,6 +44,10 @@ pub struct ClientOptions {
     pub(crate) connecting_max: u32,
     pub(crate) idle_max: Option<Duration>,
     pub(crate) retry_reads: bool,
+    pub(crate) retry_writes: bool,
+    pub(crate) selection_timeout: Duration,
+    pub(crate) local_threshold: Duration,
+    pub(crate) read_preference: ReadPreference,
     pub(crate) read_concern: Option<RawDocumentBuf>,
     pub(crate) write_concern: Option<RawDocumentBuf>,
 }
@@ -48,7 +57,7 @@ impl ClientOptions {
     ///
     /// # Errors
     /// [`is_options`](crate::Error::is_options): the string is malformed, or asks for what this client does
-    /// not have yet, such as several hosts.
+    /// not have yet, such as a load balancer.
     pub fn parse(uri: &str) -> Result<Self> {
         let parsed = ConnectionString::parse(uri).map_err(from_uri::malformed)?;
         Self::from_connection_string(&parsed)
@@ -82,6 +91,33 @@ impl ClientOptions {
     #[must_use]
     pub fn retry_reads(mut self, is_on: bool) -> Self {
         self.retry_reads = is_on;
+        self
+    }
+
+    /// Sets whether a write whose connection broke, or that its server calls retryable, is sent once more under its
+    /// number, so that it is executed once; true by default. Servers that stand alone cannot do that, and writes to
+    /// many documents at once are never repeated.
+    #[must_use]
+    pub fn retry_writes(mut self, is_on: bool) -> Self {
+        self.retry_writes = is_on;
+        self
+    }
+
+    /// Sets which members of a replica set answer reads; the primary by default.
+    ///
+    /// # Errors
+    /// [`is_options`](crate::Error::is_options): tags or a lag are asked of the primary.
+    pub fn read_preference(mut self, preference: ReadPreference) -> Result<Self> {
+        preference.check().map_err(from_uri::malformed)?;
+        self.read_preference = preference;
+        Ok(self)
+    }
+
+    /// Sets how long an operation waits for a server that suits it, such as a new primary; 30 s by default. The time
+    /// of the operation holds as well.
+    #[must_use]
+    pub fn selection_timeout(mut self, limit: Duration) -> Self {
+        self.selection_timeout = limit;
         self
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use ringway_runtime::sync::Notify;
 
 use crate::limits::ORPHANS_MAX;
+use crate::pool::ServerId;
 
 /// The list of a client. A task of the client ends them at the server.
 #[derive(Default)]
@@ -18,6 +19,7 @@ pub(crate) struct Orphans {
 
 pub(crate) struct Orphan {
     pub(crate) id: i64,
+    pub(crate) server: ServerId,
     pub(crate) database: Arc<str>,
     pub(crate) collection: Arc<str>,
 }

@@ -16,16 +16,19 @@ pub(crate) use self::lease::Lease;
 use crate::connection::{Greeting, ServerConnection, connect};
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits::DRAINING_MAX;
+use crate::uri::HostAddress;
 
-/// The connections of a core. Who wants one waits in the order of arrival, as long as its operation's
-/// deadline allows.
+/// The connections of a core to one server. Who wants one waits in the order of arrival, as long as its operation's
+/// deadline allows, or until the server is found to be gone.
 ///
 /// ```text
 ///   made ──► leased ──► idle ──► leased …      idle for too long, or of an old generation ──► closed
 ///              └─ given up ──► draining ──► idle, or after a second closed
 /// ```
 pub(crate) struct Pool {
-    greeting: Greeting,
+    id: ServerId,
+    address: HostAddress,
+    greeting: Rc<Greeting>,
     /// One permit for each connection that is leased or draining.
     permits: Semaphore,
     /// One permit for each connection that is being made.
@@ -35,13 +38,19 @@ pub(crate) struct Pool {
     draining: RefCell<Vec<Draining>>,
     /// Notified when a connection becomes idle.
     returned: Notify,
+    /// Notified when who waits has to look for another server.
+    left: Notify,
     keeper: RefCell<Option<Waker>>,
     /// Connections that were made before it last grew are not used again.
     generation: Cell<u64>,
     counts: Cell<PoolCounts>,
 }
 
-/// What a pool has done since it was made.
+/// The number of a server among all that a client has had on this core.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ServerId(pub(crate) u32);
+
+/// What the pools of a core have done since they were made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolCounts {
@@ -57,15 +66,18 @@ pub struct PoolCounts {
 
 impl Pool {
     /// Makes a pool without connections, and starts its keeper.
-    pub(crate) fn start(greeting: Greeting) -> Rc<Self> {
-        let options = std::sync::Arc::clone(&greeting.options);
+    pub(crate) fn start(id: ServerId, address: HostAddress, greeting: &Rc<Greeting>) -> Rc<Self> {
+        let options = &greeting.options;
         let pool = Rc::new(Self {
-            greeting,
+            id,
+            address,
+            greeting: Rc::clone(greeting),
             permits: Semaphore::new(options.pool_size_max),
             connecting: Semaphore::new(options.connecting_max),
             idle: RefCell::new(Vec::new()),
             draining: RefCell::new(Vec::new()),
             returned: Notify::new(),
+            left: Notify::new(),
             keeper: RefCell::new(None),
             generation: Cell::new(0),
             counts: Cell::new(PoolCounts::default()),
@@ -74,17 +86,46 @@ impl Pool {
         pool
     }
 
+    pub(crate) fn id(&self) -> ServerId {
+        self.id
+    }
+
+    pub(crate) fn address(&self) -> &HostAddress {
+        &self.address
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.get()
+    }
+
+    /// Connections that operations have.
+    pub(crate) fn leased(&self) -> u32 {
+        self.greeting.options.pool_size_max - self.permits.available()
+    }
+
     /// A connection for one operation at a time.
     pub(crate) async fn lease(self: &Rc<Self>) -> Result<Lease> {
-        let permit = match self.permits.try_acquire(1) {
-            Ok(permit) => permit,
-            Err(_) => self.permits.acquire(1).await.map_err(|_| closed())?,
-        };
-        let connection = match poll_fn(|cx| Poll::Ready(self.take_idle(cx))).await {
-            Some(connection) => connection,
-            None => self.make_or_take().await?,
-        };
-        Ok(Lease::new(Rc::clone(self), connection, permit, self.generation.get()))
+        if let Ok(permit) = self.permits.try_acquire(1)
+            && let Some(connection) = poll_fn(|cx| Poll::Ready(self.take_idle(cx))).await
+        {
+            return Ok(Lease::new(Rc::clone(self), connection, permit, self.generation.get()));
+        }
+        self.lease_later().await
+    }
+
+    /// Waits for a connection, unless the server is left.
+    async fn lease_later(self: &Rc<Self>) -> Result<Lease> {
+        let mut left = pin!(self.left.notified());
+        let mut leased = pin!(async {
+            let permit = self.permits.acquire(1).await.map_err(|_| closed())?;
+            let (connection, generation) = self.make_or_take().await?;
+            Ok(Lease::new(Rc::clone(self), connection, permit, generation))
+        });
+        poll_fn(|cx| match left.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Err(left_behind(&self.address))),
+            Poll::Pending => leased.as_mut().poll(cx),
+        })
+        .await
     }
 
     /// What the pool has done.
@@ -98,7 +139,7 @@ impl Pool {
     }
 
     /// Makes a connection, or takes one that becomes idle while its turn to be made has not come.
-    async fn make_or_take(self: &Rc<Self>) -> Result<ServerConnection> {
+    async fn make_or_take(self: &Rc<Self>) -> Result<(ServerConnection, u64)> {
         let turn = {
             let mut turn = pin!(self.connecting.acquire(1));
             loop {
@@ -114,19 +155,21 @@ impl Pool {
                 })
                 .await;
                 match woken {
-                    Woken::Idle(connection) => return Ok(connection),
+                    Woken::Idle(connection) => return Ok((connection, self.generation.get())),
                     Woken::Turn(turn) => break turn.map_err(|_| closed())?,
                     Woken::Again => {}
                 }
             }
         };
-        let made = connect(&self.greeting).await;
+        let generation = self.generation.get();
+        // Rare and large, so it is not a part of every operation's future.
+        let made = Box::pin(connect(&self.greeting, &self.address)).await;
         drop(turn);
         self.count(|counts| match &made {
             Ok(_) => counts.made += 1,
             Err(_) => counts.failed += 1,
         });
-        made
+        made.map(|connection| (connection, generation))
     }
 
     /// The idle connection that was used last, if it is still good.
@@ -163,10 +206,15 @@ impl Pool {
     }
 
     /// Closes what is idle, and what is leased when it comes back: the server is gone, or another one.
-    fn clear(&self) {
-        self.generation.set(self.generation.get() + 1);
+    pub(crate) fn clear(&self, generation: u64) {
+        self.generation.set(generation);
         let idle = std::mem::take(&mut *self.idle.borrow_mut());
         drop(idle);
+    }
+
+    /// Sends those who wait for a connection to look for another server.
+    pub(crate) fn leave(&self) {
+        self.left.notify_waiters();
     }
 
     fn count(&self, change: impl FnOnce(&mut PoolCounts)) {
@@ -189,10 +237,24 @@ impl Drop for Pool {
     }
 }
 
+impl PoolCounts {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.made += other.made;
+        self.failed += other.failed;
+        self.abandoned += other.abandoned;
+        self.recovered += other.recovered;
+    }
+}
+
 enum Woken<T> {
     Idle(ServerConnection),
     Turn(T),
     Again,
+}
+
+fn left_behind(address: &HostAddress) -> Error {
+    let what = format!("the connections to {address} were closed, because it cannot be used now");
+    Error::new(Kind::Network, Fate::NotSent, what)
 }
 
 fn closed() -> Error {

@@ -8,6 +8,7 @@ use ringway_runtime::now;
 use ringway_wire::mongo::SessionId;
 
 use crate::limits::{SESSION_MARGIN, SESSIONS_KEPT};
+use crate::pool::ServerId;
 
 /// How long a server keeps a session that is not used: 30 minutes, unless it is told otherwise.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(30 * 60);
@@ -15,12 +16,22 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// The sessions that no operation uses, of all cores of a client. The one used last is used next.
 #[derive(Default)]
 pub(crate) struct SessionPool {
-    free: Mutex<Vec<(SessionId, Instant)>>,
+    free: Mutex<Vec<FreeSession>>,
+}
+
+struct FreeSession {
+    id: SessionId,
+    used_at: Instant,
+    number: i64,
 }
 
 /// A session that one operation, or one cursor, uses. Dropping it gives it back.
 pub(crate) struct Session {
     id: SessionId,
+    /// The number of its last write that could be repeated.
+    number: i64,
+    /// The server that it was used at last.
+    server: Option<ServerId>,
     /// When this use of it began, which is not later than its last command.
     since: Instant,
     pool: Arc<SessionPool>,
@@ -32,24 +43,25 @@ impl SessionPool {
         let fresh_since = now().checked_sub(SESSION_TIMEOUT - SESSION_MARGIN);
         let mut free = self.free();
         let last = free.pop();
-        let is_fresh = |used: &Instant| fresh_since.is_none_or(|since| *used >= since);
-        let id = match last {
-            Some((id, used)) if is_fresh(&used) => id,
+        let is_fresh = |last: &FreeSession| fresh_since.is_none_or(|since| last.used_at >= since);
+        let (id, number) = match last {
+            Some(last) if is_fresh(&last) => (last.id, last.number),
             Some(_) => {
                 // It was used last, so the others are even older.
                 free.clear();
-                Uuid::new().bytes()
+                (Uuid::new().bytes(), 0)
             }
-            None => Uuid::new().bytes(),
+            None => (Uuid::new().bytes(), 0),
         };
         drop(free);
-        Session { id, since: now(), pool: Arc::clone(self), is_lost: false }
+        let pool = Arc::clone(self);
+        Session { id, number, server: None, since: now(), pool, is_lost: false }
     }
 }
 
 impl SessionPool {
     /// No foreign code runs under the lock, so the content of a poisoned one is sound.
-    fn free(&self) -> MutexGuard<'_, Vec<(SessionId, Instant)>> {
+    fn free(&self) -> MutexGuard<'_, Vec<FreeSession>> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -57,6 +69,21 @@ impl SessionPool {
 impl Session {
     pub(crate) fn id(&self) -> &SessionId {
         &self.id
+    }
+
+    /// The number of a write that may be sent again: the server executes each number once.
+    pub(crate) fn next_number(&mut self) -> i64 {
+        self.number += 1;
+        self.number
+    }
+
+    pub(crate) fn note_server(&mut self, server: ServerId) {
+        self.server = Some(server);
+    }
+
+    /// The server that has what was made in the session.
+    pub(crate) fn server(&self) -> Option<ServerId> {
+        self.server
     }
 
     /// Notes that it is unknown what the server does in it, so that nobody uses it again.
@@ -69,7 +96,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         let mut free = self.pool.free();
         if !self.is_lost && free.len() < SESSIONS_KEPT {
-            free.push((self.id, self.since));
+            free.push(FreeSession { id: self.id, used_at: self.since, number: self.number });
         }
     }
 }

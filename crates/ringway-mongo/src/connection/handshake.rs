@@ -2,10 +2,11 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bson::RawDocumentBuf;
 use ringway_net::{Client as Connector, StreamLimits};
-use ringway_runtime::timeout;
+use ringway_runtime::{now_exact, timeout};
 use ringway_wire::mongo::{ClientMetadata, HelloReply, HelloRequest, ScramClient, ScramMechanism};
 
 use super::authentication::{self, nonce};
@@ -14,6 +15,7 @@ use super::{OwnedAnswer, ServerConnection, unsendable};
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits::{SEND_QUEUE_MAX, WIRE_VERSION_MAX, WIRE_VERSION_MIN};
 use crate::options::{ClientOptions, Login};
+use crate::uri::HostAddress;
 
 /// What all connections of a client begin with.
 pub(crate) struct Greeting {
@@ -32,35 +34,82 @@ impl Greeting {
 
 /// Makes a connection that is ready for commands. Nothing of the user's command is sent here, so every
 /// error says that it was not.
-pub(crate) async fn connect(greeting: &Greeting) -> Result<ServerConnection> {
-    let limit = greeting.options.connect_timeout;
-    let made = timeout(limit, open(greeting)).await;
-    made.unwrap_or_else(|_| {
-        let address = &greeting.options.address;
-        let what = format!("cannot connect to {address} within {limit:?}");
-        Err(Error::new(Kind::Timeout, Fate::NotSent, what))
-    })
-    .map_err(|error| error.fate(Fate::NotSent))
+pub(crate) async fn connect(
+    greeting: &Greeting,
+    address: &HostAddress,
+) -> Result<ServerConnection> {
+    in_time(greeting, address, greet(greeting, address)).await
 }
 
-async fn open(greeting: &Greeting) -> Result<ServerConnection> {
+/// Makes a connection on which a server is asked how it is, and asks it. Nobody logs in there. The time is that from
+/// the question to its answer.
+///
+/// Specification: Server Discovery and Monitoring, "Monitors ... MUST NOT authenticate".
+pub(crate) async fn connect_to_ask(
+    greeting: &Greeting,
+    address: &HostAddress,
+) -> Result<(ServerConnection, OwnedAnswer, Duration)> {
+    let connected = async {
+        let mut connection = open(greeting, address).await?;
+        let asked_at = now_exact();
+        let request =
+            HelloRequest { metadata: Some(&greeting.metadata), ..HelloRequest::default() };
+        let answer = say(&mut connection, request).await?;
+        Ok((connection, answer, now_exact().saturating_duration_since(asked_at)))
+    };
+    in_time(greeting, address, connected).await
+}
+
+/// Asks a server once more how it is.
+pub(crate) async fn ask(
+    greeting: &Greeting,
+    address: &HostAddress,
+    connection: &mut ServerConnection,
+) -> Result<(OwnedAnswer, Duration)> {
+    let asked_at = now_exact();
+    let answer = in_time(greeting, address, say(connection, HelloRequest::default())).await?;
+    Ok((answer, now_exact().saturating_duration_since(asked_at)))
+}
+
+async fn in_time<T>(
+    greeting: &Greeting,
+    address: &HostAddress,
+    done: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    let limit = greeting.options.connect_timeout;
+    let done = timeout(limit, done).await.unwrap_or_else(|_| {
+        let what = format!("cannot connect to {address} within {limit:?}");
+        Err(Error::new(Kind::Timeout, Fate::NotSent, what))
+    });
+    done.map_err(|error| error.fate(Fate::NotSent))
+}
+
+async fn open(greeting: &Greeting, address: &HostAddress) -> Result<ServerConnection> {
     let options = &greeting.options;
-    let failed = |error| Error::network(Fate::NotSent, "no connection to the server", error);
-    let mut connector = Connector::new(options.address.clone()).map_err(failed)?;
+    let what = || format!("no connection to the server at {address}");
+    let failed = |error| Error::network(Fate::NotSent, what(), error);
+    let place = address.to_address(options.is_tls)?;
+    let mut connector = Connector::new(place).map_err(failed)?;
     if let Some(tls) = &options.tls {
         connector = connector.tls(tls.clone());
     }
     let limits = StreamLimits { send_queue_max: SEND_QUEUE_MAX, ..StreamLimits::default() };
     let connector = connector.attempts_max(1).connect_timeout(options.connect_timeout);
     let connector = connector.stream_limits(limits);
-    let connection = connector.open().await.map_err(failed)?;
-    let mut connection = ServerConnection::new(connection);
+    connector.open().await.map(ServerConnection::new).map_err(failed)
+}
+
+async fn greet(greeting: &Greeting, address: &HostAddress) -> Result<ServerConnection> {
+    let options = &greeting.options;
+    let mut connection = open(greeting, address).await?;
     let login = options.login.as_deref();
     let speculation = login.map(Speculation::new);
     let hello = hello(&mut connection, greeting, login, speculation.as_ref()).await?;
     let reply = HelloReply::of(hello.body()).map_err(Error::reply)?;
     check_version(&reply)?;
+    check_set_name(options, reply.set_name)?;
     connection.has_sessions = reply.session_timeout_minutes.is_some();
+    connection.server = reply.kind;
     let compressors = options.compressors.iter().copied();
     let compressor = { compressors }.find(|known| reply.has_compressor(known.name()));
     if let (Some(login), Some(speculation)) = (login, speculation) {
@@ -102,6 +151,10 @@ async fn hello(
         speculative_authenticate: speculation.map(|begun| &*begun.document),
         is_load_balanced: false,
     };
+    say(connection, request).await
+}
+
+async fn say(connection: &mut ServerConnection, request: HelloRequest<'_>) -> Result<OwnedAnswer> {
     let write =
         |id, out: &mut Vec<u8>| request.begin(id, out).finish().map(drop).map_err(unsendable);
     connection.run(&Cell::new(false), write, |answer| Ok(answer.into_owned())).await
@@ -115,7 +168,21 @@ fn check_version(reply: &HelloReply<'_>) -> Result {
     }
     let what = format!(
         "the server speaks versions {least} to {most} of the protocol, this client {WIRE_VERSION_MIN} \
-         to {WIRE_VERSION_MAX}: use MongoDB 3.6 or later"
+         to {WIRE_VERSION_MAX}: use MongoDB 4.0 or later"
     );
     Err(Error::new(Kind::Incompatible, Fate::NotSent, what))
+}
+
+/// A server that is used as it is must still be of the required replica set.
+fn check_set_name(options: &ClientOptions, told: Option<&str>) -> Result {
+    match options.seeds.set_name() {
+        Some(required) if options.is_direct && told != Some(required) => {
+            let told = told.unwrap_or("none");
+            let what = format!(
+                "the replica set of the server is {told}, and the connection string requires {required}"
+            );
+            Err(Error::new(Kind::Incompatible, Fate::NotSent, what))
+        }
+        _ => Ok(()),
+    }
 }

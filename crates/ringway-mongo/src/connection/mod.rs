@@ -15,10 +15,10 @@ use bson::RawDocument;
 use ringway_net::Connection;
 use ringway_runtime::now;
 use ringway_wire::mongo::{
-    CommandReply, Cut, MongoCompressor, MongoFault, MongoReplies, REPLY_LEN_MAX_DEFAULT,
+    CommandReply, Cut, MongoCompressor, MongoFault, MongoReplies, REPLY_LEN_MAX_DEFAULT, ServerKind,
 };
 
-pub(crate) use self::handshake::{Greeting, connect};
+pub(crate) use self::handshake::{Greeting, ask, connect, connect_to_ask};
 pub(crate) use self::pipelined::PipelinedCommand;
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits::{BUFFER_KEPT, COPIED_MAX};
@@ -37,6 +37,7 @@ pub(crate) struct ServerConnection {
     buffer: Vec<u8>,
     compressor: Option<MongoCompressor>,
     has_sessions: bool,
+    server: ServerKind,
     is_broken: bool,
     last_used: Instant,
 }
@@ -92,6 +93,7 @@ impl ServerConnection {
             buffer: Vec::new(),
             compressor: None,
             has_sessions: false,
+            server: ServerKind::Standalone,
             is_broken: false,
             last_used: now(),
         }
@@ -99,6 +101,16 @@ impl ServerConnection {
 
     pub(crate) fn has_sessions(&self) -> bool {
         self.has_sessions
+    }
+
+    /// What the server was when the connection was made.
+    pub(crate) fn server(&self) -> ServerKind {
+        self.server
+    }
+
+    /// Specification: Retryable Writes, "Determining Retryable Write Support".
+    pub(crate) fn numbers_writes(&self) -> bool {
+        self.has_sessions && self.server != ServerKind::Standalone
     }
 
     pub(crate) fn is_broken(&self) -> bool {

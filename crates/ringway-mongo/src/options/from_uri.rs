@@ -11,9 +11,9 @@ use ringway_wire::mongo::{MongoCompressor, ScramMechanism};
 use super::{ClientOptions, Login};
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits;
+use crate::topology::Topology;
 use crate::uri::{
-    AuthMechanism, Compressor, ConnectionString, Credential, HostAddress, ReadMode, TlsOptions,
-    UriOptions,
+    AuthMechanism, Compressor, ConnectionString, Credential, HostAddress, TlsOptions, UriOptions,
 };
 
 impl ClientOptions {
@@ -27,7 +27,8 @@ impl ClientOptions {
         }
         let options = &uri.options;
         refuse_what_is_missing(uri)?;
-        let [host] = &uri.hosts[..] else { return Err(missing("several hosts")) };
+        let is_tls = uri.options.tls.enabled == Some(true);
+        uri.hosts.iter().try_for_each(|host| host.to_address(is_tls).map(drop))?;
         let unlimited = |time: Duration| if time.is_zero() { Duration::MAX } else { time };
         let timeout = options.timeout.or(options.socket_timeout).map(unlimited);
         let connect_timeout = options.connect_timeout.map(unlimited);
@@ -36,7 +37,9 @@ impl ClientOptions {
         let level = options.zlib_level.unwrap_or(-1);
         let write_concern = &options.write_concern;
         Ok(Self {
-            address: address(host, options.tls.enabled == Some(true))?,
+            seeds: Topology::new(uri),
+            is_direct: options.direct_connection == Some(true),
+            is_tls,
             tls: tls(&options.tls)?,
             login: uri.credential.as_ref().map(login).transpose()?.map(Arc::new),
             database: uri.database.clone(),
@@ -52,6 +55,12 @@ impl ClientOptions {
             connecting_max: connecting.max(1),
             idle_max: options.max_idle_time.filter(|time| !time.is_zero()),
             retry_reads: options.retry_reads.unwrap_or(true),
+            retry_writes: options.retry_writes.unwrap_or(true),
+            selection_timeout: options
+                .server_selection_timeout
+                .unwrap_or(limits::SELECTION_TIMEOUT_DEFAULT),
+            local_threshold: options.local_threshold.unwrap_or(limits::LOCAL_THRESHOLD_DEFAULT),
+            read_preference: options.read_preference.clone().unwrap_or_default(),
             read_concern: options
                 .read_concern
                 .as_ref()
@@ -66,15 +75,11 @@ impl ClientOptions {
 }
 
 fn refuse_what_is_missing(uri: &ConnectionString) -> Result {
-    let UriOptions { replica_set, load_balanced, write_concern, .. } = &uri.options;
-    let mode = uri.options.read_preference.as_ref().map(|preference| preference.mode);
+    let UriOptions { load_balanced, write_concern, .. } = &uri.options;
     let refused = [
         (uri.srv_host.is_some(), "mongodb+srv://"),
-        (uri.hosts.len() > 1, "several hosts"),
-        (replica_set.is_some() && uri.options.direct_connection != Some(true), "replicaSet"),
         (*load_balanced == Some(true), "loadBalanced"),
         (!write_concern.is_acknowledged(), "w=0"),
-        (mode.is_some_and(|mode| mode != ReadMode::Primary), "readPreference"),
         (uri.options.min_pool_size.is_some_and(|count| count > 0), "minPoolSize"),
     ];
     match refused.iter().find(|(is_asked, _)| *is_asked) {
@@ -83,12 +88,18 @@ fn refuse_what_is_missing(uri: &ConnectionString) -> Result {
     }
 }
 
-fn address(host: &HostAddress, is_tls: bool) -> Result<Address> {
-    match host {
-        HostAddress::Unix(path) => Ok(Address::Unix(path.clone())),
-        HostAddress::Tcp { host, port } => {
-            let authority = Authority::new(host, *port).map_err(unusable)?;
-            Ok(if is_tls { Address::Tls(authority) } else { Address::Tcp(authority) })
+impl HostAddress {
+    /// Where to connect to.
+    ///
+    /// # Errors
+    /// The name is none.
+    pub(crate) fn to_address(&self, is_tls: bool) -> Result<Address> {
+        match self {
+            Self::Unix(path) => Ok(Address::Unix(path.clone())),
+            Self::Tcp { host, port } => {
+                let authority = Authority::new(host, *port).map_err(unusable)?;
+                Ok(if is_tls { Address::Tls(authority) } else { Address::Tcp(authority) })
+            }
         }
     }
 }

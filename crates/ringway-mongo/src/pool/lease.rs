@@ -7,7 +7,6 @@ use ringway_runtime::sync::Permit;
 
 use super::Pool;
 use crate::connection::ServerConnection;
-use crate::error::Error;
 
 /// A connection that belongs to one operation. Dropping it, at whatever moment, gives it back: at once if
 /// it waits for nothing, otherwise when the reply has come that nobody wants any more.
@@ -28,11 +27,13 @@ impl Lease {
         Self { pool, parts: Some((connection, permit)), generation }
     }
 
-    /// Tells the pool of an error of an operation. If the server is gone, the other connections are too.
-    pub(crate) fn failed(&self, error: &Error) {
-        if error.breaks_connection() && self.generation == self.pool.generation.get() {
-            self.pool.clear();
-        }
+    pub(crate) fn pool(&self) -> &Rc<Pool> {
+        &self.pool
+    }
+
+    /// The generation of its connection.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
     }
 }
 

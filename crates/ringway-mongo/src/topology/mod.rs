@@ -13,6 +13,7 @@ mod topology_version;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::limits::{SERVERS_MAX, WIRE_VERSION_MAX, WIRE_VERSION_MIN};
 use crate::uri::{ConnectionString, HostAddress};
 use election::Election;
 
@@ -21,9 +22,6 @@ pub use round_trip::RoundTripTime;
 pub use select::{Selection, SelectionError};
 pub use server::{ServerDescription, ServerType};
 pub use topology_version::TopologyVersion;
-
-/// Oldest and newest version of the wire protocol that this client speaks: MongoDB 4.0 and 8.2.
-const WIRE_VERSIONS: std::ops::RangeInclusive<i32> = 7..=28;
 
 /// The kind of a deployment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,6 +102,11 @@ impl Topology {
         self.set_name.as_deref()
     }
 
+    /// The addresses of the servers, in their order.
+    pub fn addresses(&self) -> Vec<String> {
+        self.servers.keys().map(HostAddress::to_string).collect()
+    }
+
     /// The servers, in the order of their addresses.
     pub fn servers(&self) -> impl Iterator<Item = &ServerDescription> {
         self.servers.values().map(|server| &server.description)
@@ -134,10 +137,9 @@ impl Topology {
     pub fn incompatibility(&self) -> Option<String> {
         let known = self.servers().filter(|server| server.kind != ServerType::Unknown);
         known.filter(|server| server.kind != ServerType::LoadBalancer).find_map(|server| {
-            let (oldest, newest) = (WIRE_VERSIONS.start(), WIRE_VERSIONS.end());
             let what = match server {
-                server if server.min_wire_version > *newest => "is too new",
-                server if server.max_wire_version < *oldest => {
+                server if server.min_wire_version > WIRE_VERSION_MAX => "is too new",
+                server if server.max_wire_version < WIRE_VERSION_MIN => {
                     "is too old: MongoDB 4.0 or later is needed"
                 }
                 _ => return None,
@@ -220,6 +222,9 @@ impl Topology {
     }
 
     fn add(&mut self, address: &HostAddress) {
+        if self.servers.len() >= SERVERS_MAX {
+            return;
+        }
         self.servers.entry(address.clone()).or_insert_with(|| Server {
             description: ServerDescription::unknown(address.clone(), None),
             generation: 0,

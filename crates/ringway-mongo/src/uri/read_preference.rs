@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use bson::{Document, doc};
+
 use super::InvalidUri;
 
 /// Which members of a replica set may answer reads.
@@ -60,6 +62,22 @@ impl ReadPreference {
     /// Makes a preference for one kind of member, whatever its tags and its lag.
     pub fn new(mode: ReadMode) -> Self {
         Self { mode, ..Self::default() }
+    }
+
+    /// The value of the field `$readPreference`.
+    pub fn to_document(&self) -> Document {
+        let mut document = doc! { "mode": self.mode.name() };
+        if !self.tag_sets.is_empty() {
+            let set = |tags: &TagSet| -> Document {
+                tags.iter().map(|(name, value)| (name.clone(), value.into())).collect()
+            };
+            document.insert("tags", self.tag_sets.iter().map(set).collect::<Vec<_>>());
+        }
+        if let Some(max) = self.max_staleness {
+            document
+                .insert("maxStalenessSeconds", i64::try_from(max.as_secs()).unwrap_or(i64::MAX));
+        }
+        document
     }
 
     /// Checks that tags and lag are not asked of the primary.

@@ -4,6 +4,7 @@ mod allocations;
 mod authentication;
 mod bulk;
 mod concern_specs;
+mod deployments;
 mod faces;
 mod faults;
 mod ferretdb;

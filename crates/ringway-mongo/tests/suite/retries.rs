@@ -119,7 +119,7 @@ fn without_retries_a_read_is_tried_once() {
     let (fake, log) = numbered(|_| cut());
     on_core(async move {
         let client =
-            Client::connect(&format!("{}/?retryReads=false", fake.address)).expect("a client");
+            Client::connect(&format!("{}&retryReads=false", fake.address)).expect("a client");
         find(&client).await.expect_err("cut");
     });
     assert_eq!(log.lock().expect("no test panics here").len(), 1);

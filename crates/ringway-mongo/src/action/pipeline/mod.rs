@@ -10,6 +10,7 @@ use ringway_runtime::timeout;
 
 use crate::client_shared::ClientShared;
 use crate::connection::PipelinedCommand;
+use crate::deployment::Wanted;
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits::{PIPELINE_COMMANDS_MAX, PIPELINE_DEPTH_DEFAULT, PIPELINE_DEPTH_MAX};
 use crate::raw_argument::IntoRaw;
@@ -116,11 +117,11 @@ impl Operation for Pipeline {
         let mut is_connected = false;
         let session = || core.session();
         let exchange = async {
-            let mut lease = core.pool().lease().await?;
+            let mut lease = core.deployment().lease(Wanted::Write).await?;
             is_connected = true;
             let ran = lease.run_pipelined(&database, depth, &session, &mut commands).await;
             if let Err(error) = &ran {
-                lease.failed(error);
+                core.deployment().failed(&lease, error);
             }
             ran
         };

@@ -42,7 +42,10 @@ impl Command {
 
 /// A server; its connections end with their clients.
 pub(crate) struct Fake {
+    /// For a client that uses the server as it is, so that each connection is one of its pool.
     pub(crate) address: String,
+    /// `host:port`
+    pub(crate) place: String,
     connections: Arc<AtomicUsize>,
     commands: Arc<AtomicUsize>,
     ended: Arc<AtomicUsize>,
@@ -60,7 +63,8 @@ impl Fake {
     /// Serves; all is answered by `answer`.
     pub(crate) fn serve_all(answer: impl Fn(&Command) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = format!("mongodb://{}", listener.local_addr().expect("an address"));
+        let place = listener.local_addr().expect("an address").to_string();
+        let address = format!("mongodb://{place}/?directConnection=true");
         let (answer, connections) = (Arc::new(answer), Arc::new(AtomicUsize::new(0)));
         let (commands, ended) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
         let count = Arc::clone(&connections);
@@ -79,7 +83,7 @@ impl Fake {
                 });
             }
         });
-        Self { address, connections, commands, ended }
+        Self { address, place, connections, commands, ended }
     }
 
     /// Commands that it has got, `hello` among them.

@@ -6,6 +6,7 @@ pub(crate) mod allocations;
 pub(crate) mod alone;
 pub(crate) mod fake;
 pub(crate) mod ferret;
+pub(crate) mod replica_set;
 pub(crate) mod scram;
 pub(crate) mod specs;
 

@@ -1,0 +1,356 @@
+//! The servers of a client on one core: what is known of them, and a pool of connections to each.
+//!
+//! ```text
+//!   monitors ──hello──► Topology ◄──failures── operations
+//!                          │ servers come and go, pools begin anew
+//!                          ▼
+//!   operations ──select──► Pool of a server that suits, or wait until there is one
+//! ```
+//!
+//! A server that is used as it is (`directConnection`) has no monitor: whether it is there is seen when it is used.
+
+mod monitor;
+
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+use std::time::Instant;
+
+use bson::RawDocumentBuf;
+use ringway_runtime::sync::Notify;
+use ringway_runtime::{now_exact, timeout};
+
+use self::monitor::Monitor;
+use crate::connection::Greeting;
+use crate::error::{Error, Fate, Kind, Result};
+use crate::pool::{Lease, Pool, PoolCounts, ServerId};
+use crate::topology::{
+    OperationFailure, Selection, ServerDescription, ServerType, StateChange, Topology, TopologyType,
+};
+use crate::uri::{HostAddress, ReadMode};
+
+/// The servers of a client on one core.
+pub(crate) struct Deployment {
+    greeting: Rc<Greeting>,
+    /// `$readPreference` of reads; `None` if the primary answers them.
+    read_preference: Option<RawDocumentBuf>,
+    topology: RefCell<Topology>,
+    members: RefCell<Vec<Member>>,
+    next_id: Cell<u32>,
+    /// The only server that takes writes, so that nothing has to be chosen.
+    writable: RefCell<Option<Rc<Pool>>>,
+    /// Which of several servers that suit is looked at first.
+    turn: Cell<usize>,
+    /// Notified when something is known of a server that was not before.
+    changed: Notify,
+    origin: Instant,
+    this: Weak<Self>,
+}
+
+struct Member {
+    pool: Rc<Pool>,
+    monitor: Option<Monitor>,
+}
+
+/// Which server an operation needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wanted {
+    /// One that takes writes.
+    Write,
+    /// One that suits the client's read preference.
+    Read,
+    /// The one that has a cursor.
+    At(ServerId),
+}
+
+impl Deployment {
+    /// Begins to ask the servers of the connection string how they are.
+    pub(crate) fn start(greeting: Greeting) -> Rc<Self> {
+        let options = &greeting.options;
+        let (topology, preference) = (options.seeds.clone(), &options.read_preference);
+        let is_primary = preference.mode == ReadMode::Primary;
+        let document = || RawDocumentBuf::try_from(&preference.to_document());
+        let read_preference =
+            (!is_primary).then(|| document().expect("names and numbers are BSON"));
+        // Cores, and processes, begin with different servers.
+        let turn = usize::from(bson::Uuid::new().bytes()[0]);
+        let deployment = Rc::new_cyclic(|this| Self {
+            greeting: Rc::new(greeting),
+            read_preference,
+            topology: RefCell::new(topology),
+            members: RefCell::default(),
+            next_id: Cell::new(0),
+            writable: RefCell::default(),
+            turn: Cell::new(turn),
+            changed: Notify::new(),
+            origin: now_exact(),
+            this: Weak::clone(this),
+        });
+        deployment.follow();
+        deployment
+    }
+
+    /// A connection to a server that suits. Who waits for one is sent to another server when this one fails.
+    pub(crate) async fn lease(&self, wanted: Wanted) -> Result<Lease> {
+        let at_hand = match wanted {
+            Wanted::At(_) => None,
+            Wanted::Read if self.has_other_readers() => None,
+            _ => self.writable.borrow().clone(),
+        };
+        match at_hand {
+            Some(pool) if self.is_direct() => pool.lease().await,
+            Some(pool) => self.lease_of(pool, wanted).await,
+            None => {
+                let pool = Box::pin(self.select(wanted, None)).await?;
+                self.lease_of(pool, wanted).await
+            }
+        }
+    }
+
+    async fn lease_of(&self, mut pool: Rc<Pool>, wanted: Wanted) -> Result<Lease> {
+        loop {
+            let generation = pool.generation();
+            let error = match pool.lease().await {
+                Ok(lease) => return Ok(lease),
+                Err(error) => error,
+            };
+            let is_of_server = error.is_network() || error.is_timeout();
+            if !is_of_server || matches!(wanted, Wanted::At(_)) {
+                return Err(error);
+            }
+            self.note(pool.address(), generation, false, &OperationFailure::Network);
+            pool = Box::pin(self.select(wanted, Some(error))).await?;
+        }
+    }
+
+    /// Takes the error of an operation, which may say that its server is gone, or is not what it was.
+    pub(crate) fn failed(&self, lease: &Lease, error: &Error) {
+        let (pool, generation) = (lease.pool(), lease.generation());
+        if self.is_direct() {
+            if error.breaks_connection() && generation == pool.generation() {
+                pool.clear(generation + 1);
+            }
+            return;
+        }
+        match error.state_change() {
+            Some(change) => self.state_changed(lease, change),
+            None if error.breaks_connection() => {
+                self.note(pool.address(), generation, true, &OperationFailure::Network);
+            }
+            None => {}
+        }
+    }
+
+    /// Takes that a server is not what it was, as it has said in a reply.
+    pub(crate) fn state_changed(&self, lease: &Lease, change: &StateChange) {
+        if !self.is_direct() {
+            let failure = OperationFailure::StateChange(change.clone());
+            self.note(lease.pool().address(), lease.generation(), true, &failure);
+        }
+    }
+
+    /// `$readPreference` of reads at a server; `None` if the server does not have to know.
+    ///
+    /// Specification: Server Selection, "Passing Read Preference". A secondary that is used as it is answers only
+    /// reads that allow it.
+    pub(crate) fn read_preference(&self, is_in_set: bool) -> Option<&RawDocumentBuf> {
+        static DIRECT: std::sync::LazyLock<RawDocumentBuf> =
+            std::sync::LazyLock::new(|| bson::rawdoc! { "mode": "primaryPreferred" });
+        match &self.read_preference {
+            None if self.is_direct() && is_in_set => Some(&DIRECT),
+            preference => preference.as_ref(),
+        }
+    }
+
+    /// What the pools have done. Those of servers that do not belong to the deployment any more are left out.
+    pub(crate) fn counts(&self) -> PoolCounts {
+        let mut counts = PoolCounts::default();
+        self.members.borrow().iter().for_each(|member| counts.add(member.pool.counts()));
+        counts
+    }
+
+    /// Connections that wait for an operation.
+    pub(crate) fn idle_count(&self) -> usize {
+        self.members.borrow().iter().map(|member| member.pool.idle_count()).sum()
+    }
+
+    /// What is known of each server.
+    pub(crate) fn servers(&self) -> Vec<ServerDescription> {
+        self.topology.borrow().servers().cloned().collect()
+    }
+
+    /// The same, for people.
+    pub(crate) fn describe(&self) -> String {
+        let topology = self.topology.borrow();
+        let describe = |server: &ServerDescription| match (&server.error, server.kind) {
+            (Some(error), _) => format!("{}: {error}", server.address),
+            (None, ServerType::Unknown) => format!("{}: has not answered yet", server.address),
+            (None, kind) => format!("{}: {kind:?}", server.address),
+        };
+        topology.servers().map(describe).collect::<Vec<_>>().join("; ")
+    }
+
+    fn is_direct(&self) -> bool {
+        self.greeting.options.is_direct
+    }
+
+    fn has_other_readers(&self) -> bool {
+        self.read_preference.is_some() && !self.is_direct()
+    }
+
+    /// Waits until a server suits. `earlier` is why the last one did not.
+    async fn select(&self, wanted: Wanted, earlier: Option<Error>) -> Result<Rc<Pool>> {
+        let limit = self.greeting.options.selection_timeout;
+        let suitable = async {
+            loop {
+                let changed = self.changed.notified();
+                if let Some(pool) = self.choose(wanted)? {
+                    return Ok(pool);
+                }
+                self.ask();
+                changed.await;
+            }
+        };
+        timeout(limit, suitable).await.unwrap_or_else(|_| {
+            let wanted = if wanted == Wanted::Write { "takes writes" } else { "suits the read" };
+            let what = format!("no server that {wanted} within {limit:?} ({})", self.describe());
+            let error = Error::new(Kind::Network, Fate::NotSent, what);
+            Err(match earlier {
+                Some(earlier) => error.with_source(earlier),
+                None => error,
+            })
+        })
+    }
+
+    fn choose(&self, wanted: Wanted) -> Result<Option<Rc<Pool>>> {
+        let members = self.members.borrow();
+        if let Wanted::At(id) = wanted {
+            let gone = || {
+                let what =
+                    "the server that has the cursor does not belong to the deployment any more";
+                Error::new(Kind::Network, Fate::NotSent, what)
+            };
+            let member = members.iter().find(|member| member.pool.id() == id).ok_or_else(gone)?;
+            return Ok(Some(Rc::clone(&member.pool)));
+        }
+        let options = &self.greeting.options;
+        let selection = match wanted {
+            Wanted::Read => Selection::Read(&options.read_preference),
+            _ => Selection::Write,
+        };
+        let topology = self.topology.borrow();
+        let servers = topology.nearest(selection, options.local_threshold).map_err(|error| {
+            Error::new(Kind::Incompatible, Fate::NotSent, "no server can be used")
+                .with_source(error)
+        })?;
+        let pool_of = |server: &&ServerDescription| {
+            members.iter().map(|member| &member.pool).find(|it| *it.address() == server.address)
+        };
+        let pools: Vec<_> = servers.iter().filter_map(pool_of).collect();
+        Ok(self.less_busy(&pools).cloned())
+    }
+
+    /// Of two pools, the one that has lent fewer connections; each time other two.
+    fn less_busy<'a>(&self, pools: &[&'a Rc<Pool>]) -> Option<&'a Rc<Pool>> {
+        let turn = self.turn.get();
+        self.turn.set(turn.wrapping_add(1));
+        let at = |turn: usize| pools.get(turn % pools.len().max(1)).copied();
+        let (one, other) = (at(turn)?, at(turn.wrapping_add(1))?);
+        Some(if other.leased() < one.leased() { other } else { one })
+    }
+
+    fn note(
+        &self,
+        address: &HostAddress,
+        generation: u64,
+        is_ready: bool,
+        failure: &OperationFailure,
+    ) {
+        self.topology.borrow_mut().fail_operation(address, generation, is_ready, failure);
+        self.follow();
+    }
+
+    /// Takes what a monitor has learned.
+    fn learned(&self, description: ServerDescription) {
+        self.topology.borrow_mut().update(description);
+        self.follow();
+    }
+
+    /// Takes that a monitor could not ask.
+    fn unanswered(&self, address: &HostAddress, error: &Error) {
+        self.topology.borrow_mut().fail_check(address, error.to_string());
+        self.follow();
+    }
+
+    /// Asks all servers how they are, without waiting for their next turn.
+    fn ask(&self) {
+        for member in &*self.members.borrow() {
+            member.monitor.iter().for_each(Monitor::hurry);
+        }
+    }
+
+    /// Makes pools and monitors what the topology says.
+    fn follow(&self) {
+        let gone = self.remove_members();
+        self.add_members();
+        let failed = self.failed_pools();
+        let writable = self.only_writable();
+        self.writable.replace(writable);
+        // Who waits is woken when nothing is borrowed.
+        for (pool, generation) in failed {
+            pool.clear(generation);
+            pool.leave();
+        }
+        gone.iter().for_each(|member| member.pool.leave());
+        self.changed.notify_waiters();
+    }
+
+    fn remove_members(&self) -> Vec<Member> {
+        let topology = self.topology.borrow();
+        let is_gone = |member: &mut Member| topology.server(member.pool.address()).is_none();
+        self.members.borrow_mut().extract_if(.., is_gone).collect()
+    }
+
+    fn add_members(&self) {
+        let topology = self.topology.borrow();
+        let mut members = self.members.borrow_mut();
+        for server in topology.servers() {
+            let address = &server.address;
+            if members.iter().any(|member| member.pool.address() == address) {
+                continue;
+            }
+            let id = ServerId(self.next_id.replace(self.next_id.get() + 1));
+            let pool = Pool::start(id, address.clone(), &self.greeting);
+            let is_watched = !self.is_direct();
+            let watch = || Monitor::start(address.clone(), &self.greeting, Weak::clone(&self.this));
+            members.push(Member { pool, monitor: is_watched.then(watch) });
+        }
+    }
+
+    /// The pools whose connections may have broken together, and their next generation.
+    fn failed_pools(&self) -> Vec<(Rc<Pool>, u64)> {
+        let topology = self.topology.borrow();
+        let members = self.members.borrow();
+        let failed = members.iter().filter_map(|Member { pool, .. }| {
+            let generation = topology.generation(pool.address()).unwrap_or(0);
+            let has_failed = generation > pool.generation() && !self.is_direct();
+            has_failed.then(|| (Rc::clone(pool), generation))
+        });
+        failed.collect()
+    }
+
+    fn only_writable(&self) -> Option<Rc<Pool>> {
+        let members = self.members.borrow();
+        if self.is_direct() {
+            return members.first().map(|member| Rc::clone(&member.pool));
+        }
+        let topology = self.topology.borrow();
+        let is_one = matches!(
+            topology.kind(),
+            TopologyType::Single | TopologyType::ReplicaSetWithPrimary | TopologyType::Sharded
+        );
+        let suitable = topology.suitable(Selection::Write).ok().filter(|_| is_one)?;
+        let [only] = suitable[..] else { return None };
+        let member = members.iter().find(|member| *member.pool.address() == only.address)?;
+        Some(Rc::clone(&member.pool))
+    }
+}
