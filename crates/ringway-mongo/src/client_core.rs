@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use bson::{RawDocument, RawDocumentBuf, rawdoc};
 use ringway_runtime::{spawn_detached, timeout};
-use ringway_wire::mongo::{CommandTemplate, CommandWriter, ServerKind, SessionId};
+use ringway_wire::mongo::{CommandTemplate, CommandWriter, MsgFlags, ServerKind, SessionId};
 
 use crate::connection::{Answer, Greeting, Sent};
 use crate::deployment::{Deployment, Wanted};
 use crate::error::{Error, Fate, Result};
 use crate::limits::TRIES_MAX;
+use crate::observer::Observed;
 use crate::options::ClientOptions;
 use crate::orphans::{Orphan, Orphans};
 use crate::pool::ServerId;
@@ -49,6 +50,8 @@ pub(crate) enum Purpose {
     Write,
     /// Such as a write to many documents at once, or of collections and indexes.
     WriteOnce,
+    /// A write that the server does not answer (`w=0`).
+    Unanswered,
 }
 
 impl Purpose {
@@ -56,7 +59,7 @@ impl Purpose {
         match self {
             Self::Read => Wanted::Read,
             Self::Cursor(server) => Wanted::At(server),
-            Self::ReadOnce | Self::Write | Self::WriteOnce => Wanted::Write,
+            Self::ReadOnce | Self::Write | Self::WriteOnce | Self::Unanswered => Wanted::Write,
         }
     }
 
@@ -204,7 +207,9 @@ impl ClientCore {
             session.note_server(server);
             *session.id()
         });
-        let session = session.filter(|_| lease.has_sessions());
+        let is_unanswered = purpose == Purpose::Unanswered;
+        // Specification: Driver Sessions, "Unacknowledged writes".
+        let session = session.filter(|_| lease.has_sessions() && !is_unanswered);
         let number = *attempt.number;
         let read_preference = match (purpose, kind) {
             (Purpose::Read, kind) if kind != ServerKind::Standalone => {
@@ -213,20 +218,31 @@ impl ClientCore {
             _ => None,
         };
         let session = session.as_ref();
-        let write =
-            |id, out: &mut Vec<u8>| write(Slot { id, session, number, read_preference, out });
+        let pool = Rc::clone(lease.pool());
+        let observer = self.options.observer.as_ref();
+        let observed = observer.map(|observer| Observed::new(observer, pool.address()));
+        let write = |id, out: &mut Vec<u8>| {
+            write(Slot { id, session, number, read_preference, is_unanswered, out })?;
+            observed.iter().for_each(|observed| observed.started(id, out));
+            Ok(())
+        };
         let mut refusal = None;
         let read = |answer: Answer<'_>| {
+            observed.iter().for_each(|observed| observed.succeeded(answer.body()));
             if purpose.is_write() {
                 refusal = attempt.refusal_of(answer.body())?;
             }
             read(answer)
         };
-        let result = lease.run(used.sent, write, read).await;
+        let result = match is_unanswered {
+            true => lease.send_only(used.sent, write).await.and_then(|()| read(Answer::none())),
+            false => lease.run(used.sent, write, read).await,
+        };
         if let Some(change) = &refusal {
             self.deployment.state_changed(&lease, change);
         }
         if let Err(error) = &result {
+            observed.iter().for_each(|observed| observed.failed(error));
             self.deployment.failed(&lease, error);
         }
         result
@@ -301,6 +317,7 @@ pub(crate) struct Slot<'a> {
     number: Option<i64>,
     /// `$readPreference`
     read_preference: Option<&'a RawDocumentBuf>,
+    is_unanswered: bool,
     pub(crate) out: &'a mut Vec<u8>,
 }
 
@@ -308,6 +325,9 @@ impl<'a> Slot<'a> {
     /// Begins a command by its template, with the session if there is one.
     pub(crate) fn begin(self, template: &CommandTemplate) -> CommandWriter<'a> {
         let mut writer = template.begin(self.id, None, self.out);
+        if self.is_unanswered {
+            writer.flags(MsgFlags::MORE_TO_COME);
+        }
         put_general(&mut writer, self.session, self.number, self.read_preference);
         writer
     }

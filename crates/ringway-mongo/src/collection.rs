@@ -8,13 +8,12 @@ use bson::{Document, RawDocumentBuf, rawdoc};
 use serde::Serialize;
 
 use crate::action::{
-    Aggregate, BulkWrite, Command, CommandCursor, Count, Delete, Distinct, Find, FindAndModify,
-    FindOne, IndexModel, InsertMany, InsertOne, Update, WriteModel, create_indexes,
+    Aggregate, BulkWrite, Command, CommandCursor, Count, Delete, Distinct, EstimatedCount, Find,
+    FindAndModify, FindOne, IndexModel, InsertMany, InsertOne, Update, WriteModel, create_indexes,
 };
 use crate::client_core::Purpose;
 use crate::client_shared::ClientShared;
 use crate::collection_shared::{CollectionShared, Concerns};
-use crate::cursor::decode;
 use crate::error::{Error, Result};
 use crate::raw_argument::{IntoRaw, IntoUpdate, replacement};
 use crate::running::Running;
@@ -124,19 +123,8 @@ impl<T> Collection<T> {
     ///
     /// # Errors
     /// Those of every operation.
-    pub fn estimated_document_count(&self) -> impl Future<Output = Result<u64>> + Send + use<T> {
-        let mut count = rawdoc! { "count": &*self.shared.name };
-        if let Some(concern) = &self.shared.concerns().read {
-            count.append(bson::raw::cstr!("readConcern"), concern.clone());
-        }
-        let counted = self.command(Ok(count), Purpose::Read).reply();
-        async move {
-            let reply: Document = decode(&counted.await?)?;
-            let wrong = || Error::reply(ringway_wire::mongo::MongoFault::Field("n"));
-            let number = reply.get("n").and_then(|n| n.as_i64().or(n.as_i32().map(i64::from)));
-            let number = number.or_else(|| reply.get_f64("n").ok().map(|n| n as i64));
-            number.and_then(|n| u64::try_from(n).ok()).ok_or_else(wrong)
-        }
+    pub fn estimated_document_count(&self) -> EstimatedCount {
+        EstimatedCount::new(&self.shared)
     }
 
     /// Makes an index, unless it is there; returns its name.
@@ -229,10 +217,11 @@ impl<T> Collection<T> {
         self.with_concerns(Concerns { read, ..self.shared.concerns().clone() })
     }
 
-    /// The same collection with another concern for its writes.
+    /// The same collection with another concern for its writes. Writes that no member has to confirm (`w=0`) are over
+    /// when the system has taken them to be sent: nobody learns whether they failed, and their counts are 0.
     ///
     /// # Errors
-    /// [`is_options`](Error::is_options): the concern asks for no answer.
+    /// [`is_document`](Error::is_document): the concern cannot be encoded.
     pub fn write_concern(&self, concern: &WriteConcern) -> Result<Self> {
         let write = Some(crate::options::write_concern(concern)?);
         Ok(self.with_concerns(Concerns { write, ..self.shared.concerns().clone() }))

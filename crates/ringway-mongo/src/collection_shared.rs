@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use bson::RawDocumentBuf;
+use bson::{RawBsonRef, RawDocumentBuf};
 use ringway_wire::mongo::CommandTemplate;
 
 use crate::client_shared::ClientShared;
@@ -13,7 +13,7 @@ pub(crate) struct CollectionShared {
     pub(crate) database: Arc<str>,
     pub(crate) name: Arc<str>,
     concerns: Concerns,
-    templates: [OnceLock<CommandTemplate>; 7],
+    templates: [OnceLock<CommandTemplate>; 8],
 }
 
 /// What reads and writes wait for at the server; `None` for the server's own default.
@@ -33,6 +33,7 @@ pub(crate) enum CommandKind {
     Aggregate,
     Distinct,
     FindAndModify,
+    Count,
 }
 
 impl CommandKind {
@@ -45,7 +46,15 @@ impl CommandKind {
             Self::Aggregate => "aggregate",
             Self::Distinct => "distinct",
             Self::FindAndModify => "findAndModify",
+            Self::Count => "count",
         }
+    }
+
+    /// Whether nobody waits for the answer to such a command.
+    pub(crate) fn is_unanswered(self, concerns: &Concerns) -> bool {
+        let is_asked =
+            |concern: &RawDocumentBuf| matches!(concern.get("w"), Ok(Some(RawBsonRef::Int32(0))));
+        self.is_write() && concerns.write.as_ref().is_some_and(is_asked)
     }
 
     fn is_write(self) -> bool {

@@ -13,6 +13,7 @@
 //! | read many | [`Cursor`] |
 //! | write many | [`Collection::bulk_write`], [`WriteModel`] |
 //! | keep files | [`Database::gridfs`] |
+//! | see each command | [`ClientOptions::on_command`] |
 //! | block a plain thread | [`Wait`] |
 //! | know what a failure means | [`Error`], above all [`Error::may_have_happened`] |
 //!
@@ -33,6 +34,7 @@ mod error;
 mod gridfs;
 mod here;
 mod limits;
+mod observer;
 mod options;
 mod orphans;
 mod pool;
@@ -48,8 +50,9 @@ mod guide {}
 
 pub use action::{
     Aggregate, BulkWrite, CommandCursor, CommandReplied, Count, CreateCollection, Delete,
-    DeleteResult, Distinct, Find, FindAndModify, FindOne, IndexModel, InsertMany, InsertManyResult,
-    InsertOne, ListDatabases, Pipeline, ReturnDocument, Update, UpdateResult, WriteModel,
+    DeleteResult, Distinct, EstimatedCount, Find, FindAndModify, FindOne, IndexModel, InsertMany,
+    InsertManyResult, InsertOne, ListDatabases, Pipeline, ReturnDocument, Update, UpdateResult,
+    WriteModel,
 };
 pub use bson;
 pub use bulk_failure::{BulkFailure, BulkWriteResult};
@@ -60,6 +63,7 @@ pub use database::Database;
 pub use error::{Error, Result, ServerError};
 pub use gridfs::{Download, GridFs, GridFsFile, Upload};
 pub use limits::OPERATION_TIMEOUT_DEFAULT;
+pub use observer::{CommandEvent, CommandPhase};
 pub use options::ClientOptions;
 pub use pool::PoolCounts;
 pub use raw_argument::{IntoRaw, IntoUpdate};

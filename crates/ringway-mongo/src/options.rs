@@ -10,8 +10,9 @@ use bson::RawDocumentBuf;
 use ringway_net::ClientTls;
 use ringway_wire::mongo::{MongoCompressor, ScramMechanism};
 
-use crate::error::{Error, Fate, Kind, Result};
+use crate::error::{Error, Result};
 use crate::limits;
+use crate::observer::{CommandEvent, CommandObserver};
 use crate::topology::Topology;
 use crate::uri::{ConnectionString, ReadPreference, WriteConcern};
 
@@ -48,6 +49,7 @@ pub struct ClientOptions {
     pub(crate) selection_timeout: Duration,
     pub(crate) local_threshold: Duration,
     pub(crate) read_preference: ReadPreference,
+    pub(crate) observer: Option<CommandObserver>,
     pub(crate) read_concern: Option<RawDocumentBuf>,
     pub(crate) write_concern: Option<RawDocumentBuf>,
 }
@@ -113,6 +115,26 @@ impl ClientOptions {
         Ok(self)
     }
 
+    /// Has each command told to `hear`, when it is about to be sent and when it ends: for logs, metrics and tests.
+    /// It runs on the core of the operation, so it must be short; what it panics with is logged. Commands that
+    /// authenticate or ask servers how they are, and those of pipelines, are not told.
+    ///
+    /// ```
+    /// use ringway_mongo::{ClientOptions, CommandPhase};
+    ///
+    /// let options = ClientOptions::parse("mongodb://127.0.0.1")?.on_command(|event| {
+    ///     if let CommandPhase::Succeeded { after, .. } = event.phase {
+    ///         println!("{} at {}: {after:?}", event.name, event.server);
+    ///     }
+    /// });
+    /// # Ok::<(), ringway_mongo::Error>(())
+    /// ```
+    #[must_use]
+    pub fn on_command(mut self, hear: impl Fn(&CommandEvent<'_>) + Send + Sync + 'static) -> Self {
+        self.observer = Some(CommandObserver::new(hear));
+        self
+    }
+
     /// Sets how long an operation waits for a server that suits it, such as a new primary; 30 s by default. The time
     /// of the operation holds as well.
     #[must_use]
@@ -131,10 +153,6 @@ impl ClientOptions {
 
 /// The field `writeConcern` of a command.
 pub(crate) fn write_concern(concern: &WriteConcern) -> Result<RawDocumentBuf> {
-    if !concern.is_acknowledged() {
-        let what = "this client cannot do writes that the server does not answer (w=0) yet";
-        return Err(Error::new(Kind::Options, Fate::NotSent, what));
-    }
     RawDocumentBuf::try_from(&concern.to_document()).map_err(Error::encoding)
 }
 

@@ -1,9 +1,9 @@
-//! Counting, by `aggregate` as the specification of CRUD says: the command `count` may be wrong.
+//! Counting, by `aggregate` as the specification of CRUD says; the command `count` may be wrong, and is for estimates.
 
 use std::sync::Arc;
 
 use bson::{RawBsonRef, RawDocumentBuf, rawdoc};
-use ringway_wire::mongo::{CommandWriter, CursorReply};
+use ringway_wire::mongo::{CommandWriter, CursorReply, MongoFault};
 
 use super::settings::{Settings, awaitable, option};
 use super::write_reply;
@@ -79,3 +79,43 @@ impl Operation for Count {
 }
 
 awaitable!(Count);
+
+/// The number of documents that the server has noted, made by
+/// [`Collection::estimated_document_count`](crate::Collection::estimated_document_count).
+#[must_use = "an action does nothing until it is awaited"]
+pub struct EstimatedCount {
+    settings: Settings,
+}
+
+impl EstimatedCount {
+    pub(crate) fn new(shared: &Arc<CollectionShared>) -> Self {
+        Self { settings: Settings::new(shared) }
+    }
+
+    option!(settings.comment);
+    option!(settings.max_time);
+    option!(settings.read_concern);
+    option!(settings.timeout);
+}
+
+impl Operation for EstimatedCount {
+    type Output = u64;
+
+    fn client(&self) -> &Arc<ClientShared> {
+        &self.settings.shared.client
+    }
+
+    async fn run(mut self, OnCore(core): OnCore) -> Result<u64> {
+        let read = |answer: Answer<'_>| {
+            let has_count = matches!(answer.body().get("n"), Ok(Some(_)));
+            match has_count {
+                true => Ok(write_reply::count(answer.body(), "n")),
+                false => Err(Error::reply(MongoFault::Field("n"))),
+            }
+        };
+        let command = (CommandKind::Count, Purpose::Read);
+        self.settings.run(&core, command, |count| count.finish(), read).await
+    }
+}
+
+awaitable!(EstimatedCount);

@@ -20,13 +20,14 @@ pub struct Find<T> {
     settings: Settings,
     filter: Result<RawDocumentBuf>,
     place: Place,
+    limit: Option<i64>,
     documents: PhantomData<fn() -> T>,
 }
 
 impl<T> Find<T> {
     pub(crate) fn new(shared: &Arc<CollectionShared>, filter: Result<RawDocumentBuf>) -> Self {
         let (settings, place) = (Settings::new(shared), Place::of(shared));
-        Self { settings, filter, place, documents: PhantomData }
+        Self { settings, filter, place, limit: None, documents: PhantomData }
     }
 
     option!(settings.sort);
@@ -44,6 +45,7 @@ impl<T> Find<T> {
     pub fn limit(mut self, count: impl Into<i64>) -> Self {
         let count = count.into();
         self.settings.fields.set("limit", count.saturating_abs());
+        self.limit = Some(count);
         if count < 0 {
             self.settings.fields.set("singleBatch", true);
         }
@@ -58,9 +60,14 @@ impl<T> Find<T> {
 
     /// Sets how many documents a batch has; the server's choice by default, 101 for the first one.
     pub fn batch_size(mut self, count: u32) -> Self {
-        self.settings.fields.set("batchSize", i64::from(count));
         self.place.batch_size = Some(count);
         self
+    }
+
+    /// A first batch of just as many documents as are wanted would leave an empty cursor at the server.
+    fn first_batch_size(&self) -> Option<i64> {
+        let size = i64::from(self.place.batch_size?);
+        Some(if self.limit == Some(size) { size + 1 } else { size })
     }
 
     /// Sets a comment for the server's logs and profiles, for each batch.
@@ -104,11 +111,15 @@ impl<T: 'static> Operation for Find<T> {
     }
 
     async fn run(mut self, OnCore(core): OnCore) -> Result<Cursor<T>> {
+        let batch_size = self.first_batch_size();
         let filter = self.filter?;
         let mut session = core.session();
         let command = (CommandKind::Find, Purpose::Read);
         let write = |mut find: ringway_wire::mongo::CommandWriter<'_>| {
             find.document("filter", &filter);
+            if let Some(size) = batch_size {
+                find.i64("batchSize", size);
+            }
             find.finish()
         };
         let settings = &mut self.settings;

@@ -24,7 +24,7 @@ pub use self::aggregate::Aggregate;
 pub use self::bulk::{BulkWrite, WriteModel};
 pub(crate) use self::command::Command;
 pub use self::command::{CommandCursor, CommandReplied};
-pub use self::count::Count;
+pub use self::count::{Count, EstimatedCount};
 pub use self::delete::{Delete, DeleteResult};
 pub use self::distinct::Distinct;
 pub use self::find::Find;

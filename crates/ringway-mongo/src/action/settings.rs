@@ -156,6 +156,8 @@ impl Settings {
         self.fields.check()?;
         let built = self.concerns.as_ref().map(|concerns| self.shared.build(kind, concerns));
         let template = built.as_ref().unwrap_or_else(|| self.shared.template(kind));
+        let concerns = self.concerns.as_ref().unwrap_or_else(|| self.shared.concerns());
+        let purpose = if kind.is_unanswered(concerns) { Purpose::Unanswered } else { purpose };
         let timeout = self.timeout.unwrap_or_else(|| core.timeout());
         let attempt = Attempt { session: Some(session), timeout, purpose };
         let fields = &self.fields;
@@ -269,7 +271,8 @@ macro_rules! option {
         }
     };
     (@ write_concern, settings.fields) => {
-        /// Sets which members must confirm the write, instead of the client's concern.
+        /// Sets which members must confirm the write, instead of the client's concern. None of them (`w=0`) is no
+        /// answer: what the write has done is then not known, and its counts are 0.
         pub fn write_concern(mut self, concern: &crate::WriteConcern) -> Self {
             self.settings.set_write_concern(concern);
             self

@@ -20,6 +20,7 @@ use ringway_wire::mongo::{
 
 pub(crate) use self::handshake::{Greeting, ask, connect, connect_to_ask};
 pub(crate) use self::pipelined::PipelinedCommand;
+pub(crate) use self::secrets::is_secret;
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits::{BUFFER_KEPT, COPIED_MAX};
 
@@ -49,6 +50,15 @@ pub(crate) type Sent = Cell<bool>;
 pub(crate) struct Answer<'a> {
     message: Cut<'a>,
     body: Range<usize>,
+}
+
+impl Answer<'static> {
+    /// What stands for the answer to a command that has none.
+    pub(crate) fn none() -> Self {
+        /// `{ ok: 1, value: null }`
+        const OK: &[u8; 20] = b"\x14\0\0\0\x10ok\0\x01\0\0\0\x0avalue\0\0";
+        Self { message: Cut::Whole(OK), body: 0..OK.len() }
+    }
 }
 
 impl Answer<'_> {
@@ -151,6 +161,26 @@ impl ServerConnection {
         let mut unsent = Unsent { replies: &mut self.replies, id, is_sent: false };
         write(id, &mut buffer)?;
         unsent.is_sent = true;
+        drop(unsent);
+        self.queue(sent, buffer);
+        Ok(())
+    }
+
+    /// Sends a command that is not answered, and waits until the kernel has it.
+    pub(crate) async fn send_only(
+        &mut self,
+        sent: &Sent,
+        write: impl FnOnce(i32, &mut Vec<u8>) -> Result,
+    ) -> Result {
+        self.buffer.clear();
+        let mut buffer = std::mem::take(&mut self.buffer);
+        write(self.replies.begin_unanswered(), &mut buffer)?;
+        self.queue(sent, buffer);
+        let flushed = std::future::poll_fn(|cx| self.connection.poll_flushed(cx)).await;
+        flushed.map_err(|error| self.broke(Some(error)))
+    }
+
+    fn queue(&mut self, sent: &Sent, mut buffer: Vec<u8>) {
         if let Some(compressor) = self.compressor.filter(|_| !secrets::is_secret(&buffer)) {
             compressor.compress(0, &mut buffer);
         }
@@ -163,7 +193,6 @@ impl ServerConnection {
         buffer.clear();
         buffer.shrink_to(BUFFER_KEPT);
         self.buffer = buffer;
-        Ok(())
     }
 
     fn poll_reply<R>(

@@ -1,4 +1,4 @@
-//! Commands that are never compressed, because their length could tell about a secret in them.
+//! Commands that are never compressed, because their length could tell about a secret in them, and never shown.
 
 /// Where the first name of a field begins: behind the header, the flags, the kind of the section, the length of
 /// the body and the type of the field.
@@ -20,7 +20,7 @@ const SECRET: [&[u8]; 11] = [
 ];
 
 /// Whether `message` is such a command.
-pub(super) fn is_secret(message: &[u8]) -> bool {
+pub(crate) fn is_secret(message: &[u8]) -> bool {
     let behind = message.get(NAME_AT..).unwrap_or_default();
     let name = behind.split(|byte| *byte == 0).next().unwrap_or_default();
     SECRET.contains(&name)

@@ -61,6 +61,7 @@ impl ClientOptions {
                 .unwrap_or(limits::SELECTION_TIMEOUT_DEFAULT),
             local_threshold: options.local_threshold.unwrap_or(limits::LOCAL_THRESHOLD_DEFAULT),
             read_preference: options.read_preference.clone().unwrap_or_default(),
+            observer: None,
             read_concern: options
                 .read_concern
                 .as_ref()
@@ -75,11 +76,10 @@ impl ClientOptions {
 }
 
 fn refuse_what_is_missing(uri: &ConnectionString) -> Result {
-    let UriOptions { load_balanced, write_concern, .. } = &uri.options;
+    let UriOptions { load_balanced, .. } = &uri.options;
     let refused = [
         (uri.srv_host.is_some(), "mongodb+srv://"),
         (*load_balanced == Some(true), "loadBalanced"),
-        (!write_concern.is_acknowledged(), "w=0"),
         (uri.options.min_pool_size.is_some_and(|count| count > 0), "minPoolSize"),
     ];
     match refused.iter().find(|(is_asked, _)| *is_asked) {

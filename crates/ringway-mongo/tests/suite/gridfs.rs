@@ -1,12 +1,11 @@
 //! GridFS, by the specification's tests and beyond them.
 
-use std::collections::HashMap;
-
 use bson::{Binary, Bson, Document, doc};
 use ringway_mongo::{Client, Collection, GridFs, Result, WriteModel};
 
 use crate::support::ferret::with_server;
 use crate::support::specs;
+use crate::support::unified::{self, documents, from_hex, json};
 
 /// The specification's tests of GridFS that cannot be run, with reasons.
 const LEFT_OUT: [(&str, &str); 0] = [];
@@ -15,7 +14,7 @@ const LEFT_OUT: [(&str, &str); 0] = [];
 struct Bucket {
     files: Collection<Document>,
     chunks: Collection<Document>,
-    entities: HashMap<String, Bson>,
+    entities: unified::Entities,
     client: Client,
 }
 
@@ -55,7 +54,8 @@ impl Bucket {
     async fn prepare(client: &Client, file: &Document) -> Self {
         let database = client.database("gridfs-tests");
         let (files, chunks) = (database.collection("fs.files"), database.collection("fs.chunks"));
-        let bucket = Self { files, chunks, entities: HashMap::new(), client: client.clone() };
+        let bucket =
+            Self { files, chunks, entities: unified::Entities::new(), client: client.clone() };
         for data in documents(file, "initialData") {
             let collection = bucket.collection(data.get_str("collectionName").expect("it"));
             collection.drop().await.expect("gone");
@@ -120,66 +120,11 @@ impl Bucket {
         }
     }
 
-    /// Compares by the rules of the unified test format.
     fn matches(&self, title: &str, expected: &Bson, actual: &Bson) {
-        match (expected, actual) {
-            (Bson::Document(expected), actual) if is_operator(expected) => {
-                self.matches_operator(title, expected, actual);
-            }
-            (Bson::Document(expected), Bson::Document(actual)) => {
-                for (name, value) in expected {
-                    let operator = |name| value.as_document().and_then(|it| it.get(name));
-                    if let Some(exists) = operator("$$exists").and_then(Bson::as_bool) {
-                        assert_eq!(actual.contains_key(name), exists, "{title}: {name}");
-                        continue;
-                    }
-                    let unset = operator("$$unsetOrMatches");
-                    match (actual.get(name), unset) {
-                        (None, Some(_)) => {}
-                        (None, None) => panic!("{title}: no {name} in {actual}"),
-                        (Some(actual), _) => self.matches(title, value, actual),
-                    }
-                }
-            }
-            (Bson::Array(expected), Bson::Array(actual)) => {
-                assert_eq!(expected.len(), actual.len(), "{title}: {expected:?}, {actual:?}");
-                for (expected, actual) in expected.iter().zip(actual) {
-                    self.matches(title, expected, actual);
-                }
-            }
-            _ if number(expected).is_some() => {
-                assert_eq!(number(expected), number(actual), "{title}")
-            }
-            _ => assert_eq!(expected, actual, "{title}"),
+        if let Err(why) = unified::matches(&self.entities, expected, actual) {
+            panic!("{title}: {why}");
         }
     }
-
-    fn matches_operator(&self, title: &str, operator: &Document, actual: &Bson) {
-        let (name, value) = operator.iter().next().expect("an operator");
-        let text = value.as_str().unwrap_or_default();
-        match name.as_str() {
-            "$$type" => {
-                let kind = match actual {
-                    Bson::ObjectId(_) => "objectId",
-                    Bson::DateTime(_) => "date",
-                    _ => "another type",
-                };
-                assert_eq!(kind, text, "{title}: {actual}");
-            }
-            "$$matchesEntity" => assert_eq!(self.entities.get(text), Some(actual), "{title}"),
-            "$$matchesHexBytes" => assert_eq!(&bytes(from_hex(text)), actual, "{title}"),
-            "$$unsetOrMatches" => self.matches(title, value, actual),
-            other => panic!("{title}: unknown operator {other}"),
-        }
-    }
-}
-
-fn is_operator(document: &Document) -> bool {
-    document.len() == 1 && document.keys().all(|name| name.starts_with("$$"))
-}
-
-fn number(value: &Bson) -> Option<i64> {
-    value.as_i64().or_else(|| value.as_i32().map(i64::from))
 }
 
 async fn upload(bucket: &GridFs, arguments: &Document) -> Result<Bson> {
@@ -234,24 +179,6 @@ fn counts(matched: u64, modified: u64) -> Bson {
 
 fn bytes(bytes: Vec<u8>) -> Bson {
     Binary { subtype: bson::spec::BinarySubtype::Generic, bytes }.into()
-}
-
-fn from_hex(text: &str) -> Vec<u8> {
-    let pairs = text.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).expect("ASCII"));
-    pairs.map(|pair| u8::from_str_radix(pair, 16).expect("hexadecimal")).collect()
-}
-
-/// Extended JSON, also `$$hexBytes` and the like, as a document.
-fn json(value: &serde_json::Value) -> Document {
-    match value.clone().try_into().expect("extended JSON") {
-        Bson::Document(document) => document,
-        other => panic!("not an object: {other}"),
-    }
-}
-
-fn documents<'a>(document: &'a Document, name: &str) -> impl Iterator<Item = &'a Document> {
-    let array = document.get_array(name).map_or(&[][..], Vec::as_slice);
-    array.iter().map(|entry| entry.as_document().expect("documents only"))
 }
 
 #[test]

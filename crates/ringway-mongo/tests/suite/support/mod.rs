@@ -4,11 +4,13 @@
 pub(crate) mod allocations;
 #[path = "../../../../ringway-wire/tests/suite/support/alone.rs"]
 pub(crate) mod alone;
+pub(crate) mod crud;
 pub(crate) mod fake;
 pub(crate) mod ferret;
 pub(crate) mod replica_set;
 pub(crate) mod scram;
 pub(crate) mod specs;
+pub(crate) mod unified;
 
 use std::time::Duration;
 

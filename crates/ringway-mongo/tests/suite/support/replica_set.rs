@@ -11,6 +11,8 @@ use super::fake::{Answer, Command, Fake, hello};
 #[derive(Default)]
 pub(crate) struct SetState {
     pub(crate) hosts: Vec<String>,
+    /// Where the members are, also those that have left.
+    places: Vec<String>,
     pub(crate) primary: Option<usize>,
     elections: u8,
     /// Members that end their connections when they are asked how they are.
@@ -47,7 +49,9 @@ impl ReplicaSet {
         };
         let members: Vec<_> = (0..count).map(member).collect();
         let set = Self { members, state };
-        set.state().hosts = set.members.iter().map(|member| member.place.clone()).collect();
+        let places: Vec<_> = set.members.iter().map(|member| member.place.clone()).collect();
+        set.state().hosts = places.clone();
+        set.state().places = places;
         set.state().elect(Some(0));
         set
     }
@@ -83,7 +87,7 @@ impl SetState {
         hello.insert("setName", "rs");
         hello.insert("setVersion", 1);
         hello.insert("hosts", self.hosts.clone());
-        hello.insert("me", self.hosts[number].clone());
+        hello.insert("me", self.places[number].clone());
         hello.insert("isWritablePrimary", is_primary);
         hello.insert("secondary", !is_primary);
         if is_primary {
