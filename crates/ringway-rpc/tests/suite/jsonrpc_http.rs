@@ -120,6 +120,32 @@ fn headers_are_deadline_and_trace() {
     end(handle);
 }
 
+/// The headers hold for each call of a batch, and cost their memory once.
+#[test]
+fn a_batch_with_long_headers_is_taken_unless_each_call_needs_a_copy_of_them() {
+    let handle = serve(&Plain::default(), |server| server);
+    let long = |name| format!("x-long-{name}: {}\r\n", "x".repeat(3_500));
+    let fields = format!("{JSON}{}{}{}{}", long(1), long(2), long(3), long(4));
+    let mut http = Http::connect(&handle);
+    let mut answered = |context: &str| {
+        let call =
+            |id| format!(r#"{{"jsonrpc":"2.0","method":"sum","params":[1,2],{context}"id":{id}}}"#);
+        let batch = (0..1_000).map(call).collect::<Vec<_>>().join(",");
+        let (status, answers) = http.post("/", &fields, &format!("[{batch}]"));
+        assert_eq!(status, 200, "{answers}");
+        let answers: Vec<Value> = serde_json::from_str(&answers).expect("JSON");
+        assert_eq!(answers.len(), 1_000, "each is answered");
+        let is_refused = |answer: &&Value| answer["error"]["data"]["ringway"]["executed"] == false;
+        let refused = answers.iter().filter(is_refused).count();
+        assert_eq!(refused + answers.iter().filter(|it| it["result"] == 3).count(), 1_000);
+        1_000 - refused
+    };
+    assert_eq!(answered(""), 1_000);
+    let with_copies = answered(r#""ringway":{"timeout_ms":60000},"#);
+    assert!((70..100).contains(&with_copies), "{with_copies} copies of 14 KB are a megabyte");
+    end(handle);
+}
+
 #[test]
 fn what_is_no_json_rpc_is_refused_by_its_status() {
     let handle = serve(&Plain::default(), |server| server.message_bytes_max(1_000));

@@ -79,7 +79,7 @@ impl JsonDoor {
     async fn answer_text(
         &self,
         text: Bytes,
-        meta: Vec<u8>,
+        meta: Bytes,
         watch: Option<PeerWatch>,
     ) -> Result<Response, Error> {
         let open = || JsonTexts::open(&self.core, Rc::clone(&self.site), false);
@@ -145,7 +145,7 @@ fn response(answer: Option<Bytes>) -> Response {
 static TIMEOUT: HeaderName = HeaderName::from_static("ringway-timeout");
 
 /// What the headers say of every call of a text.
-fn metadata(headers: &HeaderMap) -> Result<Vec<u8>, Error> {
+fn metadata(headers: &HeaderMap) -> Result<Bytes, Error> {
     let mut meta = Vec::new();
     web::write_metadata(headers, &mut meta)
         .map_err(|status| Error::bad_request(status.message().to_owned()))?;
@@ -155,7 +155,7 @@ fn metadata(headers: &HeaderMap) -> Result<Vec<u8>, Error> {
         let timeout = u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX);
         MetaWriter::new(&mut meta).timeout_us(timeout.max(1));
     }
-    Ok(meta)
+    Ok(meta.into())
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
@@ -170,7 +170,7 @@ fn is_web_socket(headers: &HeaderMap) -> bool {
 
 /// Carries texts between a WebSocket and its calls until either is done. A drained server refuses late calls for a
 /// while: a client must not have to guess whether they were executed.
-async fn converse(texts: &JsonTexts, socket: &mut WebSocket, meta: &[u8]) -> Result<(), Error> {
+async fn converse(texts: &JsonTexts, socket: &mut WebSocket, meta: &Bytes) -> Result<(), Error> {
     let sender = socket.sender();
     texts.carry(socket.account());
     socket.outlast_drain();

@@ -85,7 +85,7 @@ impl JsonMachine {
         let taken = match lines.next(input) {
             Ok(Some(line)) => {
                 self.part_at = None;
-                let _answered_or_not = self.take_text(line, &[]);
+                let _answered_or_not = self.take_text(line, &Bytes::new());
                 true
             }
             Ok(None) => {
@@ -104,7 +104,7 @@ impl JsonMachine {
 
     /// Takes in one text, with metadata that holds for all of its requests.
     /// Whether something answers it.
-    pub(super) fn take_text(&mut self, text: &[u8], meta: &[u8]) -> bool {
+    pub(super) fn take_text(&mut self, text: &[u8], meta: &Bytes) -> bool {
         let requests = match decode_requests(text, self.config.batch_max) {
             Ok(requests) => requests,
             Err(refusal) => {
@@ -114,9 +114,12 @@ impl JsonMachine {
         };
         let mut is_answered = false;
         let batch = requests.is_batch().then(|| self.batches.begin(requests.len()));
+        // A batch is taken as a whole, unless it becomes far more than its text is.
+        let len_max = limits::JSONRPC_WAITING_BYTES + text.len();
         let has_room = self.begun.len() < self.config.calls_max
             && self.begun_len <= limits::JSONRPC_WAITING_BYTES;
         for request in requests {
+            let has_room = has_room && self.begun_len <= len_max;
             let request = match request {
                 Ok(request) if request.id.is_some_and(is_too_long) => {
                     Err(Refusal { fault: Fault::Id, id: Id::NULL })
@@ -141,7 +144,7 @@ impl JsonMachine {
         self.answer(None, Some(&mut |out| put_refusal(refusal, out)));
     }
 
-    fn take_request(&mut self, request: &Request<'_>, batch: Option<u32>, meta: &[u8]) {
+    fn take_request(&mut self, request: &Request<'_>, batch: Option<u32>, meta: &Bytes) {
         if let Some(drain) = self.drain {
             return self.refuse(request, batch, Code::Unavailable, drain.refusal());
         }
@@ -162,33 +165,35 @@ impl JsonMachine {
         }
     }
 
-    fn begin(&mut self, request: &Request<'_>, batch: Option<u32>, meta: &[u8]) {
-        let mut begun = ReadRequest {
-            id: request.id.map(KeptId::of),
-            batch,
-            method: self.find(&request.method),
-            is_subscription: false,
-            meta: meta.to_vec(),
-            message: Bytes::new(),
+    fn begin(&mut self, request: &Request<'_>, batch: Option<u32>, meta: &Bytes) {
+        let method = self.find(&request.method);
+        let message = match method.map(|index| self.prepare(index, request, batch)) {
+            None => Bytes::new(),
+            Some(Ok(message)) => message,
+            Some(Err(status)) => {
+                self.unserved.malformed += 1;
+                return self.answer_status(request.id, batch, &status);
+            }
         };
-        if let Some(context) = &request.context {
-            write_context(context, &mut begun.meta);
-        }
-        match begun.method {
-            None => _ = MetaWriter::new(&mut begun.meta).method(&request.method),
-            Some(index) => match self.prepare(index, request, batch) {
-                Ok(message) => {
-                    begun.is_subscription = self.methods.get(index).kind() != Kind::Unary;
-                    begun.message = message;
-                }
-                Err(status) => {
-                    self.unserved.malformed += 1;
-                    return self.answer_status(request.id, batch, &status);
-                }
-            },
-        }
-        self.begun_len += begun.message.len() + begun.meta.len();
-        self.begun.push_back(begun);
+        let says_more = request.context.is_some() || method.is_none();
+        let meta = match says_more {
+            true => own_meta(meta, request, method.is_none()),
+            false => Bytes::clone(meta),
+        };
+        let len = message.len() + if says_more { meta.len() } else { 0 };
+        let is_subscription =
+            method.is_some_and(|index| self.methods.get(index).kind() != Kind::Unary);
+        let id = request.id.map(KeptId::of);
+        self.begun_len += len;
+        self.begun.push_back(ReadRequest {
+            id,
+            batch,
+            method,
+            is_subscription,
+            meta,
+            message,
+            len,
+        });
     }
 
     /// The message of a call.
@@ -222,8 +227,8 @@ impl JsonMachine {
     }
 
     fn open<'i>(&mut self, begun: ReadRequest) -> ServerEvent<'i> {
-        let ReadRequest { id, batch, method, is_subscription, meta, message } = begun;
-        self.begun_len -= message.len() + meta.len();
+        let ReadRequest { id, batch, method, is_subscription, meta, message, len } = begun;
+        self.begun_len -= len;
         let subscription = if is_subscription { Subscription::Asked } else { Subscription::No };
         let index = method.unwrap_or(0);
         let stream = self.calls.insert(JsonCall { id, batch, method: index, subscription });
@@ -234,7 +239,7 @@ impl JsonMachine {
             Some(index) => head_of(index),
             None => RequestHead { codec: codec::JSON, ..RequestHead::default() },
         };
-        let (meta, message) = (Piece::Owned(meta.into()), Some(Piece::Owned(message)));
+        let (meta, message) = (Piece::Owned(meta), Some(Piece::Owned(message)));
         ServerEvent::Request { stream, head, meta, message, end: true }
     }
 
@@ -296,6 +301,18 @@ fn head_of(index: u32) -> RequestHead {
 #[inline]
 fn is_too_long(id: Id<'_>) -> bool {
     id.as_str().len() > limits::JSONRPC_ID_BYTES_MAX
+}
+
+/// The metadata of a request that says more than its text's: of its call, and of a method that nobody knows, its name.
+fn own_meta(of_text: &[u8], request: &Request<'_>, is_unknown: bool) -> Bytes {
+    let mut meta = of_text.to_vec();
+    if let Some(context) = &request.context {
+        write_context(context, &mut meta);
+    }
+    if is_unknown {
+        _ = MetaWriter::new(&mut meta).method(&request.method);
+    }
+    meta.into()
 }
 
 fn write_context(context: &CallContext<'_>, meta: &mut Vec<u8>) {

@@ -11,6 +11,9 @@ pub(super) struct ReadRequest {
     /// `None` if there is no such method; then the metadata has its name.
     pub(super) method: Option<u32>,
     pub(super) is_subscription: bool,
-    pub(super) meta: Vec<u8>,
+    /// Shared with the other requests of its text, unless it says more.
+    pub(super) meta: Bytes,
     pub(super) message: Bytes,
+    /// Memory of its own, in bytes.
+    pub(super) len: usize,
 }

@@ -51,7 +51,7 @@ impl JsonTexts {
 
     /// Takes in a text, with metadata for the calls that it makes. Whether there will be a text in answer to it.
     /// What it asks for begins when [`poll_text`](Self::poll_text) is polled.
-    pub(crate) fn take(&self, text: &[u8], meta: &[u8]) -> bool {
+    pub(crate) fn take(&self, text: &[u8], meta: &Bytes) -> bool {
         self.calls.machine().take_text(text, meta)
     }
 
