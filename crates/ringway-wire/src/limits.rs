@@ -335,8 +335,7 @@ pub(crate) const HTTP2_RESETS_REMEMBERED: usize = 1 << 10;
 /// Unsent frames that a peer may cause without reading them; see [`NATIVE_ANSWERS_MAX`].
 pub(crate) const HTTP2_ANSWERS_MAX: usize = NATIVE_ANSWERS_MAX;
 
-/// Rate limit for a peer's PINGs: some implementations send one for every few frames to measure the
-/// path.
+/// Rate limit for a peer's PINGs beside those that requests and DATA frames allow.
 pub(crate) const HTTP2_PING_RATE: Rate = Rate { burst: 512, per_second: 128 };
 
 /// Rate limit for a peer's SETTINGS, each of which may change the windows of all streams.

@@ -101,3 +101,15 @@ fn the_only_server_is_restarted_and_calls_wait_for_it() {
     end(second.clone());
     assert_eq!(executed(&[first, second]), answered, "each is executed once");
 }
+
+/// grpc-go sends a PING with the answer to nearly each DATA frame, to measure the path.
+#[test]
+fn a_client_that_measures_the_path_all_the_time_is_borne() {
+    let server = serve();
+    let mut load = Load::begin(&[&server]);
+    load.calls(15 * CALLS);
+    let answered = load.end();
+    let stats = server.stats();
+    end(server.clone());
+    assert_eq!((stats.violations, executed(&[server])), (0, answered));
+}

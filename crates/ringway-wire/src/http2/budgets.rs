@@ -11,7 +11,7 @@ use crate::rates::{Allowance, Bucket};
 /// The remaining budgets of a peer.
 #[derive(Debug)]
 pub(super) struct Budgets {
-    pings: Bucket,
+    pings: Allowance<2>,
     settings: Bucket,
     resets: Allowance<2>,
     own_resets: Allowance<2>,
@@ -25,7 +25,7 @@ pub(super) struct Budgets {
 impl Budgets {
     pub(super) fn new(now: Duration) -> Self {
         Self {
-            pings: Bucket::new(HTTP2_PING_RATE, now),
+            pings: Allowance::new(HTTP2_PING_RATE, now),
             settings: Bucket::new(HTTP2_SETTINGS_RATE, now),
             resets: Allowance::new(HTTP2_RESET_RATE, now),
             own_resets: Allowance::new(HTTP2_OWN_RESET_RATE, now),
@@ -35,13 +35,17 @@ impl Budgets {
         }
     }
 
-    /// Counts a PING from the peer.
+    /// Counts a PING from the peer. Each request and DATA frame allows one more: grpc-go measures the path whenever
+    /// DATA has come.
     ///
     /// # Errors
     ///
     /// Fails when there are too many, as the other counters do.
     pub(super) fn bear_ping(&mut self, now: Duration) -> Result<(), Violation> {
-        if self.pings.take(HTTP2_PING_RATE, now) { Ok(()) } else { Err(Violation::TooManyPings) }
+        match self.pings.take(HTTP2_PING_RATE, now, self.progress) {
+            true => Ok(()),
+            false => Err(Violation::TooManyPings),
+        }
     }
 
     /// Counts SETTINGS from the peer.

@@ -124,6 +124,23 @@ fn calls_that_come_to_their_end_earn_resets() {
     assert_eq!(server.in_flight(), 0);
 }
 
+/// grpc-go measures the path, by one PING for each DATA frame that has come while none was under way.
+#[test]
+fn data_earns_pings() {
+    let mut server = greeted();
+    for at in 0..20_000 {
+        let wire = [request(2 * at + 1, END_STREAM), frame(PING, 0, 0, &[0; 8])].concat();
+        let mut input = &wire[..];
+        while let Some(event) = server.receive(&mut input, NOW).expect("ordinary") {
+            if let Event::Head { stream, .. } = event {
+                let body = Body::Copy(b"x");
+                server.respond(stream, RESPONSE, &[], body, TRAILERS).expect("open");
+            }
+        }
+        output(&mut server, usize::MAX);
+    }
+}
+
 #[test]
 fn pings_and_settings() {
     check(|_| frame(PING, 0, 0, &[0; 8]), 512, Violation::TooManyPings);
