@@ -17,7 +17,7 @@ impl Kv for Registry {
         self.expire_leases();
         let state = self.state();
         let mut response = read::range(&state.store, &request, state.visible())?;
-        if response.encoded_len() > limits::READ_BYTES_MAX {
+        if content_len(&response) > limits::READ_BYTES_MAX {
             return Err(failure::too_much_read());
         }
         response.header = self.header(&state);
@@ -59,6 +59,12 @@ impl Kv for Registry {
             .await?;
         Ok(CompactionResponse { header })
     }
+}
+
+/// Bytes of the keys and values. The numbers beside them are some twenty bytes each, whose lengths are worked out when
+/// the response is encoded, and not here as well.
+fn content_len(response: &RangeResponse) -> usize {
+    response.kvs.iter().map(|kv| kv.key.len() + kv.value.len()).sum()
 }
 
 fn check_size(request: &impl Message) -> Result<(), Status> {
