@@ -95,7 +95,8 @@ impl ServerCore {
     #[inline(always)]
     pub(super) fn end_in_place(&self, method_index: usize, times: CallTimes, answered: Answered) {
         let (entry, batch) = (self.entry(method_index), self.batch());
-        if !batch.open.get() || entry.is_adaptive() || !times.waited.is_zero() {
+        let is_shown = answered.code != Code::Ok && self.slow_calls().is_watched();
+        if !batch.open.get() || entry.is_adaptive() || !times.waited.is_zero() || is_shown {
             return self.end_at(self.spend_since(times.began), entry, times, answered);
         }
         entry.counters().answered(answered.code, answered.bytes);
@@ -137,8 +138,7 @@ impl ServerCore {
 
     /// Lets calls that end in place be timed together from now on.
     pub(super) fn start_batching(&self) {
-        // While somebody looks, each call is timed by itself.
-        self.batch().open.set(!self.slow_calls().is_watched());
+        self.batch().open.set(true);
     }
 
     pub(super) fn stop_batching(&self) {
@@ -162,10 +162,15 @@ impl ServerCore {
         if calls == 0 {
             return;
         }
-        let took = self.spend_since(batch.began.get()).saturating_sub(batch.began.get());
-        let counters = self.entry(batch.method_index.get()).counters();
+        let now = self.spend_since(batch.began.get());
+        let took = now.saturating_sub(batch.began.get());
+        let entry = self.entry(batch.method_index.get());
         for (service, calls) in batch.shares(calls, took) {
-            counters.timed(service, calls);
+            entry.counters().timed(service, calls);
+            if calls > 0 {
+                let times = CallTimes { began: now - service, waited: Duration::ZERO };
+                self.slow_calls().record(entry.method(), times, Code::Ok, now, None);
+            }
         }
     }
 }

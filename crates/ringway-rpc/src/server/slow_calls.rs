@@ -18,6 +18,19 @@ pub(super) struct SlowCalls {
     /// The time at which nobody looks any more.
     watched_until: Cell<Duration>,
     calls: RefCell<Vec<SlowCall>>,
+    /// Which calls need not be compared with all that are kept; a few methods have nearly all calls.
+    ordinary: [Cell<Option<Ordinary>>; ORDINARY_KEPT],
+}
+
+const ORDINARY_KEPT: usize = 8;
+
+/// Calls of a method that are too short to be kept.
+#[derive(Clone, Copy)]
+struct Ordinary {
+    method: &'static Method,
+    longest: Duration,
+    /// When one that is kept becomes too old.
+    until: Duration,
 }
 
 /// A call that has ended.
@@ -77,6 +90,7 @@ impl SlowCalls {
         let is_over = self.watched_until.get() <= now;
         if is_over {
             self.is_watched.set(false);
+            self.ordinary.iter().for_each(|known| known.set(None));
             *self.calls.borrow_mut() = Vec::new();
         }
         is_over
@@ -93,8 +107,24 @@ impl SlowCalls {
     ) {
         if self.is_watched() {
             let (queued, service) = (times.waited, now.saturating_sub(times.began));
-            self.keep(SlowCall { method, code, queued, service, spent, ended_at: now });
+            let call = SlowCall { method, code, queued, service, spent, ended_at: now };
+            if !self.is_ordinary(&call) {
+                self.keep(call);
+            }
         }
+    }
+
+    fn is_ordinary(&self, call: &SlowCall) -> bool {
+        self.place_of(call.method).get().is_some_and(|known| {
+            std::ptr::eq(known.method, call.method)
+                && call.total() <= known.longest
+                && call.ended_at < known.until
+        })
+    }
+
+    fn place_of(&self, method: &'static Method) -> &Cell<Option<Ordinary>> {
+        let address = std::ptr::from_ref(method).addr();
+        &self.ordinary[address / size_of::<Method>() % ORDINARY_KEPT]
     }
 
     #[cold]
@@ -108,10 +138,15 @@ impl SlowCalls {
             return calls.push(call);
         }
         let rivals = calls.iter_mut().filter(|kept| !is_one_of_many || is_alike(kept));
-        let shortest = rivals.min_by_key(|kept| kept.total());
-        if let Some(shortest) = shortest.filter(|shortest| shortest.total() < call.total()) {
+        let Some(shortest) = rivals.min_by_key(|kept| kept.total()) else { return };
+        if shortest.total() < call.total() {
             *shortest = call;
+            return;
         }
+        let longest = shortest.total();
+        let eldest = calls.iter().map(|kept| kept.ended_at).min().unwrap_or_default();
+        let until = eldest + limits::CONSOLE_SLOW_CALL_AGE;
+        self.place_of(call.method).set(Some(Ordinary { method: call.method, longest, until }));
     }
 
     /// The calls, the slowest first.
