@@ -177,7 +177,9 @@ impl ClientCore {
                 Purpose::Write => number.is_some() && error.allows_another_write(),
                 _ => error.allows_another_read(),
             };
-            let is_worth_it = tries > 0 && read.is_some() && may_be_repeated;
+            // Waiting for a server that suits was a part of the try.
+            let was_in_vain = error.is_unsent() && self.deployment.waits_for_servers();
+            let is_worth_it = tries > 0 && read.is_some() && may_be_repeated && !was_in_vain;
             let error = match earlier.take() {
                 Some(earlier) => error.after(earlier),
                 None => error,

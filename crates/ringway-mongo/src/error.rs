@@ -174,6 +174,11 @@ impl Error {
         }))
     }
 
+    /// Whether no byte of the command was sent.
+    pub(crate) fn is_unsent(&self) -> bool {
+        self.0.fate == Fate::NotSent
+    }
+
     pub(crate) fn state_change(&self) -> Option<&StateChange> {
         self.0.state_change.as_ref()
     }

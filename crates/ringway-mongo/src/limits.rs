@@ -94,6 +94,13 @@ pub(crate) const LOCAL_THRESHOLD_DEFAULT: Duration = Duration::from_millis(15);
 /// specification of monitoring sets it.
 pub(crate) const CHECK_PERIOD_MIN: Duration = Duration::from_millis(500);
 
+/// Longest answer to the question how a server is: 64 KiB hold all members of the largest replica set with their tags.
+/// A monitor keeps what it says.
+pub(crate) const HELLO_LEN_MAX: usize = 64 << 10;
+
+/// Bytes of a server's own words that are kept when it refuses that question: a line.
+pub(crate) const HELLO_ERROR_MAX: usize = 200;
+
 /// Servers of a deployment that a client takes part of: a replica set has at most 50 members. Without a bound, one
 /// server could name as many as a message holds, and each has a pool and a task.
 pub(crate) const SERVERS_MAX: usize = 256;

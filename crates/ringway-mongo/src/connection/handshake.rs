@@ -7,13 +7,15 @@ use std::time::Duration;
 use bson::RawDocumentBuf;
 use ringway_net::{Client as Connector, StreamLimits};
 use ringway_runtime::{now_exact, timeout};
-use ringway_wire::mongo::{ClientMetadata, HelloReply, HelloRequest, ScramClient, ScramMechanism};
+use ringway_wire::mongo::{
+    ClientMetadata, HelloReply, HelloRequest, REPLY_LEN_MAX_DEFAULT, ScramClient, ScramMechanism,
+};
 
 use super::authentication::{self, nonce};
 use super::keys::KeyCache;
 use super::{OwnedAnswer, ServerConnection, unsendable};
 use crate::error::{Error, Fate, Kind, Result};
-use crate::limits::{SEND_QUEUE_MAX, WIRE_VERSION_MAX, WIRE_VERSION_MIN};
+use crate::limits::{HELLO_LEN_MAX, SEND_QUEUE_MAX, WIRE_VERSION_MAX, WIRE_VERSION_MIN};
 use crate::options::{ClientOptions, Login};
 use crate::uri::HostAddress;
 
@@ -50,7 +52,7 @@ pub(crate) async fn connect_to_ask(
     address: &HostAddress,
 ) -> Result<(ServerConnection, OwnedAnswer, Duration)> {
     let connected = async {
-        let mut connection = open(greeting, address).await?;
+        let mut connection = open(greeting, address, HELLO_LEN_MAX).await?;
         let asked_at = now_exact();
         let request =
             HelloRequest { metadata: Some(&greeting.metadata), ..HelloRequest::default() };
@@ -84,7 +86,11 @@ async fn in_time<T>(
     done.map_err(|error| error.fate(Fate::NotSent))
 }
 
-async fn open(greeting: &Greeting, address: &HostAddress) -> Result<ServerConnection> {
+async fn open(
+    greeting: &Greeting,
+    address: &HostAddress,
+    reply_len_max: usize,
+) -> Result<ServerConnection> {
     let options = &greeting.options;
     let what = || format!("no connection to the server at {address}");
     let failed = |error| Error::network(Fate::NotSent, what(), error);
@@ -96,12 +102,13 @@ async fn open(greeting: &Greeting, address: &HostAddress) -> Result<ServerConnec
     let limits = StreamLimits { send_queue_max: SEND_QUEUE_MAX, ..StreamLimits::default() };
     let connector = connector.attempts_max(1).connect_timeout(options.connect_timeout);
     let connector = connector.stream_limits(limits);
-    connector.open().await.map(ServerConnection::new).map_err(failed)
+    let connection = connector.open().await.map_err(failed)?;
+    Ok(ServerConnection::new(connection, reply_len_max))
 }
 
 async fn greet(greeting: &Greeting, address: &HostAddress) -> Result<ServerConnection> {
     let options = &greeting.options;
-    let mut connection = open(greeting, address).await?;
+    let mut connection = open(greeting, address, REPLY_LEN_MAX_DEFAULT).await?;
     let login = options.login.as_deref();
     let speculation = login.map(Speculation::new);
     let hello = hello(&mut connection, greeting, login, speculation.as_ref()).await?;

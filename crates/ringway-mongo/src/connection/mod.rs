@@ -15,7 +15,7 @@ use bson::RawDocument;
 use ringway_net::Connection;
 use ringway_runtime::now;
 use ringway_wire::mongo::{
-    CommandReply, Cut, MongoCompressor, MongoFault, MongoReplies, REPLY_LEN_MAX_DEFAULT, ServerKind,
+    CommandReply, Cut, MongoCompressor, MongoFault, MongoReplies, ServerKind,
 };
 
 pub(crate) use self::handshake::{Greeting, ask, connect, connect_to_ask};
@@ -96,10 +96,10 @@ fn document<'a>(bytes: &'a [u8], range: &Range<usize>) -> &'a RawDocument {
 }
 
 impl ServerConnection {
-    fn new(connection: Connection) -> Self {
+    fn new(connection: Connection, reply_len_max: usize) -> Self {
         Self {
             connection,
-            replies: MongoReplies::new(1, REPLY_LEN_MAX_DEFAULT),
+            replies: MongoReplies::new(1, reply_len_max),
             buffer: Vec::new(),
             compressor: None,
             has_sessions: false,

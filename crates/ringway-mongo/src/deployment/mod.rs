@@ -22,6 +22,7 @@ use ringway_runtime::{now_exact, timeout};
 use self::monitor::Monitor;
 use crate::connection::Greeting;
 use crate::error::{Error, Fate, Kind, Result};
+use crate::limits::HELLO_ERROR_MAX;
 use crate::pool::{Lease, Pool, PoolCounts, ServerId};
 use crate::topology::{
     OperationFailure, Selection, ServerDescription, ServerType, StateChange, Topology, TopologyType,
@@ -189,6 +190,11 @@ impl Deployment {
         topology.servers().map(describe).collect::<Vec<_>>().join("; ")
     }
 
+    /// Whether an operation waits until a server suits, instead of failing with the one that there is.
+    pub(crate) fn waits_for_servers(&self) -> bool {
+        !self.is_direct()
+    }
+
     fn is_direct(&self) -> bool {
         self.greeting.options.is_direct
     }
@@ -277,7 +283,8 @@ impl Deployment {
 
     /// Takes that a monitor could not ask.
     fn unanswered(&self, address: &HostAddress, error: &Error) {
-        self.topology.borrow_mut().fail_check(address, error.to_string());
+        let reason: String = error.to_string().chars().take(HELLO_ERROR_MAX).collect();
+        self.topology.borrow_mut().fail_check(address, reason);
         self.follow();
     }
 

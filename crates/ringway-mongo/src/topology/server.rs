@@ -6,6 +6,7 @@ use bson::oid::ObjectId;
 use bson::{DateTime, RawBsonRef, RawDocument};
 
 use super::{HostAddress, TopologyVersion};
+use crate::limits::HELLO_ERROR_MAX;
 use crate::uri::TagSet;
 
 /// The part that a server plays in its deployment.
@@ -135,7 +136,8 @@ impl ServerDescription {
         let kind = ServerType::of(hello);
         if kind == ServerType::Unknown {
             let reason = hello.get_str("errmsg").unwrap_or("the server refused hello");
-            let unknown = Self::unknown(address, Some(reason.to_owned()));
+            let reason = reason.chars().take(HELLO_ERROR_MAX).collect();
+            let unknown = Self::unknown(address, Some(reason));
             return Self { topology_version: TopologyVersion::of(hello), ..unknown };
         }
         let int = |name| number(hello, name).and_then(|value| i32::try_from(value).ok());

@@ -329,6 +329,45 @@ fn a_member_that_leaves_the_set_is_not_asked_any_more() {
     });
 }
 
+/// Its own monitor finds that out, and ends with it.
+#[test]
+fn a_server_of_another_set_is_left_out() {
+    let (set, other) = (ReplicaSet::start(1, proper), ReplicaSet::start(1, proper));
+    other.state().name = "other";
+    on_core(async move {
+        let address =
+            format!("mongodb://{},{}/?replicaSet=rs", set.members[0].place, other.members[0].place);
+        let client = Client::new(options(&address));
+        things(&client).insert_one(&doc! {}).await.expect("a primary");
+        let other = &other.members[0];
+        while client.servers().len() > 1
+            || other.ended() < other.connections()
+            || other.commands() == 0
+        {
+            ringway_runtime::yield_now().await;
+        }
+        assert_eq!(client.servers()[0].address.to_string(), set.members[0].place);
+    });
+}
+
+#[test]
+fn what_servers_say_of_themselves_is_bounded() {
+    let long = "x".repeat(100_000);
+    for (is_ok, part) in [(1.0, "broke the protocol"), (0.0, "xxx")] {
+        let text = if is_ok > 0.0 { long.clone() } else { "x".repeat(10_000) };
+        let answer =
+            doc! { "ok": is_ok, "errmsg": text, "isWritablePrimary": true, "maxWireVersion": 21 };
+        let fake = Fake::serve_all(move |_| Answer::Reply(answer.clone()));
+        on_core(async move {
+            let options = options(&format!("mongodb://{}", fake.place));
+            let client = Client::new(options.selection_timeout(Duration::from_millis(200)));
+            let error =
+                client.database("d").ping().await.expect_err("it says too much").to_string();
+            assert!(error.contains(part) && error.len() < 1_000, "{} bytes: {error}", error.len());
+        });
+    }
+}
+
 #[test]
 fn a_client_that_is_dropped_asks_nobody_any_more() {
     let set = ReplicaSet::start(2, proper);
@@ -349,7 +388,7 @@ fn a_client_that_is_dropped_asks_nobody_any_more() {
 fn a_set_without_end_is_bounded() {
     let set = ReplicaSet::start(1, proper);
     let own = set.members[0].place.clone();
-    let hosts = (0..5_000).map(|number| format!("127.1.{}.{}:1", number / 250, number % 250 + 1));
+    let hosts = (0..2_000).map(|number| format!("127.1.{}.{}:1", number / 250, number % 250 + 1));
     set.state().hosts = std::iter::once(own).chain(hosts).collect();
     on_core(async move {
         let client = Client::new(options(&set.address(&[0])).selection_timeout(Duration::ZERO));

@@ -15,6 +15,8 @@ pub(crate) struct SetState {
     places: Vec<String>,
     pub(crate) primary: Option<usize>,
     elections: u8,
+    /// What it is called: `rs` unless a test says so.
+    pub(crate) name: &'static str,
     /// Members that end their connections when they are asked how they are.
     pub(crate) dead: Vec<usize>,
     /// All commands but `hello`, with the member that got them.
@@ -52,6 +54,7 @@ impl ReplicaSet {
         let places: Vec<_> = set.members.iter().map(|member| member.place.clone()).collect();
         set.state().hosts = places.clone();
         set.state().places = places;
+        set.state().name = "rs";
         set.state().elect(Some(0));
         set
     }
@@ -84,7 +87,7 @@ impl SetState {
     fn hello(&self, number: usize) -> Document {
         let is_primary = self.primary == Some(number);
         let mut hello = hello();
-        hello.insert("setName", "rs");
+        hello.insert("setName", self.name);
         hello.insert("setVersion", 1);
         hello.insert("hosts", self.hosts.clone());
         hello.insert("me", self.places[number].clone());
