@@ -7,7 +7,7 @@ use bson::{Binary, Bson, DateTime, Document, RawDocumentBuf, doc};
 
 use super::GridFs;
 use crate::action::Fields;
-use crate::error::{Error, Result};
+use crate::error::{Error, Fate, Kind, Result};
 
 /// A file that is being written, made by [`GridFs::begin`]. Without [`finish`](Self::finish) there is no file:
 /// call [`abort`](Self::abort) to remove the chunks that were written.
@@ -22,6 +22,8 @@ pub struct Upload {
     chunks: i32,
     length: u64,
     is_prepared: bool,
+    /// The `_id` of the chunk that is being written, or could not be written: nothing can come behind it.
+    open: Option<ObjectId>,
 }
 
 impl Upload {
@@ -35,6 +37,7 @@ impl Upload {
             chunks: 0,
             length: 0,
             is_prepared: false,
+            open: None,
         }
     }
 
@@ -52,11 +55,13 @@ impl Upload {
         self
     }
 
-    /// Writes a part. Each full chunk is sent.
+    /// Writes a part. Each full chunk is sent. If this is given up in the middle, the upload cannot go on.
     ///
     /// # Errors
     /// Those of every operation. The upload cannot go on then, and its chunks are removed if possible.
+    /// [`is_options`](Error::is_options): it cannot go on.
     pub async fn write(&mut self, mut part: &[u8]) -> Result {
+        self.check()?;
         let size = self.bucket.chunk_size as usize;
         self.length += part.len() as u64;
         while self.rest.len() + part.len() >= size {
@@ -75,6 +80,7 @@ impl Upload {
     /// # Errors
     /// Those of every operation. The chunks are removed then if possible.
     pub async fn finish(mut self) -> Result<Bson> {
+        self.check()?;
         if !self.rest.is_empty() {
             let chunk = std::mem::take(&mut self.rest);
             self.send(&chunk).await?;
@@ -106,7 +112,13 @@ impl Upload {
     /// # Errors
     /// Those of every operation.
     pub async fn abort(self) -> Result {
-        self.bucket.chunks.delete_many(doc! { "files_id": self.id }).await.map(drop)
+        self.bucket.chunks.delete_many(self.own_chunks()).await.map(drop)
+    }
+
+    fn check(&self) -> Result {
+        let what = "an upload to GridFS cannot go on behind a chunk that was not written";
+        let refused = |_| Err(Error::new(Kind::Options, Fate::NotSent, what));
+        self.open.map_or(Ok(()), refused)
     }
 
     async fn send(&mut self, chunk: &[u8]) -> Result {
@@ -114,7 +126,9 @@ impl Upload {
             self.bucket.prepare().await?;
             self.is_prepared = true;
         }
-        let document = self.chunk(chunk)?;
+        let id = ObjectId::new();
+        let document = self.chunk(id, chunk)?;
+        self.open = Some(id);
         if let Err(error) = self.bucket.chunks.insert_one(&document).await {
             self.remove_chunks().await;
             return Err(error);
@@ -122,15 +136,16 @@ impl Upload {
         self.chunks = self.chunks.checked_add(1).ok_or_else(|| {
             Error::encoding("a file of GridFS has at most 2 Gi chunks: use longer ones")
         })?;
+        self.open = None;
         Ok(())
     }
 
-    fn chunk(&self, bytes: &[u8]) -> Result<RawDocumentBuf> {
+    fn chunk(&self, id: ObjectId, bytes: &[u8]) -> Result<RawDocumentBuf> {
         let mut fields = Fields::default();
         fields.set_value("files_id", self.id.clone());
         fields.set("n", self.chunks);
         let mut document = RawDocumentBuf::new();
-        document.append(cstr!("_id"), ObjectId::new());
+        document.append(cstr!("_id"), id);
         for (key, value) in fields.into_document()?.iter().flatten() {
             document.append(key, value);
         }
@@ -139,8 +154,17 @@ impl Upload {
         Ok(document)
     }
 
+    /// The chunks that this upload has written, or may have. Others of the `_id` belong to a file that was there before.
+    fn own_chunks(&self) -> Document {
+        let written = doc! { "files_id": self.id.clone(), "n": { "$lt": self.chunks } };
+        match self.open {
+            None => written,
+            Some(id) => doc! { "$or": [written, { "_id": id }] },
+        }
+    }
+
     async fn remove_chunks(&self) {
-        let removed = self.bucket.chunks.delete_many(doc! { "files_id": self.id.clone() }).await;
+        let removed = self.bucket.chunks.delete_many(self.own_chunks()).await;
         if let Err(error) = removed {
             tracing::warn!(%error, id = %self.id, "chunks of a file that was not written are left");
         }

@@ -220,3 +220,24 @@ fn files_are_written_and_read_in_parts() {
         assert_eq!(chunks.count_documents(doc! {}).await.expect("counted"), 0);
     });
 }
+
+#[test]
+fn a_file_that_cannot_be_written_leaves_those_of_others() {
+    with_server(|client| async move {
+        let bucket = client.database("d").gridfs().chunk_size(4);
+        let mut first = bucket.begin("first").id("taken");
+        first.write(b"nine byte").await.expect("room");
+        first.finish().await.expect("a new file");
+        let empty = bucket.begin("empty").id("no bytes");
+        empty.finish().await.expect("a new file");
+
+        let mut second = bucket.begin("second").id("taken");
+        second.write(b"other bytes").await.expect_err("the first chunk is there already");
+        let late = second.write(b"more").await.expect_err("nothing can be behind a gap");
+        assert!(!late.may_have_happened(), "{late}");
+        second.abort().await.expect("nothing is to be removed");
+        let third = bucket.begin("third").id("taken");
+        third.finish().await.expect_err("there is such a file");
+        assert_eq!(bucket.download("taken").await.expect("untouched"), b"nine byte");
+    });
+}
