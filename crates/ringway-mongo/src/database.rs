@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bson::{Document, RawDocumentBuf, rawdoc};
 
 use crate::action::{
-    Command, CommandCursor, CommandReplied, CreateCollection, Fields, Ping, Pipeline,
+    Command, CommandCursor, CommandReplied, CreateCollection, Fields, Ping, Pipeline, writes,
 };
 use crate::client::Client;
 use crate::client_core::Purpose;
@@ -94,11 +94,14 @@ impl Database {
         &self,
         stages: impl IntoIterator<Item = S>,
     ) -> Running<CommandCursor<Document>> {
+        let stages = array(stages);
+        let is_write = stages.as_ref().is_ok_and(writes);
+        let purpose = if is_write { Purpose::WriteOnce } else { Purpose::Read };
         let mut command = Fields::default();
         command.set("aggregate", 1);
-        command.set_raw("pipeline", array(stages));
+        command.set_raw("pipeline", stages);
         command.set("cursor", RawDocumentBuf::new());
-        self.command(command.into_document(), Purpose::Read).cursor()
+        self.command(command.into_document(), purpose).cursor()
     }
 
     /// Lists the collections that match a filter, with their options.

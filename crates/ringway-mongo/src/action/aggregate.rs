@@ -4,7 +4,8 @@ use std::future::IntoFuture;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use bson::RawDocumentBuf;
+use bson::raw::RawBson;
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use ringway_wire::mongo::CommandWriter;
 
 use super::settings::{Settings, option};
@@ -78,7 +79,7 @@ impl<T: 'static> Operation for Aggregate<T> {
 
     async fn run(mut self, OnCore(core): OnCore) -> Result<Cursor<T>> {
         let stages = self.stages?;
-        let is_write = stages.last().is_some_and(is_write);
+        let is_write = stages.last().is_some_and(|stage| is_write(stage));
         let purpose = if is_write { Purpose::WriteOnce } else { Purpose::Read };
         // A pipeline that writes returns nothing, and servers refuse a size for its batches.
         let batch_size = self.place.batch_size.filter(|_| !is_write);
@@ -103,7 +104,13 @@ impl<T: 'static> Operation for Aggregate<T> {
     }
 }
 
-fn is_write(stage: &RawDocumentBuf) -> bool {
+/// Whether a pipeline, as the array that a command has, writes.
+pub(crate) fn writes(stages: &RawBson) -> bool {
+    let last = stages.as_array().and_then(|stages| stages.into_iter().last());
+    last.and_then(Result::ok).and_then(RawBsonRef::as_document).is_some_and(is_write)
+}
+
+fn is_write(stage: &RawDocument) -> bool {
     let name = stage.iter().next().and_then(|first| first.ok()).map(|(name, _)| name);
     name.is_some_and(|name| matches!(name.as_str(), "$out" | "$merge"))
 }

@@ -86,7 +86,12 @@ impl<T: 'static> Operation for CommandCursor<T> {
         let mut session = core.session();
         let attempt = Attempt { session: Some(&mut session), timeout: core.timeout(), purpose };
         let write = |slot: crate::client_core::Slot<'_>| slot.write_any(&command, &database);
-        let keep = |answer: Answer<'_>| Ok(answer.into_owned());
+        let keep = |answer: Answer<'_>| {
+            if purpose == Purpose::WriteOnce {
+                write_reply::check(answer.body())?;
+            }
+            Ok(answer.into_owned())
+        };
         let answer = core.run_in(attempt, write, keep).await?;
         let namespace = CursorReply::of(answer.body()).map_err(Error::reply)?.namespace;
         let collection = namespace.split_once('.').map_or("", |(_, collection)| collection).into();

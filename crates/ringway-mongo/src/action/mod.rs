@@ -21,6 +21,7 @@ mod write_reply;
 pub(crate) use self::admin::create_indexes;
 pub use self::admin::{CreateCollection, IndexModel, ListDatabases};
 pub use self::aggregate::Aggregate;
+pub(crate) use self::aggregate::writes;
 pub use self::bulk::{BulkWrite, WriteModel};
 pub(crate) use self::command::Command;
 pub use self::command::{CommandCursor, CommandReplied};

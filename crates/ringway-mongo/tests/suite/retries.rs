@@ -96,15 +96,17 @@ fn only_an_error_that_passes_is_worth_another_try() {
 
 #[test]
 fn what_writes_or_may_write_is_tried_once() {
-    for kind in 0..4 {
+    for kind in 0..5 {
         let (fake, log) = numbered(|_| cut());
         on_core(async move {
             let client = Client::new(options(&fake.address));
+            let stages = [doc! { "$currentOp": {} }, doc! { "$merge": "other" }];
             let things = client.database("d").collection::<Document>("c");
             let result = match kind {
                 0 => things.insert_one(&doc! {}).await.map(drop),
                 1 => things.aggregate([doc! { "$out": "other" }]).await.map(drop),
                 2 => client.database("d").run_command(doc! { "find": "c" }).await.map(drop),
+                3 => client.database("d").aggregate(stages).await.map(drop),
                 _ => things.delete_one(doc! {}).await.map(drop),
             };
             let error = result.expect_err("cut");
@@ -148,4 +150,20 @@ fn one_time_is_over_both_tries() {
         assert!(error.is_timeout() && error.may_have_happened(), "{error}");
     });
     assert_eq!(log.lock().expect("no test panics here").len(), 2);
+}
+
+#[test]
+fn a_session_whose_reply_was_garbage_is_not_used_again() {
+    let (fake, log) = numbered(|number| match number {
+        0 => Answer::Bytes(vec![7; 64]),
+        _ => found(),
+    });
+    on_core(async move {
+        let client = Client::new(options(&fake.address));
+        let error = find(&client).await.expect_err("no reply");
+        assert!(error.is_protocol() && error.may_have_happened(), "{error}");
+        find(&client).await.expect("on another connection");
+    });
+    let log = log.lock().expect("no test panics here");
+    assert_ne!(log[0].get("lsid"), log[1].get("lsid"), "the server may be at work in it");
 }
