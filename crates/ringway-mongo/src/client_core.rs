@@ -135,9 +135,8 @@ impl ClientCore {
         if let Err(error) = &result {
             tracing::debug!(?purpose, %error, "an operation failed");
         }
-        let is_answered =
-            !matches!(&result, Err(error) if error.is_network() || error.is_timeout());
-        if is_answered {
+        let is_open = matches!(&result, Err(error) if error.is_open());
+        if !is_open {
             used.session = None;
         }
         drop(used);
@@ -166,7 +165,8 @@ impl ClientCore {
         let mut earlier = None;
         loop {
             tries -= 1;
-            let mut attempt = OneTry { purpose, number: &mut number, is_last: tries == 0 };
+            let (is_last, has_labels) = (tries == 0, true);
+            let mut attempt = OneTry { purpose, number: &mut number, is_last, has_labels };
             let read_once = |answer: Answer<'_>| read.take().expect("one reply is read")(answer);
             let error = match self.exchange(&mut attempt, used, &mut write, read_once).await {
                 Ok(result) => return Ok(result),
@@ -205,6 +205,8 @@ impl ClientCore {
         if !lease.numbers_writes() {
             *attempt.number = None;
         }
+        let is_router = kind == ServerKind::Mongos;
+        attempt.has_labels = lease.labels_errors() || is_router;
         let session = used.session.as_mut().map(|session| {
             session.note_server(server);
             *session.id()
@@ -214,9 +216,9 @@ impl ClientCore {
         let session = session.filter(|_| lease.has_sessions() && !is_unanswered);
         let number = *attempt.number;
         let read_preference = match (purpose, kind) {
-            (Purpose::Read, kind) if kind != ServerKind::Standalone => {
-                self.deployment.read_preference(kind != ServerKind::Mongos)
-            }
+            (_, ServerKind::Standalone) => None,
+            (Purpose::Read, _) => self.deployment.read_preference(!is_router),
+            (Purpose::ReadOnce, _) => self.deployment.least_preference(!is_router),
             _ => None,
         };
         let session = session.as_ref();
@@ -236,14 +238,17 @@ impl ClientCore {
             }
             read(answer)
         };
-        let result = match is_unanswered {
+        let mut result = match is_unanswered {
             true => lease.send_only(used.sent, write).await.and_then(|()| read(Answer::none())),
             false => lease.run(used.sent, write, read).await,
         };
         if let Some(change) = &refusal {
             self.deployment.state_changed(&lease, change);
         }
-        if let Err(error) = &result {
+        if let Err(error) = &mut result {
+            if attempt.number.is_some() && !lease.labels_errors() {
+                error.label();
+            }
             observed.iter().for_each(|observed| observed.failed(error));
             self.deployment.failed(&lease, error);
         }
@@ -257,6 +262,9 @@ struct OneTry<'a> {
     /// The number of a write in its session, by which the server knows it again; `None` if it cannot be repeated.
     number: &'a mut Option<i64>,
     is_last: bool,
+    /// Whether the server labels what it could not confirm, so that its number does not count. The number of a router
+    /// never does.
+    has_labels: bool,
 }
 
 impl OneTry<'_> {
@@ -270,7 +278,7 @@ impl OneTry<'_> {
         }
         if self.number.is_some()
             && !self.is_last
-            && let Some(error) = Error::unconfirmed(body)?
+            && let Some(error) = Error::unconfirmed(body, self.has_labels)?
         {
             return Err(error);
         }
@@ -339,9 +347,15 @@ impl<'a> Slot<'a> {
         let mut writer = CommandWriter::new(self.out, self.id);
         writer.fields(document);
         writer.str("$db", database);
-        put_general(&mut writer, self.session, self.number, self.read_preference);
+        let preference = self.read_preference.filter(|_| !has_preference(document));
+        put_general(&mut writer, self.session, self.number, preference);
         writer.finish().map(drop).map_err(crate::connection::unsendable)
     }
+}
+
+/// Whether a command of the user says itself which servers may answer it.
+pub(crate) fn has_preference(command: &RawDocument) -> bool {
+    matches!(command.get("$readPreference"), Ok(Some(_)))
 }
 
 /// Writes the fields that belong to no command in particular.

@@ -79,6 +79,7 @@ pub struct ServerError {
     /// For a write: its position among those of its command.
     pub index: usize,
     is_retryable: bool,
+    has_written_nothing: bool,
 }
 
 impl ServerError {
@@ -90,6 +91,7 @@ impl ServerError {
             index: failure.index(),
             is_retryable: failure.has_label("RetryableWriteError")
                 || failure.has_label("RetryableError"),
+            has_written_nothing: failure.has_label("NoWritesPerformed"),
         }
     }
 }
@@ -116,7 +118,9 @@ impl Error {
     }
 
     pub(crate) fn network(fate: Fate, what: impl Into<String>, source: ringway_net::Error) -> Self {
-        let kind = if source.is_timeout() { Kind::Timeout } else { Kind::Network };
+        // When the kernel gives a connection up, nobody's time is over: it broke.
+        let is_timeout = source.is_timeout() && fate == Fate::NotSent;
+        let kind = if is_timeout { Kind::Timeout } else { Kind::Network };
         Self::new(kind, fate, what).with_source(source)
     }
 
@@ -161,11 +165,15 @@ impl Error {
         error
     }
 
-    /// The error of a write that its servers could not confirm, if it may be sent again.
-    pub(crate) fn unconfirmed(reply: &RawDocument) -> Result<Option<Self>> {
-        let labels = reply.get_array("errorLabels").into_iter().flatten().flatten();
-        let is_retryable = { labels }.any(|label| label.as_str() == Some("RetryableWriteError"));
+    /// The error of a write that its servers could not confirm, if it may be sent again. Without labels, its number
+    /// says so.
+    pub(crate) fn unconfirmed(reply: &RawDocument, has_labels: bool) -> Result<Option<Self>> {
         let failure = ServerFailure::of_write_concern(reply).map_err(Self::reply)?;
+        let labels = reply.get_array("errorLabels").into_iter().flatten().flatten();
+        let is_retryable = match has_labels {
+            true => { labels }.any(|label| label.as_str() == Some("RetryableWriteError")),
+            false => failure.is_some_and(|failure| RETRYABLE_WRITES.contains(&failure.code())),
+        };
         Ok(failure.filter(|_| is_retryable).map(|failure| {
             let mut error = Self::write(failure);
             error.0.state_change = StateChange::of(reply);
@@ -177,6 +185,13 @@ impl Error {
     /// Whether no byte of the command was sent.
     pub(crate) fn is_unsent(&self) -> bool {
         self.0.fate == Fate::NotSent
+    }
+
+    /// Labels the refusal of a write by its number, for a server that does not.
+    pub(crate) fn label(&mut self) {
+        if let (Kind::Command, Some(server)) = (self.0.kind, &mut self.0.server) {
+            server.is_retryable |= RETRYABLE_WRITES.contains(&server.code);
+        }
     }
 
     pub(crate) fn state_change(&self) -> Option<&StateChange> {
@@ -248,7 +263,7 @@ impl Error {
         self.0.kind == Kind::Timeout
     }
 
-    /// Whether no connection could be made, or it broke.
+    /// Whether no connection could be made, or it broke, or there was no server that suits.
     #[must_use]
     pub fn is_network(&self) -> bool {
         self.0.kind == Kind::Network
@@ -331,11 +346,19 @@ impl Error {
 
     /// The error of an operation that failed twice: the one that says more, and what both say of its fate.
     pub(crate) fn after(self, earlier: Self) -> Self {
+        if self.server().is_some_and(|error| error.has_written_nothing) {
+            return earlier;
+        }
         match (self.0.fate, self.may_have_happened(), earlier.may_have_happened()) {
             (Fate::NotSent, ..) => earlier,
             (_, false, true) => self.fate(Fate::Unknown),
             _ => self,
         }
+    }
+
+    /// Whether the command was sent, and the server may be at work on it still.
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.fate == Fate::Unknown
     }
 
     /// Whether other operations on the same connection are lost with this one.
@@ -352,6 +375,11 @@ const INTERRUPTED: [i32; 13] = [6, 7, 24, 50, 64, 89, 91, 189, 262, 9001, 11600,
 /// Numbers of errors that pass with the state of the server: the retryable ones of the specification of retryable
 /// reads.
 const PASSING: [i32; 13] = [6, 7, 89, 91, 134, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436];
+
+/// Numbers of errors after which a write may be sent again, of servers before MongoDB 4.4: the specification of
+/// retryable writes has them.
+const RETRYABLE_WRITES: [i32; 12] =
+    [6, 7, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436];
 
 /// Whether a command may have been executed in part before it failed.
 fn may_have_run(error: &ServerError) -> bool {

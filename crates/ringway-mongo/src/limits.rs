@@ -45,6 +45,12 @@ pub(crate) const GRIDFS_CHUNK_MAX: u32 = 15 << 20;
 /// Capacity in bytes of the command buffer that a connection keeps.
 pub(crate) const BUFFER_KEPT: usize = 64 << 10;
 
+/// Shortest time after which an idle connection is closed: the keeper of a pool looks for such ones as often.
+pub(crate) const IDLE_MIN: Duration = Duration::from_millis(10);
+
+/// Servers that an error describes, one a line; a replica set seldom has more than seven members.
+pub(crate) const DESCRIBED_MAX: usize = 16;
+
 /// Sets of SCRAM keys that a client keeps: the members of a replica set share one, and a change of the
 /// password makes another.
 pub(crate) const KEYS_KEPT: usize = 8;
@@ -98,11 +104,12 @@ pub(crate) const CHECK_PERIOD_MIN: Duration = Duration::from_millis(500);
 /// A monitor keeps what it says.
 pub(crate) const HELLO_LEN_MAX: usize = 64 << 10;
 
-/// Bytes of a server's own words that are kept when it refuses that question: a line.
-pub(crate) const HELLO_ERROR_MAX: usize = 200;
+/// Bytes that are kept of why a server cannot be used, such as its own words: some lines. They are a part of the error
+/// of each operation that waits for it.
+pub(crate) const HELLO_ERROR_MAX: usize = 512;
 
-/// Servers of a deployment that a client takes part of: a replica set has at most 50 members. Without a bound, one
-/// server could name as many as a message holds, and each has a pool and a task.
+/// Servers of a deployment that a client takes part of, and members that it takes from one list: a replica set has at
+/// most 50. Without a bound, one server could name as many as a message holds, and each has a pool and a task.
 pub(crate) const SERVERS_MAX: usize = 256;
 
 /// Documents that one `insert` takes: 100,000, which every server announces as `maxWriteBatchSize`.

@@ -143,12 +143,16 @@ impl ClientOptions {
         self
     }
 
-    /// Sets after which time without use a connection is closed; never by default.
+    /// Sets after which time without use a connection is closed, 10 ms at least; zero is never, which is the default.
     #[must_use]
     pub fn idle_max(mut self, period: Duration) -> Self {
-        self.idle_max = Some(period);
+        self.idle_max = idle_max(period);
         self
     }
+}
+
+fn idle_max(period: Duration) -> Option<Duration> {
+    (!period.is_zero()).then(|| period.max(limits::IDLE_MIN))
 }
 
 /// The field `writeConcern` of a command.

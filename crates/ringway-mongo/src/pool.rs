@@ -205,11 +205,12 @@ impl Pool {
         self.returned.notify_one();
     }
 
-    /// Closes what is idle, and what is leased when it comes back: the server is gone, or another one.
+    /// Closes what is idle or draining, and what is leased when it comes back: the server is gone, or another one.
     pub(crate) fn clear(&self, generation: u64) {
         self.generation.set(generation);
         let idle = std::mem::take(&mut *self.idle.borrow_mut());
-        drop(idle);
+        let draining = std::mem::take(&mut *self.draining.borrow_mut());
+        drop((idle, draining));
     }
 
     /// Sends those who wait for a connection to look for another server.

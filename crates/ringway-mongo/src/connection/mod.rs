@@ -39,6 +39,7 @@ pub(crate) struct ServerConnection {
     compressor: Option<MongoCompressor>,
     has_sessions: bool,
     server: ServerKind,
+    labels_errors: bool,
     is_broken: bool,
     last_used: Instant,
 }
@@ -96,6 +97,7 @@ fn document<'a>(bytes: &'a [u8], range: &Range<usize>) -> &'a RawDocument {
 }
 
 impl ServerConnection {
+    /// Replies have at most `reply_len_max` bytes.
     fn new(connection: Connection, reply_len_max: usize) -> Self {
         Self {
             connection,
@@ -104,6 +106,7 @@ impl ServerConnection {
             compressor: None,
             has_sessions: false,
             server: ServerKind::Standalone,
+            labels_errors: false,
             is_broken: false,
             last_used: now(),
         }
@@ -121,6 +124,11 @@ impl ServerConnection {
     /// Specification: Retryable Writes, "Determining Retryable Write Support".
     pub(crate) fn numbers_writes(&self) -> bool {
         self.has_sessions && self.server != ServerKind::Standalone
+    }
+
+    /// Whether the server says itself which errors allow a write to be sent again, as those since MongoDB 4.4 do.
+    pub(crate) fn labels_errors(&self) -> bool {
+        self.labels_errors
     }
 
     pub(crate) fn is_broken(&self) -> bool {

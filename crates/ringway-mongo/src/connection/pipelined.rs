@@ -2,11 +2,12 @@
 
 use std::task::{Context, Poll};
 
-use bson::RawDocumentBuf;
+use bson::{RawDocument, RawDocumentBuf};
 use ringway_runtime::now;
 use ringway_wire::mongo::CommandWriter;
 
 use super::{Answer, ServerConnection, check, secrets, unsendable};
+use crate::client_core::has_preference;
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits::{BUFFER_KEPT, COPIED_MAX, PIPELINE_BYTES_MAX, PIPELINE_REPLY_BYTES_MAX};
 use crate::session::Session;
@@ -32,6 +33,11 @@ impl PipelinedCommand {
         let mut refused = Self::new(RawDocumentBuf::new());
         refused.outcome = Some(Err(why));
         refused
+    }
+
+    /// Why it has failed, if it has.
+    pub(crate) fn error(&self) -> Option<&Error> {
+        self.outcome.as_ref()?.as_ref().err()
     }
 
     /// What has become of it. `ended` is why all commands ended before their answers came.
@@ -68,6 +74,8 @@ fn unanswered(ended: Option<&Error>, fate: Fate) -> Error {
 /// Where a run of several commands stands.
 struct Progress<'c> {
     database: &'c str,
+    /// Of commands that have none of their own.
+    read_preference: Option<&'c RawDocumentBuf>,
     session: &'c dyn Fn() -> Session,
     commands: &'c mut [PipelinedCommand],
     depth: usize,
@@ -87,14 +95,24 @@ impl ServerConnection {
     pub(crate) async fn run_pipelined(
         &mut self,
         database: &str,
+        read_preference: Option<&RawDocumentBuf>,
         depth: usize,
         session: &dyn Fn() -> Session,
         commands: &mut [PipelinedCommand],
     ) -> Result {
         self.replies.set_in_flight_max(depth);
         let (unsent, waiting, bytes, kept) = (0, 0, 0, 0);
-        let mut progress =
-            Progress { database, session, commands, depth, unsent, waiting, bytes, kept };
+        let mut progress = Progress {
+            database,
+            read_preference,
+            session,
+            commands,
+            depth,
+            unsent,
+            waiting,
+            bytes,
+            kept,
+        };
         std::future::poll_fn(|cx| self.poll_pipelined(cx, &mut progress)).await?;
         self.replies.set_in_flight_max(1);
         Ok(())
@@ -151,7 +169,9 @@ impl ServerConnection {
             let Some(id) = self.replies.begin() else { break };
             let session = has_sessions.then(|| (progress.session)());
             let start = buffer.len();
-            if let Err(error) = write(id, next, progress.database, session.as_ref(), &mut buffer) {
+            let (database, preference) = (progress.database, progress.read_preference);
+            let slot = (id, session.as_ref(), preference, &mut buffer);
+            if let Err(error) = write(slot, &next.command, database) {
                 self.replies.take_back(id);
                 next.outcome = Some(Err(error));
                 continue;
@@ -203,16 +223,16 @@ fn keep(answer: Answer<'_>, kept: &mut usize) -> Result<RawDocumentBuf> {
     Ok(body.to_owned())
 }
 
-fn write(
-    id: i32,
-    command: &PipelinedCommand,
-    database: &str,
-    session: Option<&Session>,
-    out: &mut Vec<u8>,
-) -> Result {
+type PipelineSlot<'a> = (i32, Option<&'a Session>, Option<&'a RawDocumentBuf>, &'a mut Vec<u8>);
+
+fn write(slot: PipelineSlot<'_>, command: &RawDocument, database: &str) -> Result {
+    let (id, session, read_preference, out) = slot;
     let mut writer = CommandWriter::new(out, id);
-    writer.fields(&command.command);
+    writer.fields(command);
     writer.str("$db", database);
+    if let Some(preference) = read_preference.filter(|_| !has_preference(command)) {
+        writer.document("$readPreference", preference);
+    }
     if let Some(session) = session {
         writer.nested("lsid", |lsid| lsid.uuid("id", session.id()));
     }

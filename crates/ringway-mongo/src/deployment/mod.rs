@@ -13,7 +13,7 @@ mod monitor;
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bson::RawDocumentBuf;
 use ringway_runtime::sync::Notify;
@@ -22,7 +22,7 @@ use ringway_runtime::{now_exact, timeout};
 use self::monitor::Monitor;
 use crate::connection::Greeting;
 use crate::error::{Error, Fate, Kind, Result};
-use crate::limits::HELLO_ERROR_MAX;
+use crate::limits::{CHECK_PERIOD_MIN, DESCRIBED_MAX};
 use crate::pool::{Lease, Pool, PoolCounts, ServerId};
 use crate::topology::{
     OperationFailure, Selection, ServerDescription, ServerType, StateChange, Topology, TopologyType,
@@ -107,19 +107,25 @@ impl Deployment {
         }
     }
 
+    /// All servers that fail one after the other have the time of one selection.
     async fn lease_of(&self, mut pool: Rc<Pool>, wanted: Wanted) -> Result<Lease> {
+        let mut failing_since = None;
         loop {
             let generation = pool.generation();
             let error = match pool.lease().await {
                 Ok(lease) => return Ok(lease),
                 Err(error) => error,
             };
-            let is_of_server = error.is_network() || error.is_timeout();
+            let is_of_server =
+                error.is_network() || error.is_timeout() || error.state_change().is_some();
             if !is_of_server || matches!(wanted, Wanted::At(_)) {
                 return Err(error);
             }
-            self.note(pool.address(), generation, false, &OperationFailure::Network);
-            pool = Box::pin(self.select(wanted, Some(error))).await?;
+            // What a server that stops says while it is greeted has no version that could be compared.
+            self.note(&pool, generation, false, &OperationFailure::Network);
+            let since = *failing_since.get_or_insert_with(now_exact);
+            let spent = now_exact().saturating_duration_since(since);
+            pool = Box::pin(self.select(wanted, Some((error, spent)))).await?;
         }
     }
 
@@ -135,7 +141,7 @@ impl Deployment {
         match error.state_change() {
             Some(change) => self.state_changed(lease, change),
             None if error.breaks_connection() => {
-                self.note(pool.address(), generation, true, &OperationFailure::Network);
+                self.note(pool, generation, true, &OperationFailure::Network);
             }
             None => {}
         }
@@ -145,7 +151,7 @@ impl Deployment {
     pub(crate) fn state_changed(&self, lease: &Lease, change: &StateChange) {
         if !self.is_direct() {
             let failure = OperationFailure::StateChange(change.clone());
-            self.note(lease.pool().address(), lease.generation(), true, &failure);
+            self.note(lease.pool(), lease.generation(), true, &failure);
         }
     }
 
@@ -154,12 +160,15 @@ impl Deployment {
     /// Specification: Server Selection, "Passing Read Preference". A secondary that is used as it is answers only
     /// reads that allow it.
     pub(crate) fn read_preference(&self, is_in_set: bool) -> Option<&RawDocumentBuf> {
+        self.read_preference.as_ref().or_else(|| self.least_preference(is_in_set))
+    }
+
+    /// `$readPreference` of a command that the client's preference is not for, and of which it is unknown whether it
+    /// reads.
+    pub(crate) fn least_preference(&self, is_in_set: bool) -> Option<&RawDocumentBuf> {
         static DIRECT: std::sync::LazyLock<RawDocumentBuf> =
             std::sync::LazyLock::new(|| bson::rawdoc! { "mode": "primaryPreferred" });
-        match &self.read_preference {
-            None if self.is_direct() && is_in_set => Some(&DIRECT),
-            preference => preference.as_ref(),
-        }
+        (self.is_direct() && is_in_set).then_some(&*DIRECT)
     }
 
     /// What the pools have done. Those of servers that do not belong to the deployment any more are left out.
@@ -187,7 +196,12 @@ impl Deployment {
             (None, ServerType::Unknown) => format!("{}: has not answered yet", server.address),
             (None, kind) => format!("{}: {kind:?}", server.address),
         };
-        topology.servers().map(describe).collect::<Vec<_>>().join("; ")
+        let mut described: Vec<_> = topology.servers().take(DESCRIBED_MAX).map(describe).collect();
+        let others = topology.servers().count() - described.len();
+        if others > 0 {
+            described.push(format!("{others} more"));
+        }
+        described.join("; ")
     }
 
     /// Whether an operation waits until a server suits, instead of failing with the one that there is.
@@ -203,9 +217,11 @@ impl Deployment {
         self.read_preference.is_some() && !self.is_direct()
     }
 
-    /// Waits until a server suits. `earlier` is why the last one did not.
-    async fn select(&self, wanted: Wanted, earlier: Option<Error>) -> Result<Rc<Pool>> {
+    /// Waits until a server suits. `failed` is why the last one did not, and the time since the first did not.
+    async fn select(&self, wanted: Wanted, failed: Option<(Error, Duration)>) -> Result<Rc<Pool>> {
         let limit = self.greeting.options.selection_timeout;
+        let (earlier, spent) = failed.unzip();
+        let left = limit.saturating_sub(spent.unwrap_or_default());
         let suitable = async {
             loop {
                 let changed = self.changed.notified();
@@ -216,7 +232,7 @@ impl Deployment {
                 changed.await;
             }
         };
-        timeout(limit, suitable).await.unwrap_or_else(|_| {
+        timeout(left, suitable).await.unwrap_or_else(|_| {
             let wanted = if wanted == Wanted::Write { "takes writes" } else { "suits the read" };
             let what = format!("no server that {wanted} within {limit:?} ({})", self.describe());
             let error = Error::new(Kind::Network, Fate::NotSent, what);
@@ -264,15 +280,14 @@ impl Deployment {
         Some(if other.leased() < one.leased() { other } else { one })
     }
 
-    fn note(
-        &self,
-        address: &HostAddress,
-        generation: u64,
-        is_ready: bool,
-        failure: &OperationFailure,
-    ) {
-        self.topology.borrow_mut().fail_operation(address, generation, is_ready, failure);
-        self.follow();
+    /// Takes a failure at a server, unless it has left since: then another pool may have its address.
+    fn note(&self, pool: &Pool, generation: u64, is_ready: bool, failure: &OperationFailure) {
+        let is_member = self.members.borrow().iter().any(|member| member.pool.id() == pool.id());
+        if is_member {
+            let address = pool.address();
+            self.topology.borrow_mut().fail_operation(address, generation, is_ready, failure);
+            self.follow();
+        }
     }
 
     /// Takes what a monitor has learned.
@@ -283,16 +298,33 @@ impl Deployment {
 
     /// Takes that a monitor could not ask.
     fn unanswered(&self, address: &HostAddress, error: &Error) {
-        let reason: String = error.to_string().chars().take(HELLO_ERROR_MAX).collect();
-        self.topology.borrow_mut().fail_check(address, reason);
+        self.topology.borrow_mut().fail_check(address, error.to_string());
         self.follow();
     }
 
     /// Asks all servers how they are, without waiting for their next turn.
     fn ask(&self) {
+        self.restart_monitors();
         for member in &*self.members.borrow() {
             member.monitor.iter().for_each(Monitor::hurry);
         }
+    }
+
+    /// A monitor ends with its server only, unless something in it panicked, such as a subscriber of the log.
+    fn restart_monitors(&self) {
+        let mut ended = Vec::new();
+        for member in &mut *self.members.borrow_mut() {
+            if member.monitor.as_ref().is_some_and(Monitor::has_ended) {
+                let anew = self.watch(member.pool.address(), CHECK_PERIOD_MIN);
+                ended.push(member.monitor.replace(anew));
+            }
+        }
+        // They hold what was thrown, whose destructor may be anybody's.
+        ringway_runtime::drop_each("a monitor", ended);
+    }
+
+    fn watch(&self, address: &HostAddress, pause: Duration) -> Monitor {
+        Monitor::start(address.clone(), &self.greeting, Weak::clone(&self.this), pause)
     }
 
     /// Makes pools and monitors what the topology says.
@@ -328,8 +360,10 @@ impl Deployment {
             let id = ServerId(self.next_id.replace(self.next_id.get() + 1));
             let pool = Pool::start(id, address.clone(), &self.greeting);
             let is_watched = !self.is_direct();
-            let watch = || Monitor::start(address.clone(), &self.greeting, Weak::clone(&self.this));
-            members.push(Member { pool, monitor: is_watched.then(watch) });
+            members.push(Member {
+                pool,
+                monitor: is_watched.then(|| self.watch(address, Duration::ZERO)),
+            });
         }
     }
 

@@ -22,10 +22,12 @@ pub(super) struct Monitor {
 }
 
 impl Monitor {
+    /// Begins to ask a server after a pause.
     pub(super) fn start(
         address: HostAddress,
         greeting: &Rc<Greeting>,
         deployment: Weak<Deployment>,
+        pause: Duration,
     ) -> Self {
         let hurry = Rc::new(Notify::new());
         let watch = Watch {
@@ -36,8 +38,12 @@ impl Monitor {
             connection: None,
             round_trip: RoundTripTime::default(),
         };
-        let task = spawn_named("mongo monitor", watch.run(Rc::clone(&hurry)));
+        let task = spawn_named("mongo monitor", watch.run(Rc::clone(&hurry), pause));
         Self { task, hurry }
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.task.is_finished()
     }
 
     /// Has it ask as soon as it may.
@@ -63,7 +69,8 @@ struct Watch {
 }
 
 impl Watch {
-    async fn run(mut self, hurry: Rc<Notify>) {
+    async fn run(mut self, hurry: Rc<Notify>, pause: Duration) {
+        sleep(pause).await;
         loop {
             let was_connected = self.connection.is_some();
             let answer = self.check().await;
@@ -112,5 +119,16 @@ impl Watch {
             self.round_trip.average(),
             now,
         )
+    }
+}
+
+impl Drop for Watch {
+    /// Has those that wait for a server look for monitors that have ended, if this one ends by a panic.
+    fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Some(deployment) = self.deployment.upgrade()
+        {
+            deployment.changed.notify_waiters();
+        }
     }
 }

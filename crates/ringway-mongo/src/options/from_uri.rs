@@ -53,7 +53,7 @@ impl ClientOptions {
             connect_timeout: connect_timeout.unwrap_or(limits::CONNECT_TIMEOUT_DEFAULT),
             pool_size_max: if pool_size == 0 { limits::POOL_SIZE_MAX } else { pool_size },
             connecting_max: connecting.max(1),
-            idle_max: options.max_idle_time.filter(|time| !time.is_zero()),
+            idle_max: options.max_idle_time.and_then(super::idle_max),
             retry_reads: options.retry_reads.unwrap_or(true),
             retry_writes: options.retry_writes.unwrap_or(true),
             selection_timeout: options

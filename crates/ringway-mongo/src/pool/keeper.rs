@@ -83,7 +83,9 @@ impl Pool {
     fn close_aged(&self) {
         let Some(period) = self.greeting.options.idle_max else { return };
         let now = now_exact();
-        let is_aged = |connection: &mut ServerConnection| connection.last_used() + period <= now;
+        let is_aged = |connection: &mut ServerConnection| {
+            connection.last_used().checked_add(period).is_some_and(|end| end <= now)
+        };
         let aged: Vec<_> = self.idle.borrow_mut().extract_if(.., is_aged).collect();
         drop(aged);
     }

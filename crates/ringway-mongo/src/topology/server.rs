@@ -6,7 +6,7 @@ use bson::oid::ObjectId;
 use bson::{DateTime, RawBsonRef, RawDocument};
 
 use super::{HostAddress, TopologyVersion};
-use crate::limits::HELLO_ERROR_MAX;
+use crate::limits::{HELLO_ERROR_MAX, SERVERS_MAX};
 use crate::uri::TagSet;
 
 /// The part that a server plays in its deployment.
@@ -99,8 +99,9 @@ pub struct ServerDescription {
 }
 
 impl ServerDescription {
-    /// Describes a server that is not known, for a reason if there is one.
+    /// Describes a server that is not known, for a reason if there is one. Of a long one the beginning is kept.
     pub fn unknown(address: HostAddress, error: Option<String>) -> Self {
+        let error = error.map(shortened);
         Self {
             address,
             kind: ServerType::Unknown,
@@ -136,8 +137,7 @@ impl ServerDescription {
         let kind = ServerType::of(hello);
         if kind == ServerType::Unknown {
             let reason = hello.get_str("errmsg").unwrap_or("the server refused hello");
-            let reason = reason.chars().take(HELLO_ERROR_MAX).collect();
-            let unknown = Self::unknown(address, Some(reason));
+            let unknown = Self::unknown(address, Some(reason.to_owned()));
             return Self { topology_version: TopologyVersion::of(hello), ..unknown };
         }
         let int = |name| number(hello, name).and_then(|value| i32::try_from(value).ok());
@@ -167,6 +167,15 @@ impl ServerDescription {
     }
 }
 
+fn shortened(mut reason: String) -> String {
+    if reason.len() > HELLO_ERROR_MAX {
+        reason.truncate(reason.floor_char_boundary(HELLO_ERROR_MAX));
+        reason.push('…');
+        reason.shrink_to_fit();
+    }
+    reason
+}
+
 fn is_ok(reply: &RawDocument) -> bool {
     match reply.get("ok") {
         Ok(Some(RawBsonRef::Boolean(is_ok))) => is_ok,
@@ -185,12 +194,13 @@ pub(super) fn number(document: &RawDocument, name: &str) -> Option<i64> {
     }
 }
 
-/// The addresses in a list. What is no address is left out.
+/// The addresses in a list. What is no address is left out, as is what a client would not follow.
 fn hosts(hello: &RawDocument, name: &str) -> Vec<HostAddress> {
     let Ok(list) = hello.get_array(name) else { return Vec::new() };
     list.into_iter()
         .flatten()
         .filter_map(|host| host.as_str()?.to_lowercase().parse().ok())
+        .take(SERVERS_MAX)
         .collect()
 }
 

@@ -271,6 +271,17 @@ fn a_secondary_that_is_used_as_it_is_answers_reads() {
         let [(1, find)] = &set.got("find")[..] else { panic!("it goes to that member") };
         let mode = find.get_document("$readPreference").ok();
         assert_eq!(mode.cloned(), Some(doc! { "mode": "primaryPreferred" }));
+        let database = client.database("d");
+        database.run_command(doc! { "find": "things" }).await.expect("allowed too");
+        let own = doc! { "find": "things", "$readPreference": { "mode": "nearest" } };
+        database.run_command(own).await.expect("what the user says holds");
+        let modes = set.got("find").into_iter().map(|(_, find)| {
+            find.get_document("$readPreference")
+                .and_then(|it| it.get_str("mode").map(str::to_owned))
+                .ok()
+        });
+        let modes: Vec<_> = modes.flatten().collect();
+        assert_eq!(modes, ["primaryPreferred", "primaryPreferred", "nearest"]);
         assert_eq!(set.members[0].connections(), 0, "nobody else is asked");
     });
 }

@@ -134,3 +134,33 @@ fn session_of_an_operation_that_was_given_up_is_not_used_again() {
     let sessions = sessions.lock().expect("no panic");
     assert!(sessions.len() == 2 && sessions[0] != sessions[1], "{sessions:?}");
 }
+
+#[test]
+fn any_time_without_use_can_be_set() {
+    for period in [Duration::ZERO, Duration::MAX] {
+        let (release, late) = std::sync::mpsc::channel::<()>();
+        let late = std::sync::Mutex::new(late);
+        let finds = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&finds);
+        let fake = Fake::serve(move |command| {
+            if command.name() == "find" {
+                count.fetch_add(1, Ordering::SeqCst);
+                late.lock().expect("no panic").recv().expect("the test goes on");
+            }
+            Answer::Reply(last_batch(vec![]))
+        });
+        on_core(async move {
+            let client = Client::new(options(&fake.address).idle_max(period));
+            let things: Collection<Document> = client.database("d").collection("things");
+            let find = || things.find_one(doc! {}).into_future();
+            drop_when(find(), || finds.load(Ordering::SeqCst) == 1).await;
+            client.database("d").ping().await.expect("on another connection");
+            drop_when(find(), || finds.load(Ordering::SeqCst) == 2).await;
+            release.send(()).expect("it waits");
+            release.send(()).expect("it waits");
+            while client.pool_counts().recovered < 2 {
+                ringway_runtime::yield_now().await;
+            }
+        });
+    }
+}

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bson::RawDocumentBuf;
 use ringway_runtime::timeout;
+use ringway_wire::mongo::ServerKind;
 
 use crate::client_shared::ClientShared;
 use crate::connection::PipelinedCommand;
@@ -119,8 +120,15 @@ impl Operation for Pipeline {
         let exchange = async {
             let mut lease = core.deployment().lease(Wanted::Write).await?;
             is_connected = true;
-            let ran = lease.run_pipelined(&database, depth, &session, &mut commands).await;
-            if let Err(error) = &ran {
+            let preference = match lease.server() {
+                ServerKind::Standalone => None,
+                kind => core.deployment().least_preference(kind != ServerKind::Mongos),
+            };
+            let ran =
+                lease.run_pipelined(&database, preference, depth, &session, &mut commands).await;
+            let mut errors = commands.iter().filter_map(PipelinedCommand::error);
+            let refused = errors.find(|error| error.state_change().is_some());
+            if let Some(error) = ran.as_ref().err().or(refused) {
                 core.deployment().failed(&lease, error);
             }
             ran

@@ -19,6 +19,10 @@ pub(crate) struct SetState {
     pub(crate) name: &'static str,
     /// Members that end their connections when they are asked how they are.
     pub(crate) dead: Vec<usize>,
+    /// The primary while it stops: it refuses to greet those that come, and then the other one is elected.
+    pub(crate) stopping: Option<(usize, usize)>,
+    /// The newest version of the protocol that the members speak, if it is another than that of [`hello`].
+    pub(crate) wire_version: Option<i32>,
     /// All commands but `hello`, with the member that got them.
     pub(crate) log: Vec<(usize, Document)>,
 }
@@ -40,6 +44,14 @@ impl ReplicaSet {
             Fake::serve_all(move |command| {
                 let mut state = state.lock().expect("no test panics here");
                 if command.name() == "hello" {
+                    if let Some((stopping, next)) = state.stopping
+                        && stopping == number
+                        && command.connection > 0
+                    {
+                        state.elect(Some(next));
+                        let why = "the server is in quiesce mode and will shut down";
+                        return Answer::Reply(doc! { "ok": 0.0, "code": 91, "errmsg": why });
+                    }
                     return match state.dead.contains(&number) {
                         true => Answer::End(Vec::new()),
                         false => Answer::Reply(state.hello(number)),
@@ -87,6 +99,9 @@ impl SetState {
     fn hello(&self, number: usize) -> Document {
         let is_primary = self.primary == Some(number);
         let mut hello = hello();
+        if let Some(version) = self.wire_version {
+            hello.insert("maxWireVersion", version);
+        }
         hello.insert("setName", self.name);
         hello.insert("setVersion", 1);
         hello.insert("hosts", self.hosts.clone());
