@@ -1,13 +1,17 @@
 //! Server streams over JSON-RPC: subscriptions.
 
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use ringway_rpc::ServerHandle;
 use serde_json::Value;
 
 use crate::support::json_lines::JsonLines;
 use crate::support::math::{Plain, serve_math};
-use crate::support::{end, eventually, socket_addr};
+use crate::support::{LIMIT, end, eventually, socket_addr};
 
 fn serve(plain: &Plain) -> ServerHandle {
     serve_math("tcp://127.0.0.1:0".parse().expect("an address"), plain, |server| server)
@@ -125,4 +129,69 @@ fn a_slow_reader_makes_its_handler_wait() {
     }
     assert_eq!(json(&connection.line())["params"]["end"], true);
     end(handle);
+}
+
+/// Opens a connection that asks for endless messages and reads none of them.
+fn open_slow_reader(path: &Path, is_web_socket: bool, text: &str) -> UnixStream {
+    let mut socket = UnixStream::connect(path).expect("the server listens");
+    let request = format!(r#"{{"jsonrpc":"2.0","method":"forever","params":["{text}"],"id":1}}"#);
+    if !is_web_socket {
+        socket.write_all(format!("{request}\n").as_bytes()).expect("it is taken");
+        return socket;
+    }
+    let handshake = "GET /rpc HTTP/1.1\r\nhost: here\r\nupgrade: websocket\r\nconnection: upgrade\r\n\
+         sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n";
+    let len = request.len() as u16;
+    let head = [&[0x81, 0xFE][..], &len.to_be_bytes(), &[0; 4]].concat();
+    let bytes = [handshake.as_bytes(), &head, request.as_bytes()].concat();
+    socket.write_all(&bytes).expect("it is taken");
+    socket
+}
+
+/// A thousand readers that do not read: each makes its handler wait, and costs others nothing. The kernel keeps little
+/// for a Unix socket, so the server has to.
+fn check_slow_readers(name: &str, is_web_socket: bool) {
+    const READERS: usize = 1_000;
+    let path = std::env::temp_dir().join(format!("ringway-{name}-{}.sock", std::process::id()));
+    let address = format!("unix://{}", path.display()).parse().expect("an address");
+    let plain = Plain::default();
+    let handle = serve_math(address, &plain, |server| server);
+    let text = "x".repeat(30_000);
+    let readers: Vec<_> =
+        (0..READERS).map(|_| open_slow_reader(&path, is_web_socket, &text)).collect();
+    let mut other = JsonLines::unix(&path);
+    let mut ask_other = || {
+        let answer = other.ask(r#"{"jsonrpc":"2.0","method":"sum","params":[1],"id":1}"#);
+        assert_eq!(answer, r#"{"jsonrpc":"2.0","result":1,"id":1}"#);
+    };
+    let until = Instant::now() + 5 * LIMIT; // the kernel takes 200 MB for them first
+    while plain.seen.begun.load(Ordering::SeqCst) < READERS {
+        ask_other();
+        assert!(Instant::now() < until, "not in time: all have begun");
+    }
+    // What the core holds for them stands still when all handlers wait.
+    let held = || handle.cores().iter().map(|core| core.counters().held_bytes).sum::<u64>();
+    let mut before = u64::MAX;
+    eventually("no handler goes on", || {
+        (0..100).for_each(|_| ask_other());
+        std::mem::replace(&mut before, held()) == before
+    });
+    let bound = (READERS * HELD_FOR_A_READER) as u64;
+    assert!((1..=bound).contains(&held()), "{} of {bound} bytes are held", held());
+    assert_eq!(plain.seen.dropped.load(Ordering::SeqCst), 0, "none was given up");
+    assert_eq!(handle.stats().exhausted, 0);
+    drop(readers);
+    eventually("their handlers end", || plain.seen.dropped.load(Ordering::SeqCst) == READERS);
+    ask_other();
+    drop(other);
+    end(handle);
+}
+
+/// What is being sent and what waits behind it: 64 KiB and one message each, in memory that doubles.
+const HELD_FOR_A_READER: usize = 2 * 128 * 1024;
+
+#[test]
+fn a_thousand_slow_readers_harm_nobody() {
+    check_slow_readers("slow-lines", false);
+    check_slow_readers("slow-sockets", true);
 }

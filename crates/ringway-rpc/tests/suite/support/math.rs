@@ -29,6 +29,12 @@ pub(crate) trait Math {
     /// The deadline in milliseconds and the trace of the call.
     async fn asked(&self, context: Context, nothing: ()) -> Result<(u64, String), Status>;
     async fn repeat(&self, text: String, times: u64, texts: Sink<String>) -> Result<(), Status>;
+    /// The same value for ever, which costs little to write.
+    async fn forever(
+        &self,
+        value: Box<RawValue>,
+        values: Sink<Box<RawValue>>,
+    ) -> Result<(), Status>;
     async fn collect(&self, texts: Streaming<String>) -> Result<u64, Status>;
 }
 
@@ -154,6 +160,17 @@ impl Math for Plain {
             "stay" => std::future::pending().await,
             "fail" => Err(Status::data_loss("lost").with_details("[1]")),
             _ => Ok(()),
+        }
+    }
+
+    async fn forever(
+        &self,
+        value: Box<RawValue>,
+        mut values: Sink<Box<RawValue>>,
+    ) -> Result<(), Status> {
+        let _counted = self.begin();
+        loop {
+            values.send(value.clone()).await?;
         }
     }
 
