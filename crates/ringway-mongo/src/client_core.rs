@@ -15,7 +15,7 @@ use ringway_wire::mongo::{CommandTemplate, CommandWriter, MsgFlags, ServerKind, 
 use crate::connection::{Answer, Greeting, Sent};
 use crate::deployment::{Deployment, Wanted};
 use crate::error::{Error, Fate, Result};
-use crate::limits::TRIES_MAX;
+use crate::limits::{ORPHAN_TIMEOUT, TRIES_MAX};
 use crate::observer::Observed;
 use crate::options::ClientOptions;
 use crate::orphans::{Orphan, Orphans};
@@ -394,9 +394,10 @@ async fn end_each(orphans: Rc<Orphans>, client: Weak<ClientCore>) {
 async fn end(client: &Rc<ClientCore>, orphan: &Orphan) {
     let command = rawdoc! { "killCursors": &*orphan.collection, "cursors": [orphan.id] };
     let purpose = Purpose::Cursor(orphan.server);
-    let ended =
-        client.run(purpose, |slot| slot.write_any(&command, &orphan.database), |_| Ok(())).await;
-    if let Err(error) = ended {
+    let ended = client.run(purpose, |slot| slot.write_any(&command, &orphan.database), |_| Ok(()));
+    let ended = timeout(ORPHAN_TIMEOUT, ended).await;
+    if let Err(error) = ended.unwrap_or_else(|_| Err(Error::timeout(ORPHAN_TIMEOUT, Fate::Unknown)))
+    {
         tracing::debug!(collection = %orphan.collection, %error, "a cursor is left to the server");
     }
 }

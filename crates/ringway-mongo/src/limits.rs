@@ -66,6 +66,10 @@ pub(crate) const SESSION_MARGIN: Duration = Duration::from_secs(60);
 /// server, which ends them after ten minutes.
 pub(crate) const ORPHANS_MAX: usize = 1 << 10;
 
+/// Time to end one of them at its server: three seconds, in which a server that is well answers many times. The others,
+/// and the end of the client, wait as long.
+pub(crate) const ORPHAN_TIMEOUT: Duration = Duration::from_secs(3);
+
 /// Default of commands of a pipeline that are under way at a time: sixteen times the rate of one after the other, and
 /// what a slow one delays stays short.
 pub(crate) const PIPELINE_DEPTH_DEFAULT: usize = 16;

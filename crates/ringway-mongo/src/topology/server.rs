@@ -194,12 +194,15 @@ pub(super) fn number(document: &RawDocument, name: &str) -> Option<i64> {
     }
 }
 
-/// The addresses in a list. What is no address is left out, as is what a client would not follow.
+/// The addresses in a list. What is no place in a network is left out, as is what a client would not follow.
 fn hosts(hello: &RawDocument, name: &str) -> Vec<HostAddress> {
     let Ok(list) = hello.get_array(name) else { return Vec::new() };
     list.into_iter()
         .flatten()
         .filter_map(|host| host.as_str()?.to_lowercase().parse().ok())
+        .filter(|host: &HostAddress| {
+            matches!(host, HostAddress::Tcp { .. }) && host.to_address(false).is_ok()
+        })
         .take(SERVERS_MAX)
         .collect()
 }

@@ -50,6 +50,33 @@ fn a_description_without_end_is_refused() {
 }
 
 #[test]
+fn members_that_are_no_places_in_a_network_are_left_out() {
+    let fake = std::sync::Arc::new(std::sync::OnceLock::<String>::new());
+    let own = Arc::clone(&fake);
+    let server = Fake::serve_all(move |command| {
+        let mut hello = hello();
+        let place = own.get().expect("it is known before anybody comes").clone();
+        let long = format!("{}:1", "long.".repeat(1 << 10));
+        hello.insert("setName", "rs");
+        hello.insert(
+            "hosts",
+            vec![place, "/run/other.sock".into(), "%2Frun%2Fa".into(), long, "a b:1".into()],
+        );
+        Answer::Reply(if command.name() == "hello" {
+            hello
+        } else {
+            doc! { "ok": 1.0 }
+        })
+    });
+    fake.set(server.place.clone()).expect("once");
+    on_core(async move {
+        let client = Client::new(options(&format!("mongodb://{}/?replicaSet=rs", server.place)));
+        client.database("d").ping().await.expect("it is the primary");
+        assert_eq!(client.servers().len(), 1, "{:?}", client.servers());
+    });
+}
+
+#[test]
 fn a_member_that_has_another_name_is_left_alone() {
     let fake = Fake::serve_all(|command| match command.name() {
         "hello" => {

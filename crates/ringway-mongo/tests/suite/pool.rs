@@ -156,11 +156,37 @@ fn any_time_without_use_can_be_set() {
             drop_when(find(), || finds.load(Ordering::SeqCst) == 1).await;
             client.database("d").ping().await.expect("on another connection");
             drop_when(find(), || finds.load(Ordering::SeqCst) == 2).await;
-            release.send(()).expect("it waits");
-            release.send(()).expect("it waits");
-            while client.pool_counts().recovered < 2 {
-                ringway_runtime::yield_now().await;
+            for number in 1..=2 {
+                release.send(()).expect("it waits");
+                while client.pool_counts().recovered < number {
+                    ringway_runtime::yield_now().await;
+                }
             }
         });
     }
+}
+
+#[test]
+fn a_cursor_whose_end_nobody_confirms_holds_up_neither_others_nor_the_client() {
+    let fake = Fake::serve(|command| match command.name() {
+        "killCursors" => Answer::Silence,
+        _ => Answer::Reply(
+            doc! { "cursor": { "id": 7_i64, "ns": "d.c", "firstBatch": [] }, "ok": 1.0 },
+        ),
+    });
+    on_core(async move {
+        let client = Client::new(options(&fake.address).timeout(Duration::MAX));
+        let things: Collection<Document> = client.database("d").collection("things");
+        let first = things.find(doc! {}).await.expect("found");
+        let second = things.find(doc! {}).await.expect("found");
+        let before = fake.commands();
+        drop((first, second));
+        while fake.commands() < before + 2 {
+            ringway_runtime::yield_now().await;
+        }
+        drop((client, things));
+        while fake.ended() < fake.connections() {
+            ringway_runtime::yield_now().await;
+        }
+    });
 }
