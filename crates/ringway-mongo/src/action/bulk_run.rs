@@ -46,7 +46,11 @@ pub(crate) async fn run(
     for run in runs {
         let batch = &order[run];
         match send(settings, core, statements, batch, is_ordered).await {
-            Ok(reply) => add(&mut done, statements, batch, &reply)?,
+            Ok(reply) => {
+                if let Err(error) = add(&mut done, statements, batch, &reply) {
+                    return Err(error.with_bulk(done));
+                }
+            }
             Err(error) => return Err(error.with_bulk(done)),
         }
         if is_ordered && !done.write_errors.is_empty() {
@@ -116,17 +120,19 @@ fn add(
     reply: &RawDocument,
 ) -> Result {
     let index_of = |at: usize| batch.get(at).copied().unwrap_or(usize::MAX);
+    // A server may count whatever it likes.
+    let total = |sum: &mut u64, more| *sum = sum.saturating_add(more);
     let (result, touched) = (&mut done.result, write_reply::count(reply, "n"));
     match statements[batch[0]].kind {
-        CommandKind::Insert => result.inserted += touched,
+        CommandKind::Insert => total(&mut result.inserted, touched),
         CommandKind::Update => {
             let upserted = upserted(reply).map_err(Error::reply)?;
-            result.matched += touched.saturating_sub(upserted.len() as u64);
-            result.modified += write_reply::count(reply, "nModified");
+            total(&mut result.matched, touched.saturating_sub(upserted.len() as u64));
+            total(&mut result.modified, write_reply::count(reply, "nModified"));
             let ids = upserted.into_iter().map(|(at, id)| (index_of(at), id));
             result.upserted_ids.extend(ids);
         }
-        _ => result.deleted += touched,
+        _ => total(&mut result.deleted, touched),
     }
     for failure in ServerFailure::of_writes(reply).map_err(Error::reply)? {
         let mut error = ServerError::of(failure);

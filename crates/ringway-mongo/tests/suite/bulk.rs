@@ -143,3 +143,28 @@ fn options_reach_the_server() {
     assert_eq!(update.get_array("updates").ok(), Some(&vec![statement.into()]));
     assert_eq!(remove.get_document("writeConcern").ok(), Some(&doc! { "w": 2 }));
 }
+
+#[test]
+fn counts_that_cannot_be_do_no_harm_and_a_wrong_reply_hides_no_earlier_one() {
+    let fake = Fake::serve(|command| {
+        let is_last = command.body.get_array("deletes").is_ok_and(|all| all.len() == 2);
+        let errors = if is_last { Bson::Int32(5) } else { Bson::Array(Vec::new()) };
+        let reply = doc! { "n": i64::MAX, "nModified": i64::MAX, "writeErrors": errors, "ok": 1.0 };
+        Answer::Reply(reply)
+    });
+    on_core(async move {
+        let client = client(&fake.address);
+        let things = client.database("d").collection::<Document>("things");
+        let mut writes = Vec::new();
+        for _ in 0..3 {
+            writes.push(WriteModel::insert_one(&doc! {}));
+            writes.push(WriteModel::update_one(doc! {}, doc! { "$set": { "a": 1 } }));
+            writes.push(WriteModel::delete_one(doc! {}));
+        }
+        writes.push(WriteModel::update_one(doc! {}, doc! { "$set": { "a": 1 } }));
+        writes.extend([WriteModel::delete_one(doc! {}), WriteModel::delete_one(doc! {})]);
+        let error = things.bulk_write(writes).await.expect_err("5 is no list");
+        let done = error.bulk().expect("the earlier ones have been answered");
+        assert_eq!((done.result.inserted, error.may_have_happened()), (u64::MAX, true));
+    });
+}
