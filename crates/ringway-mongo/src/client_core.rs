@@ -162,11 +162,12 @@ impl ClientCore {
             _ => None,
         };
         let mut read = Some(read);
-        let mut earlier = None;
+        let (mut earlier, mut last_server) = (None, None);
         loop {
             tries -= 1;
             let (is_last, has_labels) = (tries == 0, true);
-            let mut attempt = OneTry { purpose, number: &mut number, is_last, has_labels };
+            let (number, server) = (&mut number, &mut last_server);
+            let mut attempt = OneTry { purpose, number, server, is_last, has_labels };
             let read_once = |answer: Answer<'_>| read.take().expect("one reply is read")(answer);
             let error = match self.exchange(&mut attempt, used, &mut write, read_once).await {
                 Ok(result) => return Ok(result),
@@ -200,8 +201,9 @@ impl ClientCore {
         read: impl FnOnce(Answer<'_>) -> Result<R>,
     ) -> Result<R> {
         let purpose = attempt.purpose;
-        let mut lease = self.deployment.lease(purpose.wanted()).await?;
+        let mut lease = self.deployment.lease(purpose.wanted(), *attempt.server).await?;
         let (server, kind) = (lease.pool().id(), lease.server());
+        *attempt.server = Some(server);
         if !lease.numbers_writes() {
             *attempt.number = None;
         }
@@ -261,6 +263,10 @@ struct OneTry<'a> {
     purpose: Purpose,
     /// The number of a write in its session, by which the server knows it again; `None` if it cannot be repeated.
     number: &'a mut Option<i64>,
+    /// The server of the try before, and then of this one.
+    ///
+    /// Specification: Server Selection, "Sharded": a router that has failed is the last choice.
+    server: &'a mut Option<ServerId>,
     is_last: bool,
     /// Whether the server labels what it could not confirm, so that its number does not count. The number of a router
     /// never does.

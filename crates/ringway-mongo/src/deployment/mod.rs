@@ -90,8 +90,9 @@ impl Deployment {
         deployment
     }
 
-    /// A connection to a server that suits. Who waits for one is sent to another server when this one fails.
-    pub(crate) async fn lease(&self, wanted: Wanted) -> Result<Lease> {
+    /// A connection to a server that suits, and to another one than `avoided` if there is one. Who waits for one is
+    /// sent to another server when this one fails.
+    pub(crate) async fn lease(&self, wanted: Wanted, avoided: Option<ServerId>) -> Result<Lease> {
         let at_hand = match wanted {
             Wanted::At(_) => None,
             Wanted::Read if self.has_other_readers() => None,
@@ -99,16 +100,21 @@ impl Deployment {
         };
         match at_hand {
             Some(pool) if self.is_direct() => pool.lease().await,
-            Some(pool) => self.lease_of(pool, wanted).await,
+            Some(pool) => self.lease_of(pool, wanted, avoided).await,
             None => {
-                let pool = Box::pin(self.select(wanted, None)).await?;
-                self.lease_of(pool, wanted).await
+                let pool = Box::pin(self.select(wanted, avoided, None)).await?;
+                self.lease_of(pool, wanted, avoided).await
             }
         }
     }
 
     /// All servers that fail one after the other have the time of one selection.
-    async fn lease_of(&self, mut pool: Rc<Pool>, wanted: Wanted) -> Result<Lease> {
+    async fn lease_of(
+        &self,
+        mut pool: Rc<Pool>,
+        wanted: Wanted,
+        avoided: Option<ServerId>,
+    ) -> Result<Lease> {
         let mut failing_since = None;
         loop {
             let generation = pool.generation();
@@ -125,7 +131,7 @@ impl Deployment {
             self.note(&pool, generation, false, &OperationFailure::Network);
             let since = *failing_since.get_or_insert_with(now_exact);
             let spent = now_exact().saturating_duration_since(since);
-            pool = Box::pin(self.select(wanted, Some((error, spent)))).await?;
+            pool = Box::pin(self.select(wanted, avoided, Some((error, spent)))).await?;
         }
     }
 
@@ -218,14 +224,19 @@ impl Deployment {
     }
 
     /// Waits until a server suits. `failed` is why the last one did not, and the time since the first did not.
-    async fn select(&self, wanted: Wanted, failed: Option<(Error, Duration)>) -> Result<Rc<Pool>> {
+    async fn select(
+        &self,
+        wanted: Wanted,
+        avoided: Option<ServerId>,
+        failed: Option<(Error, Duration)>,
+    ) -> Result<Rc<Pool>> {
         let limit = self.greeting.options.selection_timeout;
         let (earlier, spent) = failed.unzip();
         let left = limit.saturating_sub(spent.unwrap_or_default());
         let suitable = async {
             loop {
                 let changed = self.changed.notified();
-                if let Some(pool) = self.choose(wanted)? {
+                if let Some(pool) = self.choose(wanted, avoided)? {
                     return Ok(pool);
                 }
                 self.ask();
@@ -243,7 +254,7 @@ impl Deployment {
         })
     }
 
-    fn choose(&self, wanted: Wanted) -> Result<Option<Rc<Pool>>> {
+    fn choose(&self, wanted: Wanted, avoided: Option<ServerId>) -> Result<Option<Rc<Pool>>> {
         let members = self.members.borrow();
         if let Wanted::At(id) = wanted {
             let gone = || {
@@ -267,7 +278,10 @@ impl Deployment {
         let pool_of = |server: &&ServerDescription| {
             members.iter().map(|member| &member.pool).find(|it| *it.address() == server.address)
         };
-        let pools: Vec<_> = servers.iter().filter_map(pool_of).collect();
+        let mut pools: Vec<_> = servers.iter().filter_map(pool_of).collect();
+        if avoided.is_some() && pools.len() > 1 {
+            pools.retain(|pool| Some(pool.id()) != avoided);
+        }
         Ok(self.less_busy(&pools).cloned())
     }
 

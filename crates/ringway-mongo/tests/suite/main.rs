@@ -16,6 +16,7 @@ mod operations;
 mod pipeline;
 mod pool;
 mod retries;
+mod routers;
 mod sdam_specs;
 mod selection_specs;
 mod stepdowns;

@@ -118,7 +118,7 @@ impl Operation for Pipeline {
         let mut is_connected = false;
         let session = || core.session();
         let exchange = async {
-            let mut lease = core.deployment().lease(Wanted::Write).await?;
+            let mut lease = core.deployment().lease(Wanted::Write, None).await?;
             is_connected = true;
             let preference = match lease.server() {
                 ServerKind::Standalone => None,
