@@ -4,8 +4,8 @@ use bson::{Bson, Document, RawDocumentBuf, doc, rawdoc};
 use ringway_mongo::{Client, Collection};
 use serde::{Deserialize, Serialize};
 
-use crate::support::ferret::{Ferret, with_server};
-use crate::support::on_core;
+use crate::support::ferret::Ferret;
+use crate::support::{on_core, with_server};
 
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
 struct Book {

@@ -3,9 +3,8 @@
 use bson::{Binary, Bson, Document, doc};
 use ringway_mongo::{Client, Collection, GridFs, Result, WriteModel};
 
-use crate::support::ferret::with_server;
-use crate::support::specs;
 use crate::support::unified::{self, documents, from_hex, json};
+use crate::support::{specs, with_server};
 
 /// The specification's tests of GridFS that cannot be run, with reasons.
 const LEFT_OUT: [(&str, &str); 0] = [];

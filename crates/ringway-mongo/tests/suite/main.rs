@@ -2,6 +2,7 @@
 
 mod allocations;
 mod authentication;
+mod bson_corpus;
 mod bulk;
 mod concern_specs;
 mod crud_specs;

@@ -3,7 +3,7 @@
 use bson::{Document, doc};
 use ringway_mongo::{Collection, IndexModel, ReturnDocument, WriteModel};
 
-use crate::support::ferret::with_server;
+use crate::support::with_server;
 
 fn numbers() -> Vec<Document> {
     (1..=4).map(|number| doc! { "_id": number, "x": number * 11 }).collect()

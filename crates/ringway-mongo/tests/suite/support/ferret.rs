@@ -5,10 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::OnceLock;
 
-use ringway_mongo::Client;
 use tempfile::TempDir;
-
-use super::{client, on_core};
 
 /// Seconds after which a forgotten server ends.
 const SECONDS_MAX: &str = "120";
@@ -35,12 +32,6 @@ impl Ferret {
         Some(Self { address: format!("mongodb://{place}"), place, process, _data: data })
     }
 
-    /// Blocks until it accepts connections.
-    pub(crate) fn waits_until_up(&self) {
-        let place = self.place.clone();
-        on_core(async move { is_up(&place).await });
-    }
-
     /// Waits until it accepts connections.
     pub(crate) async fn is_up(&self) {
         is_up(&self.place).await;
@@ -50,15 +41,6 @@ impl Ferret {
 async fn is_up(place: &str) {
     let connector = ringway_net::Client::new(&*format!("tcp://{place}")).expect("an address");
     connector.attempts_max(100).open().await.expect("FerretDB comes up");
-}
-
-/// Runs a test with a client of a server of its own.
-pub(crate) fn with_server<F: Future<Output = ()>>(test: impl FnOnce(Client) -> F + 'static) {
-    let Some(ferret) = Ferret::start() else { return };
-    on_core(async move {
-        ferret.is_up().await;
-        test(client(&ferret.address)).await;
-    });
 }
 
 impl Drop for Ferret {
@@ -78,7 +60,7 @@ fn program() -> Option<&'static Path> {
 fn build() -> Option<PathBuf> {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ferretdb");
     let mut build = Command::new("go");
-    build.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ferretdb"));
+    build.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../ringway-mongo/tests/ferretdb"));
     build.args(["build", "-tags", "ferretdb_no_hana", "-o"]).arg(&program).arg(".");
     match build.status() {
         Ok(status) => {

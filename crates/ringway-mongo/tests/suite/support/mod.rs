@@ -25,6 +25,15 @@ pub(crate) fn on_core<T: 'static>(test: impl Future<Output = T> + 'static) -> T 
     ringway_runtime::block_on(limited).expect("a runtime").expect("the test hangs")
 }
 
+/// Runs a test with a client of a server of its own.
+pub(crate) fn with_server<F: Future<Output = ()>>(test: impl FnOnce(Client) -> F + 'static) {
+    let Some(ferret) = ferret::Ferret::start() else { return };
+    on_core(async move {
+        ferret.is_up().await;
+        test(client(&ferret.address)).await;
+    });
+}
+
 /// Drops a future once `is_time`; it must not be ready before.
 pub(crate) async fn drop_when<T>(future: impl Future<Output = T>, is_time: impl Fn() -> bool) {
     let mut future = std::pin::pin!(future);
