@@ -1,6 +1,5 @@
 //! Cursors: documents in batches.
 
-use std::any::Any;
 use std::fmt;
 use std::future::poll_fn;
 use std::marker::PhantomData;
@@ -11,14 +10,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bson::raw::RawBson;
-use bson::{Bson, Document, RawDeserializer, RawDocument, RawDocumentBuf};
-use ringway_wire::mongo::{CommandWriter, CursorReply, MongoFault, check_nesting};
+use bson::{Bson, RawDocument, RawDocumentBuf};
+use ringway_wire::mongo::{CommandWriter, CursorReply, MongoFault};
 use serde::de::DeserializeOwned;
 
 use crate::client_core::{Attempt, ClientCore, Purpose, Slot};
 use crate::client_shared::ClientShared;
 use crate::collection_shared::CollectionShared;
 use crate::connection::{OwnedAnswer, unsendable};
+use crate::decode::decode;
 use crate::error::{Error, Result};
 use crate::here::{self, CoreNumber};
 use crate::orphans::Orphan;
@@ -225,29 +225,6 @@ impl<T> fmt::Debug for Cursor<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cursor").field("id", &self.id).finish_non_exhaustive()
     }
-}
-
-/// Decodes a document, unless it is nested so deeply that decoding would use up the stack.
-pub(crate) fn decode<T: DeserializeOwned + 'static>(document: &RawDocument) -> Result<T> {
-    check_nesting(document).map_err(Error::decoding)?;
-    // Serde is a long way around for what needs no type of the user.
-    let mut decoded: Option<T> = None;
-    let place: &mut dyn Any = &mut decoded;
-    if let Some(place) = place.downcast_mut() {
-        *place = Some(document.to_owned());
-    } else if let Some(place) = place.downcast_mut() {
-        *place = Some(Document::try_from(document).map_err(Error::decoding)?);
-    }
-    match decoded {
-        Some(decoded) => Ok(decoded),
-        None => by_serde(document.as_bytes()),
-    }
-}
-
-/// Noting the path to each field costs more than decoding it, so it is noted when an error has to name it.
-fn by_serde<T: DeserializeOwned>(document: &[u8]) -> Result<T> {
-    let decoded = RawDeserializer::new(document).and_then(T::deserialize);
-    decoded.or_else(|_| bson::deserialize_from_slice(document)).map_err(Error::decoding)
 }
 
 /// `getMore`

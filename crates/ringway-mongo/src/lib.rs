@@ -29,6 +29,7 @@ mod collection_shared;
 mod connection;
 mod cursor;
 mod database;
+mod decode;
 mod deployment;
 mod error;
 mod gridfs;

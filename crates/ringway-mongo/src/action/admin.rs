@@ -12,7 +12,7 @@ use super::command::Command;
 use super::settings::Fields;
 use crate::client_core::Purpose;
 use crate::client_shared::ClientShared;
-use crate::cursor::decode;
+use crate::decode::decode;
 use crate::error::{Error, Result};
 use crate::raw_argument::{IntoRaw, array};
 

@@ -12,7 +12,7 @@ use crate::client_core::Purpose;
 use crate::client_shared::ClientShared;
 use crate::collection_shared::{CollectionShared, CommandKind};
 use crate::connection::Answer;
-use crate::cursor::decode;
+use crate::decode::decode;
 use crate::error::{Error, Result};
 use crate::raw_argument::IntoRaw;
 use crate::running::{OnCore, Operation};
