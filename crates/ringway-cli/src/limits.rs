@@ -132,6 +132,9 @@ pub(crate) const MONGO_DELAYED_MAX: usize = 1 << 16;
 /// responder, whatever they could do.
 pub(crate) const MONGO_BUSY_MAX: f64 = 0.7;
 
+/// How often the core of `bench mongo --sync` takes what the threads have done: seldom enough to cost nothing.
+pub(crate) const MONGO_LOOK_PERIOD: Duration = Duration::from_millis(10);
+
 /// Most commands of a pipeline of `bench mongo`: as many as a connection has under way.
 pub(crate) const MONGO_BATCH_MAX: u32 = 1 << 10;
 

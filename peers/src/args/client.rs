@@ -62,6 +62,8 @@ pub(crate) struct FloodOptions {
 pub(crate) struct MongoOptions {
     pub(crate) load: Load,
     pub(crate) op: MongoOp,
+    /// Whether each connection has a thread that blocks.
+    pub(crate) is_sync: bool,
     /// Whether the server keeps documents, and is given those that are read.
     pub(crate) fills: bool,
 }
@@ -162,6 +164,7 @@ struct Given {
     frames: Option<usize>,
     window: Option<usize>,
     op: Option<MongoOp>,
+    is_sync: bool,
     fills: bool,
     core: Option<usize>,
     tells_phases: bool,
@@ -179,6 +182,7 @@ enum Is {
     Size,
     Op,
     Fill,
+    Sync,
 }
 
 impl Given {
@@ -213,6 +217,7 @@ impl Given {
                 }
                 Long("op") => given.op = Some(op(&parser.value()?)?),
                 Long("fill") => given.fills = true,
+                Long("sync") => given.is_sync = true,
                 Long("core") => given.core = Some(parser.value()?.parse()?),
                 Long("phases") => given.tells_phases = true,
                 Value(word) if given.workload.is_none() => given.workload = Some(word.string()?),
@@ -235,6 +240,7 @@ impl Given {
             (Is::Size, "-s", self.message_bytes.is_some()),
             (Is::Op, "--op", self.op.is_some()),
             (Is::Fill, "--fill", self.fills),
+            (Is::Sync, "--sync", self.is_sync),
         ];
         for (option, name, given) in present {
             if given && !allowed.contains(&option) {
@@ -271,10 +277,11 @@ impl Given {
     }
 
     fn mongo(self) -> Result<MongoOptions, Box<dyn Error>> {
-        let (op, fills) = (self.op.unwrap_or(MongoOp::Ping), self.fills);
-        let load = self.load(&[Is::Connections, Is::Op, Is::Fill])?;
+        let op = self.op.unwrap_or(MongoOp::Ping);
+        let (is_sync, fills) = (self.is_sync, self.fills);
+        let load = self.load(&[Is::Connections, Is::Op, Is::Fill, Is::Sync])?;
         // What the operations carry has sizes of its own, so nothing is told of bytes.
-        Ok(MongoOptions { load: Load { message_bytes: 0, ..load }, op, fills })
+        Ok(MongoOptions { load: Load { message_bytes: 0, ..load }, op, is_sync, fills })
     }
 
     fn tonic(&self) -> Result<(), Box<dyn Error>> {

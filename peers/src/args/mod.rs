@@ -51,7 +51,7 @@ Usage:
   ringway-peers client rpc    --peer PEER --addr ADDRESS [-l DEPTH] [-m METHOD] [options]
   ringway-peers client stream --peer tonic --addr ADDRESS [-f FRAMES] [-w WINDOW] [options]
   ringway-peers client flood  --peer tonic --addr ADDRESS [options]
-  ringway-peers client mongo  --addr ADDRESS [--op OP] [--fill] [options]
+  ringway-peers client mongo  --addr ADDRESS [--op OP] [--fill] [--sync] [options]
 
 Kinds of server, each one thread:
   epoll          level-triggered epoll, one read and one write a message
@@ -92,6 +92,7 @@ Options:
       --op OP         ping, find_one, insert_one, find_raw, find_struct, find_owned, bulk or mixed;
                       default ping (mongo)
       --fill          empty the database `ringway_bench` and write what is read (mongo)
+      --sync          each connection has a thread that blocks (mongo)
       --core N        run on this core only
       --phases        print `measuring` and `measured` as the measured interval begins and ends
   -h, --help          this text

@@ -9,9 +9,13 @@ use mongodb::bson::{Document, RawDocument, doc};
 use crate::process::{BINARY, measured, number, serve_in_test, stdout};
 
 fn run(op: &str, address: &str, seconds: &str) -> Output {
+    run_with(&[], op, address, seconds)
+}
+
+fn run_with(more: &[&str], op: &str, address: &str, seconds: &str) -> Output {
     let words = ["client", "mongo", "--addr", address, "--op", op, "-c", "2", "-d", seconds];
     let mut command = Command::new(BINARY);
-    command.args(words).args(["--warmup", "0.05"]).output().expect("the client starts")
+    command.args(words).args(["--warmup", "0.05"]).args(more).output().expect("the client starts")
 }
 
 #[test]
@@ -19,6 +23,7 @@ fn replies_are_counted_and_compared() {
     let address = serve_in_test(|stream| serve(stream, 0));
     for op in ["ping", "find_one", "insert_one", "mixed"] {
         measured(op, "messages", |seconds| run(op, &address, seconds));
+        measured(op, "messages", |seconds| run_with(&["--sync"], op, &address, seconds));
     }
 }
 

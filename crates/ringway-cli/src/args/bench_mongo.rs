@@ -13,8 +13,28 @@ use super::values::ValueError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MongoLoad {
     pub(crate) op: MongoOp,
-    /// Commands of a pipeline; `None` for one operation after the other.
-    pub(crate) batch: Option<u32>,
+    pub(crate) send: MongoSend,
+}
+
+/// How operations follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MongoSend {
+    /// One after the other, each awaited by a task.
+    Tasks,
+    /// One after the other, for each of which a thread blocks.
+    Threads,
+    /// So many commands together.
+    Pipelines(u32),
+}
+
+impl MongoLoad {
+    /// Operations that are under way together, of each task or thread.
+    pub(crate) fn depth(self) -> u32 {
+        match self.send {
+            MongoSend::Pipelines(batch) => batch,
+            MongoSend::Tasks | MongoSend::Threads => 1,
+        }
+    }
 }
 
 /// The server of the mongo suite.
@@ -39,8 +59,8 @@ pub(super) fn resolve(
     common: &mut BenchFlags,
     flags: BenchMongoFlags,
 ) -> Result<(Vec<MongoLoad>, MongoJob), ValueError> {
-    let BenchMongoFlags { op, mode, batch_size, delay, uri, user, password, auth_db } = flags;
-    let loads = loads(op, mode, batch_size)?;
+    let BenchMongoFlags { op, mode, sync, batch_size, delay, uri, user, password, auth_db } = flags;
+    let loads = loads(op, mode, sync, batch_size)?;
     if common.peers && mode == Some(MongoMode::Pipeline) {
         return Err(ValueError::new("--peers has no pipelines: MongoDB's driver has none"));
     }
@@ -66,21 +86,28 @@ pub(super) fn resolve(
 fn loads(
     ops: Vec<MongoOp>,
     mode: Option<MongoMode>,
+    is_sync: bool,
     batch_size: Option<u32>,
 ) -> Result<Vec<MongoLoad>, ValueError> {
-    let (every, batch) = match mode {
-        Some(MongoMode::Pipeline) => (&PIPELINED[..], Some(batch_size.unwrap_or(BATCH_DEFAULT))),
+    let (every, send) = match mode {
+        Some(MongoMode::Pipeline) if is_sync => {
+            return Err(ValueError::new("--sync has one operation after the other, no pipelines"));
+        }
+        Some(MongoMode::Pipeline) => {
+            (&PIPELINED[..], MongoSend::Pipelines(batch_size.unwrap_or(BATCH_DEFAULT)))
+        }
         _ if batch_size.is_some() => {
             return Err(ValueError::new("--batch-size is that of pipelines; add --mode pipeline"));
         }
-        _ => (&EVERY_OP[..], None),
+        _ if is_sync => (&EVERY_OP[..], MongoSend::Threads),
+        _ => (&EVERY_OP[..], MongoSend::Tasks),
     };
     if let Some(op) = ops.iter().find(|op| !every.contains(op)) {
         let op = op.as_str();
         return Err(ValueError::new(format!("pipelines have ping and find_one, and no {op}")));
     }
     let ops = if ops.is_empty() { every.to_vec() } else { ops };
-    Ok(ops.into_iter().map(|op| MongoLoad { op, batch }).collect())
+    Ok(ops.into_iter().map(|op| MongoLoad { op, send }).collect())
 }
 
 /// The address of the server, which the client reaches by the connection string.
@@ -164,7 +191,9 @@ mod tests {
         let words = "bench mongo --op ping,mixed --concurrency 50 --delay 30ms";
         let Ok(Config::Bench(config)) = parse_words(words) else { panic!("{words}") };
         let job = MongoJob { uri: None, delay: Duration::from_millis(30) };
-        let loads = [MongoOp::Ping, MongoOp::Mixed].map(|op| MongoLoad { op, batch: None }).into();
+        let loads = [MongoOp::Ping, MongoOp::Mixed]
+            .map(|op| MongoLoad { op, send: MongoSend::Tasks })
+            .into();
         assert_eq!(config.suites, [Suite::Mongo { connections: vec![50], loads, job }]);
     }
 
@@ -175,10 +204,12 @@ mod tests {
             let Suite::Mongo { loads, .. } = &config.suites[0] else { panic!("{words}") };
             loads.clone()
         };
-        let load = |op, batch| MongoLoad { op, batch: Some(batch) };
+        let load = |op, batch| MongoLoad { op, send: MongoSend::Pipelines(batch) };
         let both = [load(MongoOp::Ping, 16), load(MongoOp::FindOne, 16)];
         assert_eq!(loads("bench mongo --mode pipeline"), both);
         let words = "bench mongo --mode pipeline --op ping --batch-size 64";
         assert_eq!(loads(words), [load(MongoOp::Ping, 64)]);
+        let blocking = MongoLoad { op: MongoOp::Ping, send: MongoSend::Threads };
+        assert_eq!(loads("bench mongo --sync --op ping"), [blocking]);
     }
 }

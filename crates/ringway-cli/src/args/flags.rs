@@ -263,6 +263,9 @@ pub(super) struct BenchMongoFlags {
     /// find_one [default: normal]
     #[arg(long, value_enum)]
     pub(super) mode: Option<MongoMode>,
+    /// Each connection has a thread that blocks for each operation, as programs without tasks do
+    #[arg(long)]
+    pub(super) sync: bool,
     /// Commands of a pipeline, which are all under way together [default: 16]
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::MONGO_BATCH_MAX)))]

@@ -26,7 +26,7 @@ use answer::Answer;
 pub(crate) use bench::{
     BenchConfig, CallJob, Pace, Placement, RpcLoad, RunLength, SendMode, StreamLoad, Suite,
 };
-pub(crate) use bench_mongo::{MongoJob, MongoLoad};
+pub(crate) use bench_mongo::{MongoJob, MongoLoad, MongoSend};
 pub(crate) use bench_registry::RegistryLoad;
 pub(crate) use call::{Access, Ask, CallConfig};
 pub(crate) use choices::{Backend, Format, MongoOp, Protocol, RegistryMode, RpcMode, Transport};

@@ -33,7 +33,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::args::{
-    BenchConfig, Cores, Pace, Protocol, RpcLoad, Scheme, Service, StreamLoad, Suite, Target,
+    BenchConfig, Cores, MongoSend, Pace, Protocol, RpcLoad, Scheme, Service, StreamLoad, Suite,
+    Target,
 };
 use crate::environment::Environment;
 use crate::payload::{Pattern, Run};
@@ -219,6 +220,7 @@ impl<'a> Bench<'a> {
                     Workload::Stream(StreamLoad::OneWay) => PeerJob::Flood { peer: name },
                     Workload::Mongo(load) => PeerJob::Mongo {
                         op: load.op,
+                        is_sync: load.send == MongoSend::Threads,
                         fills: mongo::job(self.config).is_some_and(|job| job.uri.is_some()),
                     },
                     _ => return Err(format!("{name} has no client for this").into()),

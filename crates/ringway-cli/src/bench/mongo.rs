@@ -1,4 +1,6 @@
-//! The client of the mongo suite: tasks that run operations of our MongoDB client.
+//! The client of the mongo suite: tasks, and threads, that run operations of our MongoDB client.
+
+mod threads;
 
 use std::io;
 use std::rc::Rc;
@@ -14,8 +16,8 @@ use ringway_wire::mongo::CursorReply;
 use super::engine::Part;
 use super::outcome::{CoreOutcome, Outcome};
 use super::score::Score;
-use super::server::Server;
-use crate::args::{BenchConfig, MongoJob, MongoLoad, MongoOp, Suite, Uri};
+use super::server::{Server, Usage};
+use crate::args::{BenchConfig, MongoJob, MongoLoad, MongoOp, MongoSend, Suite, Uri};
 use crate::limits;
 use crate::mongo_books::{
     BATCH_LEN, BATCHES, BOOKS, BULK_LEN, Book, DATABASE, PLANNED_CODE, READ, WRITTEN, is_book,
@@ -26,6 +28,38 @@ use crate::mongo_books::{
 pub(super) struct Shared {
     /// Failures that were planned by the responder and have come.
     refused: AtomicU64,
+}
+
+impl Shared {
+    /// Counts an operation. False if there was no answer.
+    fn note(
+        &self,
+        outcome: ringway_mongo::Result<Comparison>,
+        begun: Instant,
+        ended: Instant,
+        score: &Score,
+    ) -> bool {
+        match outcome {
+            Ok(verdict) => {
+                let is_right = verdict.is_ok();
+                score.compared(is_right, || verdict.err().unwrap_or_default());
+                if is_right {
+                    score.add(1);
+                    score.time(begun, ended);
+                }
+            }
+            Err(error) if is_planned(&error) => {
+                self.refused.fetch_add(1, Ordering::Relaxed);
+                score.compared(true, String::new);
+                score.add(1);
+            }
+            Err(error) => {
+                fail(score, &error);
+                return false;
+            }
+        }
+        true
+    }
 }
 
 /// The server of the mongo suite, if it is one of the suites.
@@ -43,7 +77,14 @@ pub(super) async fn run(
     job: MongoJob,
     shared: Arc<Shared>,
 ) -> io::Result<CoreOutcome> {
-    let score = Score::new();
+    let score = match load.send {
+        // Several cores cannot tell apart whose threads they were.
+        MongoSend::Threads if part.connections.start == 0 => {
+            Score::with_usage(Usage::of_this_process)
+        }
+        MongoSend::Threads => Score::with_usage(Usage::default),
+        MongoSend::Tasks | MongoSend::Pipelines(_) => Score::new(),
+    };
     let count = part.connections.len() as u32;
     let uri = connection_string(&job, &part.uri);
     let options = ClientOptions::parse(&uri).map_err(io::Error::other)?.pool_size_max(count);
@@ -54,7 +95,10 @@ pub(super) async fn run(
     part.wait_for_all(1).await;
     let lane = |number: u32| {
         let work = MongoLane::new(&database, number, Arc::clone(&shared));
-        spawn(work.run(load, Rc::clone(&score)))
+        match load.send {
+            MongoSend::Threads => spawn(threads::run(work, load.op, Rc::clone(&score))),
+            _ => spawn(work.run(load, Rc::clone(&score))),
+        }
     };
     score.keep(&part, part.connections.clone().map(lane).collect()).await
 }
@@ -100,6 +144,11 @@ pub(super) fn check_busy(outcome: &Outcome, cores: usize) -> Option<String> {
     })
 }
 
+/// Whether the responder meant an operation to fail.
+fn is_planned(error: &Error) -> bool {
+    error.server().is_some_and(|told| told.code == PLANNED_CODE)
+}
+
 fn fail(score: &Score, error: &Error) {
     score.failed(error.is_network(), error.is_timeout(), &error.to_string());
 }
@@ -139,56 +188,28 @@ impl MongoLane {
         }
     }
 
-    async fn run(mut self, MongoLoad { op, batch }: MongoLoad, score: Rc<Score>) {
+    async fn run(mut self, MongoLoad { op, send }: MongoLoad, score: Rc<Score>) {
         while !score.is_over() {
             let begun = Instant::now();
-            let is_answered = match batch {
-                None => {
-                    self.sequence = self.sequence.wrapping_add(1);
+            let is_answered = match send {
+                MongoSend::Tasks | MongoSend::Threads => {
                     let outcome = self.one(op).await;
-                    self.note(outcome, begun, &score)
+                    self.shared.note(outcome, begun, Instant::now(), &score)
                 }
-                Some(batch) => match self.pipeline(op, batch).await {
-                    Ok(outcomes) => {
-                        let note = |outcome| self.note(outcome, begun, &score);
-                        outcomes.into_iter().map(note).fold(true, |all, each| all & each)
+                MongoSend::Pipelines(batch) => {
+                    let outcomes = self.pipeline(op, batch).await;
+                    let ended = Instant::now();
+                    let note = |outcome| self.shared.note(outcome, begun, ended, &score);
+                    match outcomes {
+                        Ok(each) => each.into_iter().map(note).fold(true, |all, each| all & each),
+                        Err(error) => note(Err(error)),
                     }
-                    Err(error) => self.note(Err(error), begun, &score),
-                },
+                }
             };
             if !is_answered {
                 ringway_runtime::sleep(limits::FAILED_CALL_PAUSE).await;
             }
         }
-    }
-
-    /// Counts an operation. False if there was no answer.
-    fn note(
-        &self,
-        outcome: ringway_mongo::Result<Comparison>,
-        begun: Instant,
-        score: &Score,
-    ) -> bool {
-        match outcome {
-            Ok(verdict) => {
-                let is_right = verdict.is_ok();
-                score.compared(is_right, || verdict.err().unwrap_or_default());
-                if is_right {
-                    score.add(1);
-                    score.time(begun, Instant::now());
-                }
-            }
-            Err(error) if error.server().is_some_and(|told| told.code == PLANNED_CODE) => {
-                self.shared.refused.fetch_add(1, Ordering::Relaxed);
-                score.compared(true, String::new);
-                score.add(1);
-            }
-            Err(error) => {
-                fail(score, &error);
-                return false;
-            }
-        }
-        true
     }
 
     /// Runs so many operations on one connection, all under way together.
@@ -220,6 +241,7 @@ impl MongoLane {
     }
 
     async fn one(&mut self, op: MongoOp) -> ringway_mongo::Result<Comparison> {
+        self.sequence = self.sequence.wrapping_add(1);
         match op {
             MongoOp::Ping => self.database.ping().await.map(Ok),
             MongoOp::FindOne => self.find_one().await,

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::args::{
-    BenchConfig, MongoLoad, Pace, Protocol, RegistryLoad, RegistryMode, RpcLoad, RpcMode, SendMode,
-    StreamLoad, Suite, Target, Transport, Uri,
+    BenchConfig, MongoLoad, MongoSend, Pace, Protocol, RegistryLoad, RegistryMode, RpcLoad,
+    RpcMode, SendMode, StreamLoad, Suite, Target, Transport, Uri,
 };
 
 /// One workload at one setting, measured for each contender.
@@ -281,7 +281,12 @@ impl Setting {
             Workload::Receive(mode) => put("mode", json!(mode.to_string())),
             Workload::Rpc(load) => put("mode", json!(load.mode.as_str())),
             Workload::Registry(load) => put("mode", json!(load.mode.as_str())),
-            Workload::Mongo(load) => put("op", json!(load.op.as_str())),
+            Workload::Mongo(load) => {
+                if load.send == MongoSend::Threads {
+                    put("mode", json!("sync"));
+                }
+                put("op", json!(load.op.as_str()))
+            }
             Workload::Stream(StreamLoad::OneWay) => put("mode", json!("one-way")),
             Workload::Stream(_) => put("mode", json!("echo")),
             Workload::Call(_) => put("method", json!(self.method)),
@@ -301,7 +306,9 @@ impl Setting {
                 put("frames", json!(frames));
                 put("window", json!(window))
             }
-            Workload::Mongo(MongoLoad { batch: Some(batch), .. }) => put("batch", json!(batch)),
+            Workload::Mongo(MongoLoad { send: MongoSend::Pipelines(batch), .. }) => {
+                put("batch", json!(batch))
+            }
             Workload::PingPong
             | Workload::Receive(_)
             | Workload::Stream(_)
@@ -323,7 +330,7 @@ impl Setting {
     pub(super) fn in_flight(&self) -> Option<u32> {
         match self.workload {
             // A planned failure is no sample of the latencies, but too rare to be noticed.
-            Workload::Mongo(load) => Some(self.connections * load.batch.unwrap_or(1)),
+            Workload::Mongo(load) => Some(self.connections * load.depth()),
             Workload::PingPong => Some(self.connections),
             Workload::Rpc(RpcLoad { pace: Pace::Closed { depth }, .. })
             | Workload::Call(Pace::Closed { depth }) => Some(self.connections * depth),

@@ -34,11 +34,19 @@ pub(super) struct Score {
     latencies: RefCell<Latencies>,
     errors: RefCell<Errors>,
     complaint: RefCell<Option<String>>,
+    usage: fn() -> Usage,
 }
 
 impl Score {
+    /// For operations that run on this core.
     pub(super) fn new() -> Rc<Self> {
+        Self::with_usage(Usage::of_this_core)
+    }
+
+    /// For operations that cost what `usage` tells.
+    pub(super) fn with_usage(usage: fn() -> Usage) -> Rc<Self> {
         Rc::new(Self {
+            usage,
             phase: Cell::new(Phase::WarmUp),
             began: Cell::new(Instant::now()),
             counted: Cell::new(0),
@@ -179,7 +187,7 @@ impl Score {
     ) -> io::Result<CoreOutcome> {
         sleep(part.length.warmup).await;
         part.read_costs_before()?;
-        let before = Usage::of_this_core();
+        let before = (self.usage)();
         let began = Instant::now();
         self.began.set(began);
         self.phase.set(Phase::Measured);
@@ -187,7 +195,7 @@ impl Score {
         self.phase.set(Phase::Drain);
         let elapsed = began.elapsed();
         self.drain(lanes).await;
-        let after = Usage::of_this_core();
+        let after = (self.usage)();
         part.read_costs_after()?;
         let charged = self.counted.get() + self.late.get();
         Ok(CoreOutcome {

@@ -168,4 +168,10 @@ impl Usage {
             allocations: None,
         }
     }
+
+    /// Returns the time that all threads of this process have used.
+    pub(super) fn of_this_process() -> Self {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        Self { cpu: Duration::try_from(time).ok(), ..Self::default() }
+    }
 }

@@ -45,6 +45,7 @@ pub(crate) enum PeerJob {
     /// MongoDB's own driver. `fills` if the server keeps documents.
     Mongo {
         op: MongoOp,
+        is_sync: bool,
         fills: bool,
     },
 }
@@ -185,8 +186,9 @@ impl PeerClientRun<'_> {
                 flag("-w", window.to_string());
             }
             PeerJob::Flood { peer } => flag("--peer", peer.to_owned()),
-            PeerJob::Mongo { op, fills } => {
+            PeerJob::Mongo { op, is_sync, fills } => {
                 flag("--op", op.as_str().to_owned());
+                args.extend(is_sync.then(|| "--sync".to_owned()));
                 args.extend(fills.then(|| "--fill".to_owned()));
             }
         }
@@ -263,7 +265,7 @@ mod tests {
         assert!(args.ends_with(" --peer tonic -m client_stream -l 4 --phases"), "{args}");
         let args = PeerClientRun { job: PeerJob::Flood { peer: "tonic" }, ..run }.args();
         assert!(!args.contains(&"-c".to_owned()), "{args:?}");
-        let job = PeerJob::Mongo { op: MongoOp::FindOne, fills: true };
+        let job = PeerJob::Mongo { op: MongoOp::FindOne, is_sync: false, fills: true };
         let run = PeerClientRun { job, uri: Some("mongodb://ada:secret@a"), ..run };
         let args = run.args().join(" ");
         assert!(args.ends_with(" --core 1 --op find_one --fill --phases"), "{args}");

@@ -42,6 +42,18 @@ fn every_operation_of_the_mongo_client() {
 }
 
 #[test]
+fn threads_that_block_in_the_mongo_client() {
+    let rows = rows("-d 0.3 -c 3 --sync --op ping,find_one,find_struct", 0);
+    assert_eq!(rows.len(), 3);
+    for row in &rows {
+        assert_eq!(row["parameters"]["mode"], "sync");
+        assert!(number(row, "rate") > 0.0 && number(row, "errors") == 0.0, "{row}");
+        assert!(number(row, "verified") > 0.0, "each answer is looked at: {row}");
+        assert!(row["client"]["cpu_us_per_op"].is_f64(), "{row}");
+    }
+}
+
+#[test]
 fn pipelines_of_the_mongo_client() {
     let rows = rows("-d 0.3 -c 2 --mode pipeline --batch-size 8", 0);
     let ops: Vec<&Value> = rows.iter().map(|row| &row["parameters"]["op"]).collect();

@@ -1,5 +1,6 @@
 //! `client mongo`: the crate `mongodb`, MongoDB's own driver, on tokio's current-thread runtime.
 
+mod blocking;
 mod books;
 
 use std::sync::Arc;
@@ -39,7 +40,7 @@ async fn start(options: &MongoOptions, run: Arc<Run>) -> Result<JoinSet<()>, Err
         (Err(_), Address::Tcp(address)) => format!("mongodb://{address}/?directConnection=true"),
         (Err(_), Address::Unix(_)) => return Err("this client speaks TCP only".into()),
     };
-    let mut parsed = ClientOptions::parse(uri).await?;
+    let mut parsed = ClientOptions::parse(&uri).await?;
     parsed.max_pool_size = Some(u32::try_from(options.load.connections)?);
     let database = Client::with_options(parsed)?.database(DATABASE);
     database.run_command(doc! { "ping": 1 }).await?;
@@ -48,6 +49,10 @@ async fn start(options: &MongoOptions, run: Arc<Run>) -> Result<JoinSet<()>, Err
         database.collection::<Book>(READ).insert_many((0..BOOKS).map(Book::new)).await?;
     }
     let mut tasks = JoinSet::new();
+    if options.is_sync {
+        blocking::start(&uri, options, &run, &mut tasks).await?;
+        return Ok(tasks);
+    }
     for number in 0..options.load.connections {
         let lane = Lane::new(&database, number as i32);
         tasks.spawn(lane.run(options.op, Arc::clone(&run)));
