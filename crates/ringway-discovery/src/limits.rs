@@ -153,10 +153,6 @@ pub(crate) const DNS_RETRY_FIRST: Duration = Duration::from_secs(1);
 #[cfg(feature = "dns")]
 pub(crate) const DNS_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How long a name server that a program names may take for one attempt, of two: it is near.
-#[cfg(feature = "dns")]
-pub(crate) const DNS_SERVER_TIMEOUT: Duration = Duration::from_secs(2);
-
 /// The shortest time between two look-ups of a name, whatever its TTL: some servers say 0.
 #[cfg(feature = "dns")]
 pub(crate) const DNS_TTL_MIN: Duration = Duration::from_secs(1);
@@ -164,10 +160,6 @@ pub(crate) const DNS_TTL_MIN: Duration = Duration::from_secs(1);
 /// The longest time between two look-ups of a name, so that a change is seen in spite of a TTL of days.
 #[cfg(feature = "dns")]
 pub(crate) const DNS_TTL_MAX: Duration = Duration::from_secs(300);
-
-/// Names that are looked up at once, one for each client.
-#[cfg(feature = "dns")]
-pub(crate) const DNS_QUERIES_MAX: usize = 1_024;
 
 /// How long the addresses of one target of SRV records may take: less than the whole, so that a target whose name server is
 /// silent does not fail the others.

@@ -126,3 +126,7 @@ pub(crate) const TRIES_MAX: u32 = 2;
 /// Bytes of documents that one `insert` takes: the longest message of a server, without room for a document of
 /// names and options.
 pub(crate) const BATCH_BYTES_MAX: usize = 48_000_000 - (16 << 10);
+
+/// How long the look-up of a `mongodb+srv://` name may take: the library gives each name server 5 seconds, twice.
+#[cfg(feature = "dns")]
+pub(crate) const DNS_TIMEOUT: Duration = Duration::from_secs(15);

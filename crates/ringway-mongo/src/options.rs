@@ -1,6 +1,8 @@
 //! What a client may be told.
 
 mod from_uri;
+#[cfg(feature = "dns")]
+mod srv;
 
 use std::fmt;
 use std::sync::Arc;

@@ -6,6 +6,9 @@ mod client;
 mod compat;
 mod connection;
 mod credentials;
+#[cfg(feature = "dns")]
+#[doc(hidden)]
+pub mod dns;
 mod error;
 mod framed;
 mod group;

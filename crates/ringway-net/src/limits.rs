@@ -215,3 +215,11 @@ pub(crate) const END_WAIT: Duration = Duration::from_secs(7);
 /// More steps than tokio lets a task take in one poll, which are 128 today: what can take as many is not
 /// polled by tokio.
 pub(crate) const TOKIO_BUDGET_MAX: usize = 1_024;
+
+/// How long a name server that a program names may take for one attempt, of two: it is near.
+#[cfg(feature = "dns")]
+pub(crate) const DNS_SERVER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Questions to name servers that have not begun, one for each client.
+#[cfg(feature = "dns")]
+pub(crate) const DNS_QUESTIONS_MAX: usize = 1_024;

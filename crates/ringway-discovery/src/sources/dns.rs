@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use ringway_rpc::{Host, HostUpdates, Resolver, Resolving, Status, Verdict};
 use ringway_runtime::{sleep, timeout};
 
-use super::dns_thread::{self, Found, Query, Target};
+use super::dns_records::{self, Found, Query, Target};
 use crate::limits;
 
 /// The resolver of an address.
@@ -110,7 +110,7 @@ impl DnsResolver {
 
     async fn look_up(&self) -> Result<Found, String> {
         let query = Query { name: self.name.clone(), port: self.port, server: self.server };
-        let found = timeout(limits::DNS_TIMEOUT, dns_thread::look_up(query)).await;
+        let found = timeout(limits::DNS_TIMEOUT, dns_records::look_up(query)).await;
         found.unwrap_or_else(|_late| Err(late(limits::DNS_TIMEOUT)))
     }
 

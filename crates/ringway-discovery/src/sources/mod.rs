@@ -6,7 +6,7 @@ pub(crate) mod dns;
 #[path = "dns_none.rs"]
 pub(crate) mod dns;
 #[cfg(feature = "dns")]
-mod dns_thread;
+mod dns_records;
 pub(crate) mod file;
 mod list;
 

@@ -26,6 +26,10 @@ impl ClientOptions {
             tracing::warn!("connection string: {warning}");
         }
         let options = &uri.options;
+        if uri.srv_host.is_some() && uri.hosts.is_empty() {
+            let what = "the servers of mongodb+srv:// are looked up by ClientOptions::look_up, with the feature `dns`";
+            return Err(Error::new(Kind::Options, Fate::NotSent, what));
+        }
         refuse_what_is_missing(uri)?;
         let is_tls = uri.options.tls.enabled == Some(true);
         uri.hosts.iter().try_for_each(|host| host.to_address(is_tls).map(drop))?;
@@ -78,7 +82,6 @@ impl ClientOptions {
 fn refuse_what_is_missing(uri: &ConnectionString) -> Result {
     let UriOptions { load_balanced, .. } = &uri.options;
     let refused = [
-        (uri.srv_host.is_some(), "mongodb+srv://"),
         (*load_balanced == Some(true), "loadBalanced"),
         (uri.options.min_pool_size.is_some_and(|count| count > 0), "minPoolSize"),
     ];

@@ -16,9 +16,9 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// Reads what follows the question mark.
-    pub(super) fn parse(query: &str) -> Result<Self, InvalidUri> {
-        let mut draft = Self::default();
+    /// Reads what follows the question mark, over what was read before.
+    pub(super) fn read(self, query: &str) -> Result<Self, InvalidUri> {
+        let mut draft = self;
         let mut seen = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let Some((name, value)) = pair.split_once('=') else {

@@ -8,6 +8,7 @@ mod invalid_uri;
 mod options;
 mod percent;
 mod read_preference;
+mod srv;
 mod table;
 mod tls;
 mod user_info;
@@ -19,6 +20,7 @@ pub use host::HostAddress;
 pub use invalid_uri::InvalidUri;
 pub use options::{Compressor, MonitoringMode, UriOptions};
 pub use read_preference::{ReadMode, ReadPreference, TagSet};
+pub(crate) use srv::SrvRecords;
 pub use tls::TlsOptions;
 
 use draft::Draft;
@@ -64,6 +66,11 @@ impl ConnectionString {
     /// The scheme, a host, a percent sign or the user name is malformed, options contradict each other, or the
     /// credential is not one of its mechanism. The error never contains the password.
     pub fn parse(uri: &str) -> Result<Self, InvalidUri> {
+        Self::parse_with(uri, None)
+    }
+
+    /// Parses a connection string, with what DNS has told of it.
+    pub(crate) fn parse_with(uri: &str, records: Option<SrvRecords>) -> Result<Self, InvalidUri> {
         let (is_srv, rest) = strip_scheme(uri)?;
         let authority_len = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, tail) = rest.split_at(authority_len);
@@ -71,11 +78,17 @@ impl ConnectionString {
         let (user_info, hosts) = UserInfo::split(authority)?;
         let hosts = host::parse_all(hosts)?;
         let database = database(path.strip_prefix('/').unwrap_or(path))?;
-        let draft = Draft::parse(query)?;
-        let (srv_host, hosts) = match is_srv {
+        let mut draft = Draft::default();
+        let (srv_host, mut hosts) = match is_srv {
             true => (Some(host::srv_name(hosts)?), Vec::new()),
             false => (None, hosts),
         };
+        if let (Some(name), Some(records)) = (&srv_host, records) {
+            // The string itself is read later, so it counts.
+            draft = draft.read(&records.options()?)?;
+            hosts = records.hosts(name)?;
+        }
+        let draft = draft.read(query)?;
         draft.finish(user_info, srv_host, hosts, database)
     }
 }

@@ -20,6 +20,7 @@ mod retries;
 mod routers;
 mod sdam_specs;
 mod selection_specs;
+mod srv_specs;
 mod stepdowns;
 mod support;
 mod uri_specs;

@@ -7,6 +7,7 @@ pub(crate) mod alone;
 pub(crate) mod crud;
 pub(crate) mod fake;
 pub(crate) mod ferret;
+pub(crate) mod name_server;
 pub(crate) mod replica_set;
 pub(crate) mod scram;
 pub(crate) mod specs;

@@ -1,17 +1,13 @@
-//! The thread that looks up names for all clients of the process. The library runs on tokio; a core never waits for it.
+//! The records of a name, and the addresses of its targets.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
 use std::time::Instant;
 
-use hickory_resolver::config::{NameServerConfig, ResolverConfig};
-use hickory_resolver::net::runtime::TokioRuntimeProvider;
-use hickory_resolver::proto::rr::RData;
-use hickory_resolver::proto::rr::rdata::SRV;
-use hickory_resolver::{Resolver, TokioResolver};
-use tokio::sync::{mpsc, oneshot};
+use ringway_net::dns;
+use ringway_net::dns::hickory_resolver::TokioResolver;
+use ringway_net::dns::hickory_resolver::proto::rr::RData;
+use ringway_net::dns::hickory_resolver::proto::rr::rdata::SRV;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -45,66 +41,18 @@ pub(super) struct Target {
 
 type LookedUp = Result<Found, String>;
 
-struct Job {
-    query: Query,
-    answer: oneshot::Sender<LookedUp>,
-}
-
-static THREAD: Mutex<Option<mpsc::Sender<Job>>> = Mutex::new(None);
-
 /// Looks up a name. Dropping the future gives it up.
 pub(super) async fn look_up(query: Query) -> LookedUp {
-    let (answer, answered) = oneshot::channel();
-    let jobs = jobs().map_err(|error| format!("the thread for DNS cannot be started: {error}"))?;
-    if jobs.try_send(Job { query, answer }).is_err() {
-        return Err("too many names are being looked up".to_owned());
-    }
-    answered.await.unwrap_or_else(|_| Err("the thread for DNS has ended".to_owned()))
+    dns::ask(query.server, |resolver| answer_of(resolver, query)).await
 }
 
-/// The queue of the thread, which is started at first use.
-fn jobs() -> std::io::Result<mpsc::Sender<Job>> {
-    let mut thread = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(jobs) = thread.as_ref().filter(|jobs| !jobs.is_closed()) {
-        return Ok(jobs.clone());
-    }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (jobs, mut queue) = mpsc::channel::<Job>(limits::DNS_QUERIES_MAX);
-    let serve = async move {
-        while let Some(Job { query, mut answer }) = queue.recv().await {
-            tokio::spawn(async move {
-                tokio::select! {
-                    () = answer.closed() => {}
-                    found = answer_of(query) => drop(answer.send(found)),
-                }
-            });
-        }
-    };
-    thread::Builder::new().name("ringway-dns".into()).spawn(move || runtime.block_on(serve))?;
-    Ok(thread.insert(jobs).clone())
-}
-
-async fn answer_of(query: Query) -> LookedUp {
-    let resolver = resolver(query.server).map_err(|error| error.to_string())?;
+async fn answer_of(resolver: TokioResolver, query: Query) -> LookedUp {
     let Some(port) = query.port else {
         return services(&resolver, &query.name).await;
     };
     let (addresses, valid_until) = addresses(&resolver, &query.name).await?;
     let target = Target { name: query.name, port, weight: 1, addresses: Ok(addresses) };
     Ok(Found { targets: vec![target], valid_until })
-}
-
-/// A resolver for one look-up, so that changes of the system's configuration are seen and no record outlives its TTL.
-fn resolver(server: Option<SocketAddr>) -> Result<TokioResolver, hickory_resolver::net::NetError> {
-    let Some(server) = server else {
-        return Resolver::builder_tokio()?.build();
-    };
-    let mut config = NameServerConfig::udp_and_tcp(server.ip());
-    config.connections.iter_mut().for_each(|connection| connection.port = server.port());
-    let config = ResolverConfig::from_parts(None, Vec::new(), vec![config]);
-    let mut builder = Resolver::builder_with_config(config, TokioRuntimeProvider::default());
-    builder.options_mut().timeout = limits::DNS_SERVER_TIMEOUT;
-    builder.build()
 }
 
 /// The addresses of a name, one or more, and when the first of them ends.
