@@ -20,6 +20,7 @@ use crate::observer::Observed;
 use crate::options::ClientOptions;
 use crate::orphans::{Orphan, Orphans};
 use crate::pool::ServerId;
+use crate::reads::Reads;
 use crate::session::{Session, SessionPool};
 use crate::topology::StateChange;
 
@@ -37,6 +38,8 @@ pub(crate) struct Attempt<'a> {
     pub(crate) session: Option<&'a mut Session>,
     pub(crate) timeout: Duration,
     pub(crate) purpose: Purpose,
+    /// Which servers answer, if it reads; those of the client if `None`.
+    pub(crate) reads: Option<&'a Reads>,
 }
 
 /// What a command does to the server's data, and whether the specifications of retries let it be sent again.
@@ -55,9 +58,9 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    fn wanted(self) -> Wanted {
+    fn wanted(self, reads: Option<&Reads>) -> Wanted<'_> {
         match self {
-            Self::Read => Wanted::Read,
+            Self::Read => Wanted::Read(reads),
             Self::Cursor(server) => Wanted::At(server),
             Self::ReadOnce | Self::Write | Self::WriteOnce | Self::Unanswered => Wanted::Write,
         }
@@ -112,7 +115,8 @@ impl ClientCore {
         read: impl FnOnce(Answer<'_>) -> Result<R>,
     ) -> Result<R> {
         let mut session = self.session();
-        let attempt = Attempt { session: Some(&mut session), timeout: self.timeout(), purpose };
+        let (session, timeout) = (Some(&mut session), self.timeout());
+        let attempt = Attempt { session, timeout, purpose, reads: None };
         self.run_in(attempt, write, read).await
     }
 
@@ -124,14 +128,15 @@ impl ClientCore {
         write: impl FnMut(Slot<'_>) -> Result,
         read: impl FnOnce(Answer<'_>) -> Result<R>,
     ) -> Result<R> {
-        let Attempt { session, timeout: limit, purpose } = attempt;
+        let Attempt { session, timeout: limit, purpose, reads } = attempt;
         let sent = Sent::new(false);
         let mut used = SessionUse { session, sent: &sent };
-        let result = match timeout(limit, self.try_each(purpose, &mut used, write, read)).await {
-            Ok(result) => result,
-            Err(_) if sent.get() => Err(Error::timeout(limit, Fate::Unknown)),
-            Err(_) => Err(Error::timeout_before_sending(limit, &self.deployment.describe())),
-        };
+        let result =
+            match timeout(limit, self.try_each((purpose, reads), &mut used, write, read)).await {
+                Ok(result) => result,
+                Err(_) if sent.get() => Err(Error::timeout(limit, Fate::Unknown)),
+                Err(_) => Err(Error::timeout_before_sending(limit, &self.deployment.describe())),
+            };
         if let Err(error) = &result {
             tracing::debug!(?purpose, %error, "an operation failed");
         }
@@ -147,7 +152,7 @@ impl ClientCore {
     /// Write Commands".
     async fn try_each<R>(
         &self,
-        purpose: Purpose,
+        (purpose, reads): (Purpose, Option<&Reads>),
         used: &mut SessionUse<'_>,
         mut write: impl FnMut(Slot<'_>) -> Result,
         read: impl FnOnce(Answer<'_>) -> Result<R>,
@@ -167,7 +172,7 @@ impl ClientCore {
             tries -= 1;
             let (is_last, has_labels) = (tries == 0, true);
             let (number, server) = (&mut number, &mut last_server);
-            let mut attempt = OneTry { purpose, number, server, is_last, has_labels };
+            let mut attempt = OneTry { purpose, reads, number, server, is_last, has_labels };
             let read_once = |answer: Answer<'_>| read.take().expect("one reply is read")(answer);
             let error = match self.exchange(&mut attempt, used, &mut write, read_once).await {
                 Ok(result) => return Ok(result),
@@ -200,8 +205,8 @@ impl ClientCore {
         write: impl FnOnce(Slot<'_>) -> Result,
         read: impl FnOnce(Answer<'_>) -> Result<R>,
     ) -> Result<R> {
-        let purpose = attempt.purpose;
-        let mut lease = self.deployment.lease(purpose.wanted(), *attempt.server).await?;
+        let (purpose, reads) = (attempt.purpose, attempt.reads);
+        let mut lease = self.deployment.lease(purpose.wanted(reads), *attempt.server).await?;
         let (server, kind) = (lease.pool().id(), lease.server());
         *attempt.server = Some(server);
         if !lease.numbers_writes() {
@@ -219,7 +224,7 @@ impl ClientCore {
         let number = *attempt.number;
         let read_preference = match (purpose, kind) {
             (_, ServerKind::Standalone) => None,
-            (Purpose::Read, _) => self.deployment.read_preference(!is_router),
+            (Purpose::Read, _) => self.deployment.read_preference(reads, !is_router),
             (Purpose::ReadOnce, _) => self.deployment.least_preference(!is_router),
             _ => None,
         };
@@ -261,6 +266,7 @@ impl ClientCore {
 /// One sending of a command.
 struct OneTry<'a> {
     purpose: Purpose,
+    reads: Option<&'a Reads>,
     /// The number of a write in its session, by which the server knows it again; `None` if it cannot be repeated.
     number: &'a mut Option<i64>,
     /// The server of the try before, and then of this one.

@@ -16,8 +16,9 @@ use crate::client_shared::ClientShared;
 use crate::collection_shared::{CollectionShared, Concerns};
 use crate::error::{Error, Result};
 use crate::raw_argument::{IntoRaw, IntoUpdate, replacement};
+use crate::reads::Reads;
 use crate::running::Running;
-use crate::uri::{ReadConcern, WriteConcern};
+use crate::uri::{ReadConcern, ReadPreference, WriteConcern};
 
 /// A collection, whose documents are read and written as `T`: a type with serde, a
 /// [`Document`](bson::Document), or a [`RawDocumentBuf`](bson::RawDocumentBuf).
@@ -215,6 +216,15 @@ impl<T> Collection<T> {
         let document = RawDocumentBuf::try_from(&concern.to_document());
         let read = Some(document.expect("the level of a read concern is text"));
         self.with_concerns(Concerns { read, ..self.shared.concerns().clone() })
+    }
+
+    /// The same collection, whose reads are answered by other members of a replica set.
+    ///
+    /// # Errors
+    /// [`is_options`](Error::is_options): tags or a lag are asked of the primary.
+    pub fn read_preference(&self, preference: &ReadPreference) -> Result<Self> {
+        let reads = Some(Arc::new(Reads::new(preference)?));
+        Ok(self.with_concerns(Concerns { reads, ..self.shared.concerns().clone() }))
     }
 
     /// The same collection with another concern for its writes. Writes that no member has to confirm (`w=0`) are over

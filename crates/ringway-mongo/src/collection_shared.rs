@@ -6,6 +6,7 @@ use bson::{RawBsonRef, RawDocumentBuf};
 use ringway_wire::mongo::CommandTemplate;
 
 use crate::client_shared::ClientShared;
+use crate::reads::Reads;
 
 /// What actions of one collection share.
 pub(crate) struct CollectionShared {
@@ -16,9 +17,10 @@ pub(crate) struct CollectionShared {
     templates: [OnceLock<CommandTemplate>; 8],
 }
 
-/// What reads and writes wait for at the server; `None` for the server's own default.
+/// Who answers reads, and what reads and writes wait for there; `None` for the default of the client, and of the server.
 #[derive(Clone, Default)]
 pub(crate) struct Concerns {
+    pub(crate) reads: Option<Arc<Reads>>,
     pub(crate) read: Option<RawDocumentBuf>,
     pub(crate) write: Option<RawDocumentBuf>,
 }
@@ -65,7 +67,8 @@ impl CommandKind {
 impl Concerns {
     pub(crate) fn of(client: &Arc<ClientShared>) -> Self {
         let options = &client.options;
-        Self { read: options.read_concern.clone(), write: options.write_concern.clone() }
+        let (read, write) = (options.read_concern.clone(), options.write_concern.clone());
+        Self { reads: None, read, write }
     }
 }
 

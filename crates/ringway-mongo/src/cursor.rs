@@ -272,7 +272,7 @@ impl Operation for NextBatch {
             writer.finish().map(drop).map_err(unsendable)
         };
         let (timeout, purpose) = (core.timeout(), Purpose::Cursor(self.server));
-        let attempt = Attempt { session: Some(&mut self.session), timeout, purpose };
+        let attempt = Attempt { session: Some(&mut self.session), timeout, purpose, reads: None };
         let answer = core.run_in(attempt, write, |answer| Ok(answer.into_owned())).await?;
         Ok((self.session, answer))
     }

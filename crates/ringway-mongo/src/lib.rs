@@ -40,6 +40,7 @@ mod options;
 mod orphans;
 mod pool;
 mod raw_argument;
+mod reads;
 mod running;
 mod session;
 mod topology;

@@ -16,6 +16,10 @@ pub(crate) const POOL_SIZE_DEFAULT: u32 = 100;
 /// Largest size of a core's pool: a server refuses more than 64 Ki connections.
 pub(crate) const POOL_SIZE_MAX: u32 = 1 << 16;
 
+/// How often a pool with a least number of connections looks whether some are missing: soon after they have ended, and
+/// seldom enough for a server that refuses them.
+pub(crate) const FILL_PERIOD: Duration = Duration::from_secs(1);
+
 /// Connections that a pool opens at a time; the specification of pools sets it.
 pub(crate) const CONNECTING_MAX_DEFAULT: u32 = 2;
 

@@ -15,8 +15,11 @@ use ringway_wire::mongo::{MongoCompressor, ScramMechanism};
 use crate::error::{Error, Result};
 use crate::limits;
 use crate::observer::{CommandEvent, CommandObserver};
+use crate::reads::Reads;
 use crate::topology::Topology;
 use crate::uri::{ConnectionString, ReadPreference, WriteConcern};
+
+pub(crate) use from_uri::malformed;
 
 /// The settings of a [`Client`](crate::Client), read from a connection string. Setters go before it.
 ///
@@ -44,13 +47,14 @@ pub struct ClientOptions {
     pub(crate) timeout: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) pool_size_max: u32,
+    pub(crate) pool_size_min: u32,
     pub(crate) connecting_max: u32,
     pub(crate) idle_max: Option<Duration>,
     pub(crate) retry_reads: bool,
     pub(crate) retry_writes: bool,
     pub(crate) selection_timeout: Duration,
     pub(crate) local_threshold: Duration,
-    pub(crate) read_preference: ReadPreference,
+    pub(crate) reads: Reads,
     pub(crate) observer: Option<CommandObserver>,
     pub(crate) read_concern: Option<RawDocumentBuf>,
     pub(crate) write_concern: Option<RawDocumentBuf>,
@@ -90,6 +94,14 @@ impl ClientOptions {
         self
     }
 
+    /// Sets how many connections each core keeps to each server that it knows, made in the background before they are
+    /// needed; none by default. More than [`pool_size_max`](Self::pool_size_max) are never made.
+    #[must_use]
+    pub fn pool_size_min(mut self, count: u32) -> Self {
+        self.pool_size_min = count;
+        self
+    }
+
     /// Sets whether a read whose connection broke, or whose server was about to stop, is tried once more, within
     /// the same time; true by default.
     #[must_use]
@@ -112,8 +124,7 @@ impl ClientOptions {
     /// # Errors
     /// [`is_options`](crate::Error::is_options): tags or a lag are asked of the primary.
     pub fn read_preference(mut self, preference: ReadPreference) -> Result<Self> {
-        preference.check().map_err(from_uri::malformed)?;
-        self.read_preference = preference;
+        self.reads = Reads::new(&preference)?;
         Ok(self)
     }
 

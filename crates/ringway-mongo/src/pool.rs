@@ -1,5 +1,6 @@
 //! A core's connections to one server.
 
+mod filling;
 mod keeper;
 mod lease;
 
@@ -44,6 +45,9 @@ pub(crate) struct Pool {
     /// Connections that were made before it last grew are not used again.
     generation: Cell<u64>,
     counts: Cell<PoolCounts>,
+    /// Whether the server is known to be there, so that the least number of connections is kept.
+    is_kept_filled: Cell<bool>,
+    is_filling: Cell<bool>,
 }
 
 /// The number of a server among all that a client has had on this core.
@@ -81,6 +85,8 @@ impl Pool {
             keeper: RefCell::new(None),
             generation: Cell::new(0),
             counts: Cell::new(PoolCounts::default()),
+            is_kept_filled: Cell::new(false),
+            is_filling: Cell::new(false),
         });
         keeper::spawn(&pool);
         pool
@@ -169,6 +175,9 @@ impl Pool {
             Ok(_) => counts.made += 1,
             Err(_) => counts.failed += 1,
         });
+        if made.is_ok() {
+            self.keep_filled();
+        }
         made.map(|connection| (connection, generation))
     }
 
@@ -208,6 +217,7 @@ impl Pool {
     /// Closes what is idle or draining, and what is leased when it comes back: the server is gone, or another one.
     pub(crate) fn clear(&self, generation: u64) {
         self.generation.set(generation);
+        self.is_kept_filled.set(false);
         let idle = std::mem::take(&mut *self.idle.borrow_mut());
         let draining = std::mem::take(&mut *self.draining.borrow_mut());
         drop((idle, draining));

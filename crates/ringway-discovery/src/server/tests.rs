@@ -10,9 +10,9 @@ use super::*;
 use crate::etcd::api::etcdserverpb::request_op::Request;
 use crate::etcd::api::etcdserverpb::watch_request::RequestUnion;
 use crate::etcd::api::etcdserverpb::{
-    Compare, DeleteRangeRequest, Kv, KvClient, Lease, LeaseClient, LeaseGrantRequest,
-    LeaseKeepAliveRequest, PutRequest, RangeRequest, RequestOp, TxnRequest, WatchClient,
-    WatchCreateRequest, WatchProgressRequest, WatchRequest,
+    CompactionRequest, Compare, DeleteRangeRequest, Kv, KvClient, Lease, LeaseClient,
+    LeaseGrantRequest, LeaseKeepAliveRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
+    WatchClient, WatchCreateRequest, WatchProgressRequest, WatchRequest,
 };
 use crate::store::{LeaseId, Transaction};
 
@@ -79,6 +79,27 @@ fn progress_is_told_only_of_what_every_watch_has_seen() {
                 _ => {}
             }
         }
+    });
+}
+
+#[test]
+fn a_watch_that_was_quiet_does_not_miss_what_was_compacted_meanwhile() {
+    with_server(async |_, client: Client| {
+        let keys = KvClient::new(client.clone());
+        let (mut requests, mut responses) = WatchClient::new(client).watch();
+        requests.send(watch("quiet".into(), 0)).await.expect("it is sent");
+        assert!(responses.next().await.expect("no failure").expect("no end").created);
+        for _ in 0..3 {
+            keys.put(put("busy", "1")).await.expect("it is put");
+        }
+        let last = keys.put(put("busy", "2")).await.expect("it is put");
+        let revision = last.header.expect("a header").revision;
+        let compaction = CompactionRequest { revision, physical: false };
+        keys.compact(compaction).await.expect("it has come");
+        keys.put(put("quiet", "1")).await.expect("it is put");
+        let heard = responses.next().await.expect("no failure").expect("no end");
+        assert!(!heard.canceled, "{}", heard.cancel_reason);
+        assert_eq!(heard.events.len(), 1);
     });
 }
 

@@ -60,6 +60,7 @@ impl<T> Aggregate<T> {
     option!(settings.allow_disk_use);
     option!(settings.bypass_document_validation);
     option!(settings.read_concern);
+    option!(settings.read_preference);
     option!(settings.timeout);
 
     /// Sets which members must confirm what `$out` and `$merge` write.

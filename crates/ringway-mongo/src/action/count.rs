@@ -47,6 +47,7 @@ impl Count {
     option!(settings.comment);
     option!(settings.max_time);
     option!(settings.read_concern);
+    option!(settings.read_preference);
     option!(settings.timeout);
 }
 
@@ -95,6 +96,7 @@ impl EstimatedCount {
     option!(settings.comment);
     option!(settings.max_time);
     option!(settings.read_concern);
+    option!(settings.read_preference);
     option!(settings.timeout);
 }
 

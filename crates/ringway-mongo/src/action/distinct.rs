@@ -38,6 +38,7 @@ impl Distinct {
     option!(settings.comment);
     option!(settings.max_time);
     option!(settings.read_concern);
+    option!(settings.read_preference);
     option!(settings.timeout);
 }
 

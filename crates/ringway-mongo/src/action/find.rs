@@ -38,6 +38,7 @@ impl<T> Find<T> {
     option!(settings.max_time);
     option!(settings.allow_disk_use);
     option!(settings.read_concern);
+    option!(settings.read_preference);
     option!(settings.timeout);
 
     /// Sets how many documents are returned at most; all by default. A negative number means that many, in one

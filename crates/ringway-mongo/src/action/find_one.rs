@@ -39,6 +39,7 @@ impl<T> FindOne<T> {
     option!(settings.comment);
     option!(settings.max_time);
     option!(settings.read_concern);
+    option!(settings.read_preference);
     option!(settings.timeout);
 
     /// Sets how many documents are passed over; none by default.

@@ -12,8 +12,9 @@ use crate::client_core::{Attempt, ClientCore, Purpose, Slot};
 use crate::collection_shared::{CollectionShared, CommandKind, Concerns};
 use crate::connection::{Answer, unsendable};
 use crate::error::{Error, Result};
+use crate::reads::Reads;
 use crate::session::Session;
-use crate::uri::{ReadConcern, WriteConcern};
+use crate::uri::{ReadConcern, ReadPreference, WriteConcern};
 
 /// Fields of a command, or of one write in it. What cannot be encoded is an error when it is sent.
 #[derive(Default)]
@@ -118,16 +119,24 @@ impl Settings {
         self.set_concern(document, |concerns| &mut concerns.write);
     }
 
+    pub(crate) fn set_read_preference(&mut self, preference: &ReadPreference) {
+        match Reads::new(preference) {
+            Ok(reads) => self.concerns().reads = Some(Arc::new(reads)),
+            Err(fault) => self.fields.fail(fault),
+        }
+    }
+
+    fn concerns(&mut self) -> &mut Concerns {
+        self.concerns.get_or_insert_with(|| self.shared.concerns().clone())
+    }
+
     fn set_concern(
         &mut self,
         document: Result<RawDocumentBuf>,
         which: impl FnOnce(&mut Concerns) -> &mut Option<RawDocumentBuf>,
     ) {
         match document {
-            Ok(document) => {
-                let concerns = self.concerns.get_or_insert_with(|| self.shared.concerns().clone());
-                *which(concerns) = Some(document);
-            }
+            Ok(document) => *which(self.concerns()) = Some(document),
             Err(fault) => self.fields.fail(fault),
         }
     }
@@ -159,7 +168,8 @@ impl Settings {
         let concerns = self.concerns.as_ref().unwrap_or_else(|| self.shared.concerns());
         let purpose = if kind.is_unanswered(concerns) { Purpose::Unanswered } else { purpose };
         let timeout = self.timeout.unwrap_or_else(|| core.timeout());
-        let attempt = Attempt { session: Some(session), timeout, purpose };
+        let reads = concerns.reads.as_deref();
+        let attempt = Attempt { session: Some(session), timeout, purpose, reads };
         let fields = &self.fields;
         let write = |slot: Slot<'_>| {
             let mut command = slot.begin(template);
@@ -267,6 +277,14 @@ macro_rules! option {
         /// Sets how many members must have a document before it is read, instead of the client's concern.
         pub fn read_concern(mut self, concern: &crate::ReadConcern) -> Self {
             self.settings.set_read_concern(concern);
+            self
+        }
+    };
+    (@ read_preference, settings.fields) => {
+        /// Sets which members of a replica set answer, instead of the collection's preference. One that cannot be, such
+        /// as a lag of the primary, is an error when the action runs.
+        pub fn read_preference(mut self, preference: &crate::ReadPreference) -> Self {
+            self.settings.set_read_preference(preference);
             self
         }
     };

@@ -24,16 +24,15 @@ use crate::connection::Greeting;
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits::{CHECK_PERIOD_MIN, DESCRIBED_MAX};
 use crate::pool::{Lease, Pool, PoolCounts, ServerId};
+use crate::reads::Reads;
 use crate::topology::{
     OperationFailure, Selection, ServerDescription, ServerType, StateChange, Topology, TopologyType,
 };
-use crate::uri::{HostAddress, ReadMode};
+use crate::uri::HostAddress;
 
 /// The servers of a client on one core.
 pub(crate) struct Deployment {
     greeting: Rc<Greeting>,
-    /// `$readPreference` of reads; `None` if the primary answers them.
-    read_preference: Option<RawDocumentBuf>,
     topology: RefCell<Topology>,
     members: RefCell<Vec<Member>>,
     next_id: Cell<u32>,
@@ -53,12 +52,12 @@ struct Member {
 }
 
 /// Which server an operation needs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Wanted {
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wanted<'a> {
     /// One that takes writes.
     Write,
-    /// One that suits the client's read preference.
-    Read,
+    /// One that suits a read preference; the client's if `None`.
+    Read(Option<&'a Reads>),
     /// The one that has a cursor.
     At(ServerId),
 }
@@ -67,16 +66,11 @@ impl Deployment {
     /// Begins to ask the servers of the connection string how they are.
     pub(crate) fn start(greeting: Greeting) -> Rc<Self> {
         let options = &greeting.options;
-        let (topology, preference) = (options.seeds.clone(), &options.read_preference);
-        let is_primary = preference.mode == ReadMode::Primary;
-        let document = || RawDocumentBuf::try_from(&preference.to_document());
-        let read_preference =
-            (!is_primary).then(|| document().expect("names and numbers are BSON"));
+        let topology = options.seeds.clone();
         // Cores, and processes, begin with different servers.
         let turn = usize::from(bson::Uuid::new().bytes()[0]);
         let deployment = Rc::new_cyclic(|this| Self {
             greeting: Rc::new(greeting),
-            read_preference,
             topology: RefCell::new(topology),
             members: RefCell::default(),
             next_id: Cell::new(0),
@@ -92,10 +86,14 @@ impl Deployment {
 
     /// A connection to a server that suits, and to another one than `avoided` if there is one. Who waits for one is
     /// sent to another server when this one fails.
-    pub(crate) async fn lease(&self, wanted: Wanted, avoided: Option<ServerId>) -> Result<Lease> {
+    pub(crate) async fn lease(
+        &self,
+        wanted: Wanted<'_>,
+        avoided: Option<ServerId>,
+    ) -> Result<Lease> {
         let at_hand = match wanted {
             Wanted::At(_) => None,
-            Wanted::Read if self.has_other_readers() => None,
+            Wanted::Read(reads) if self.has_other_readers(reads) => None,
             _ => self.writable.borrow().clone(),
         };
         match at_hand {
@@ -112,7 +110,7 @@ impl Deployment {
     async fn lease_of(
         &self,
         mut pool: Rc<Pool>,
-        wanted: Wanted,
+        wanted: Wanted<'_>,
         avoided: Option<ServerId>,
     ) -> Result<Lease> {
         let mut failing_since = None;
@@ -165,8 +163,16 @@ impl Deployment {
     ///
     /// Specification: Server Selection, "Passing Read Preference". A secondary that is used as it is answers only
     /// reads that allow it.
-    pub(crate) fn read_preference(&self, is_in_set: bool) -> Option<&RawDocumentBuf> {
-        self.read_preference.as_ref().or_else(|| self.least_preference(is_in_set))
+    pub(crate) fn read_preference<'a>(
+        &'a self,
+        reads: Option<&'a Reads>,
+        is_in_set: bool,
+    ) -> Option<&'a RawDocumentBuf> {
+        self.reads(reads).field.as_ref().or_else(|| self.least_preference(is_in_set))
+    }
+
+    fn reads<'a>(&'a self, reads: Option<&'a Reads>) -> &'a Reads {
+        reads.unwrap_or(&self.greeting.options.reads)
     }
 
     /// `$readPreference` of a command that the client's preference is not for, and of which it is unknown whether it
@@ -219,14 +225,14 @@ impl Deployment {
         self.greeting.options.is_direct
     }
 
-    fn has_other_readers(&self) -> bool {
-        self.read_preference.is_some() && !self.is_direct()
+    fn has_other_readers(&self, reads: Option<&Reads>) -> bool {
+        self.reads(reads).field.is_some() && !self.is_direct()
     }
 
     /// Waits until a server suits. `failed` is why the last one did not, and the time since the first did not.
     async fn select(
         &self,
-        wanted: Wanted,
+        wanted: Wanted<'_>,
         avoided: Option<ServerId>,
         failed: Option<(Error, Duration)>,
     ) -> Result<Rc<Pool>> {
@@ -244,7 +250,8 @@ impl Deployment {
             }
         };
         timeout(left, suitable).await.unwrap_or_else(|_| {
-            let wanted = if wanted == Wanted::Write { "takes writes" } else { "suits the read" };
+            let wanted =
+                if matches!(wanted, Wanted::Write) { "takes writes" } else { "suits the read" };
             let what = format!("no server that {wanted} within {limit:?} ({})", self.describe());
             let error = Error::new(Kind::Network, Fate::NotSent, what);
             Err(match earlier {
@@ -254,7 +261,7 @@ impl Deployment {
         })
     }
 
-    fn choose(&self, wanted: Wanted, avoided: Option<ServerId>) -> Result<Option<Rc<Pool>>> {
+    fn choose(&self, wanted: Wanted<'_>, avoided: Option<ServerId>) -> Result<Option<Rc<Pool>>> {
         let members = self.members.borrow();
         if let Wanted::At(id) = wanted {
             let gone = || {
@@ -267,7 +274,7 @@ impl Deployment {
         }
         let options = &self.greeting.options;
         let selection = match wanted {
-            Wanted::Read => Selection::Read(&options.read_preference),
+            Wanted::Read(reads) => Selection::Read(&self.reads(reads).preference),
             _ => Selection::Write,
         };
         let topology = self.topology.borrow();
@@ -354,6 +361,7 @@ impl Deployment {
             pool.leave();
         }
         gone.iter().for_each(|member| member.pool.leave());
+        self.known_pools().iter().for_each(|pool| pool.keep_filled());
         self.changed.notify_waiters();
     }
 
@@ -391,6 +399,16 @@ impl Deployment {
             has_failed.then(|| (Rc::clone(pool), generation))
         });
         failed.collect()
+    }
+
+    /// The pools whose servers are there, or are not asked.
+    fn known_pools(&self) -> Vec<Rc<Pool>> {
+        let topology = self.topology.borrow();
+        let is_known = |pool: &&Rc<Pool>| {
+            let server = topology.server(pool.address());
+            self.is_direct() || server.is_some_and(|server| server.kind.holds_data())
+        };
+        self.members.borrow().iter().map(|member| &member.pool).filter(is_known).cloned().collect()
     }
 
     fn only_writable(&self) -> Option<Rc<Pool>> {

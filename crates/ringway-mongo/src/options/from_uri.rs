@@ -11,9 +11,10 @@ use ringway_wire::mongo::{MongoCompressor, ScramMechanism};
 use super::{ClientOptions, Login};
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits;
+use crate::reads::Reads;
 use crate::topology::Topology;
 use crate::uri::{
-    AuthMechanism, Compressor, ConnectionString, Credential, HostAddress, TlsOptions, UriOptions,
+    AuthMechanism, Compressor, ConnectionString, Credential, HostAddress, TlsOptions,
 };
 
 impl ClientOptions {
@@ -30,7 +31,9 @@ impl ClientOptions {
             let what = "the servers of mongodb+srv:// are looked up by ClientOptions::look_up, with the feature `dns`";
             return Err(Error::new(Kind::Options, Fate::NotSent, what));
         }
-        refuse_what_is_missing(uri)?;
+        if options.load_balanced == Some(true) {
+            return Err(missing("loadBalanced"));
+        }
         let is_tls = uri.options.tls.enabled == Some(true);
         uri.hosts.iter().try_for_each(|host| host.to_address(is_tls).map(drop))?;
         let unlimited = |time: Duration| if time.is_zero() { Duration::MAX } else { time };
@@ -56,6 +59,7 @@ impl ClientOptions {
             timeout: timeout.unwrap_or(limits::OPERATION_TIMEOUT_DEFAULT),
             connect_timeout: connect_timeout.unwrap_or(limits::CONNECT_TIMEOUT_DEFAULT),
             pool_size_max: if pool_size == 0 { limits::POOL_SIZE_MAX } else { pool_size },
+            pool_size_min: options.min_pool_size.unwrap_or(0),
             connecting_max: connecting.max(1),
             idle_max: options.max_idle_time.and_then(super::idle_max),
             retry_reads: options.retry_reads.unwrap_or(true),
@@ -64,7 +68,7 @@ impl ClientOptions {
                 .server_selection_timeout
                 .unwrap_or(limits::SELECTION_TIMEOUT_DEFAULT),
             local_threshold: options.local_threshold.unwrap_or(limits::LOCAL_THRESHOLD_DEFAULT),
-            read_preference: options.read_preference.clone().unwrap_or_default(),
+            reads: Reads::new(&options.read_preference.clone().unwrap_or_default())?,
             observer: None,
             read_concern: options
                 .read_concern
@@ -76,18 +80,6 @@ impl ClientOptions {
                 false => Some(raw(&write_concern.to_document())?),
             },
         })
-    }
-}
-
-fn refuse_what_is_missing(uri: &ConnectionString) -> Result {
-    let UriOptions { load_balanced, .. } = &uri.options;
-    let refused = [
-        (*load_balanced == Some(true), "loadBalanced"),
-        (uri.options.min_pool_size.is_some_and(|count| count > 0), "minPoolSize"),
-    ];
-    match refused.iter().find(|(is_asked, _)| *is_asked) {
-        Some((_, what)) => Err(missing(what)),
-        None => Ok(()),
     }
 }
 
@@ -165,7 +157,7 @@ fn raw(document: &bson::Document) -> Result<RawDocumentBuf> {
     RawDocumentBuf::try_from(document).map_err(Error::encoding)
 }
 
-pub(super) fn malformed(error: crate::uri::InvalidUri) -> Error {
+pub(crate) fn malformed(error: crate::uri::InvalidUri) -> Error {
     let what = "the connection string cannot be used";
     Error::new(Kind::Options, Fate::NotSent, what).with_source(error)
 }

@@ -1,4 +1,5 @@
-//! The task of a pool: it waits for late replies, and closes connections that nobody has used for long.
+//! The task of a pool: it waits for late replies, closes connections that nobody has used for long,
+//! and has the least number of them made.
 
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
@@ -10,7 +11,7 @@ use ringway_runtime::{Sleep, now_exact, sleep, spawn_detached};
 
 use super::Pool;
 use crate::connection::ServerConnection;
-use crate::limits::DRAIN_TIMEOUT;
+use crate::limits::{DRAIN_TIMEOUT, FILL_PERIOD};
 
 /// A connection whose command was given up. It still counts as one of the pool.
 pub(super) struct Draining {
@@ -47,6 +48,7 @@ impl Future for Keeper {
             *pool.keeper.borrow_mut() = Some(cx.waker().clone());
             pool.drain(cx);
             pool.close_aged();
+            pool.fill();
             let next = pool.next_time();
             drop(pool);
             let Some(next) = next else { return Poll::Pending };
@@ -98,6 +100,7 @@ impl Pool {
             // While nothing is idle, something may become so: look again after a period.
             eldest.unwrap_or_else(now_exact).checked_add(period)
         });
-        drained.into_iter().chain(aged).min()
+        let filled = self.has_minimum().then(|| now_exact() + FILL_PERIOD);
+        drained.into_iter().chain(aged).chain(filled).min()
     }
 }

@@ -60,6 +60,34 @@ fn reads_go_where_the_preference_allows() {
 }
 
 #[test]
+fn a_collection_and_an_action_have_preferences_of_their_own() {
+    let set = ReplicaSet::start(2, proper);
+    on_core(async move {
+        let client = Client::new(options(&set.address(&[0])));
+        let secondary = ReadPreference::new(ReadMode::Secondary);
+        let apart = things(&client).read_preference(&secondary).expect("possible");
+        apart.find_one(doc! {}).await.expect("the secondary");
+        let primary = ReadPreference::default();
+        apart.find_one(doc! {}).read_preference(&primary).await.expect("the primary");
+        things(&client).find_one(doc! {}).await.expect("the primary");
+        things(&client).find(doc! {}).read_preference(&secondary).await.expect("the secondary");
+        apart.insert_one(&doc! {}).await.expect("writes go to the primary all the same");
+        let said = |body: &Document| body.get_document("$readPreference").ok().cloned();
+        let found: Vec<_> =
+            set.got("find").iter().map(|(member, body)| (*member, said(body))).collect();
+        let secondary = (1, Some(doc! { "mode": "secondary" }));
+        assert_eq!(found, [secondary.clone(), (0, None), (0, None), secondary]);
+        let mut old = ReadPreference::default();
+        old.max_staleness = Some(Duration::from_secs(90));
+        assert!(
+            things(&client).read_preference(&old).expect_err("a lag of the primary").is_options()
+        );
+        let refused = things(&client).find_one(doc! {}).read_preference(&old).await;
+        assert!(refused.expect_err("a lag of the primary").is_options());
+    });
+}
+
+#[test]
 fn a_write_whose_primary_steps_down_is_executed_by_the_next_one() {
     let set = ReplicaSet::start(3, |state, member, command| {
         if command.name() == "insert" && member == 0 && state.primary == Some(0) {

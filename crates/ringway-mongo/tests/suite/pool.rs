@@ -8,6 +8,7 @@ use bson::{Document, doc};
 use ringway_mongo::{Client, Collection};
 
 use crate::support::fake::{Answer, Fake, last_batch};
+use crate::support::replica_set::ReplicaSet;
 use crate::support::{client, drop_when, on_core, options};
 
 #[test]
@@ -66,6 +67,63 @@ fn connections_age() {
         }
         client.database("d").ping().await.expect("a server");
         assert_eq!(fake.connections(), 2);
+    });
+}
+
+/// Waits until so many connections of the core are idle.
+async fn until_idle(client: &Client, count: usize) {
+    while client.idle_connections() != count {
+        ringway_runtime::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[test]
+fn the_least_number_of_connections_is_there_before_it_is_needed() {
+    let fake = Fake::serve(|command| match command.name() {
+        "end" => Answer::End(Vec::new()),
+        _ => Answer::Reply(doc! { "ok": 1 }),
+    });
+    on_core(async move {
+        let options = options(&fake.address).pool_size_min(3).pool_size_max(4);
+        let client = Client::new(options);
+        assert_eq!(client.servers().len(), 1, "nothing is run");
+        until_idle(&client, 3).await;
+        client.database("d").ping().await.expect("a server");
+        assert_eq!((fake.connections(), client.pool_counts().made), (3, 3));
+        // What ends is replaced.
+        let ended = client.database("d").run_command(doc! { "end": 1 }).await;
+        assert!(ended.expect_err("the server hangs up").is_network());
+        client.database("d").ping().await.expect("a server");
+        until_idle(&client, 3).await;
+        assert!(client.pool_counts().made <= 6, "{:?}", client.pool_counts());
+    });
+}
+
+#[test]
+fn the_most_connections_are_not_passed_for_the_least() {
+    let fake = Fake::serve(|command| match command.name() {
+        "hold" => Answer::Silence,
+        _ => Answer::Reply(doc! { "ok": 1 }),
+    });
+    on_core(async move {
+        let client = Client::new(options(&fake.address).pool_size_min(9).pool_size_max(2));
+        let database = client.database("d");
+        let held =
+            ringway_runtime::spawn(async move { database.run_command(doc! { "hold": 1 }).await });
+        until_idle(&client, 1).await;
+        assert_eq!(fake.connections(), 2);
+        drop(held);
+    });
+}
+
+#[test]
+fn each_member_that_is_there_has_the_least_number() {
+    let set = ReplicaSet::start(2, |_, _, _| Answer::Reply(doc! { "ok": 1 }));
+    on_core(async move {
+        let uri = format!("{}&minPoolSize=2", set.address(&[0, 1]));
+        let client = Client::connect(&uri).expect("a connection string");
+        assert!(!client.servers().is_empty(), "it is made");
+        until_idle(&client, 4).await;
     });
 }
 
