@@ -15,6 +15,7 @@ use crate::options::ClientOptions;
 use crate::pool::PoolCounts;
 use crate::raw_argument::IntoRaw;
 use crate::topology::ServerDescription;
+use crate::transaction::ClientSession;
 
 /// A client of a MongoDB deployment, for any thread; clones are the same client.
 ///
@@ -73,6 +74,12 @@ impl Client {
     #[must_use]
     pub fn database(&self, name: &str) -> Database {
         Database::new(&self.shared, name)
+    }
+
+    /// Makes a session, for operations that belong together. Nothing is sent.
+    #[must_use]
+    pub fn start_session(&self) -> ClientSession {
+        ClientSession::new(&self.shared)
     }
 
     /// Lists the databases that match a filter; awaiting it returns a document for each.

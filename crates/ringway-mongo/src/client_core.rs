@@ -12,6 +12,7 @@ use bson::{RawDocument, RawDocumentBuf, rawdoc};
 use ringway_runtime::{spawn_detached, timeout};
 use ringway_wire::mongo::{CommandTemplate, CommandWriter, MsgFlags, ServerKind, SessionId};
 
+use crate::client_shared::ClientShared;
 use crate::connection::{Answer, Greeting, Sent};
 use crate::deployment::{Deployment, Wanted};
 use crate::error::{Error, Fate, Result};
@@ -23,9 +24,12 @@ use crate::pool::ServerId;
 use crate::reads::Reads;
 use crate::session::{Session, SessionPool};
 use crate::topology::StateChange;
+use crate::transaction::TransactionFields;
+use crate::uri::HostAddress;
 
 /// What operations, cursors and handles of one client share.
 pub(crate) struct ClientCore {
+    client: u64,
     deployment: Rc<Deployment>,
     sessions: Arc<SessionPool>,
     orphans: Rc<Orphans>,
@@ -72,8 +76,10 @@ impl Purpose {
 }
 
 impl ClientCore {
-    pub(crate) fn start(options: &Arc<ClientOptions>, sessions: &Arc<SessionPool>) -> Rc<Self> {
+    pub(crate) fn start(shared: &ClientShared) -> Rc<Self> {
+        let (options, sessions) = (&shared.options, &shared.sessions);
         let core = Self {
+            client: shared.id,
             deployment: Deployment::start(Greeting::new(Arc::clone(options))),
             sessions: Arc::clone(sessions),
             orphans: Rc::default(),
@@ -88,6 +94,15 @@ impl ClientCore {
 
     pub(crate) fn timeout(&self) -> Duration {
         self.options.timeout
+    }
+
+    /// The number of the client.
+    pub(crate) fn client(&self) -> u64 {
+        self.client
+    }
+
+    pub(crate) fn options(&self) -> &ClientOptions {
+        &self.options
     }
 
     pub(crate) fn session(&self) -> Session {
@@ -157,7 +172,10 @@ impl ClientCore {
         mut write: impl FnMut(Slot<'_>) -> Result,
         read: impl FnOnce(Answer<'_>) -> Result<R>,
     ) -> Result<R> {
+        let is_in_transaction = used.is_in_transaction();
         let mut tries = match purpose {
+            // "Drivers MUST NOT retry" single commands of a transaction.
+            _ if is_in_transaction => 1,
             Purpose::Read if self.options.retry_reads => TRIES_MAX,
             Purpose::Write if self.options.retry_writes => TRIES_MAX,
             _ => 1,
@@ -206,7 +224,14 @@ impl ClientCore {
         read: impl FnOnce(Answer<'_>) -> Result<R>,
     ) -> Result<R> {
         let (purpose, reads) = (attempt.purpose, attempt.reads);
-        let mut lease = self.deployment.lease(purpose.wanted(reads), *attempt.server).await?;
+        let wanted = used.wanted(purpose, reads);
+        let mut lease = match self.deployment.lease(wanted, *attempt.server).await {
+            Ok(lease) => lease,
+            Err(mut error) => {
+                used.transaction_failed(&mut error);
+                return Err(error);
+            }
+        };
         let (server, kind) = (lease.pool().id(), lease.server());
         *attempt.server = Some(server);
         if !lease.numbers_writes() {
@@ -214,16 +239,16 @@ impl ClientCore {
         }
         let is_router = kind == ServerKind::Mongos;
         attempt.has_labels = lease.labels_errors() || is_router;
-        let session = used.session.as_mut().map(|session| {
-            session.note_server(server);
-            *session.id()
-        });
+        let transaction = used.begin_command(server, is_router.then(|| lease.pool().address()));
+        let session = used.session.as_ref().map(|session| *session.id());
         let is_unanswered = purpose == Purpose::Unanswered;
         // Specification: Driver Sessions, "Unacknowledged writes".
         let session = session.filter(|_| lease.has_sessions() && !is_unanswered);
         let number = *attempt.number;
         let read_preference = match (purpose, kind) {
             (_, ServerKind::Standalone) => None,
+            // The primary answers.
+            _ if transaction.is_some() => self.deployment.least_preference(!is_router),
             (Purpose::Read, _) => self.deployment.read_preference(reads, !is_router),
             (Purpose::ReadOnce, _) => self.deployment.least_preference(!is_router),
             _ => None,
@@ -233,13 +258,17 @@ impl ClientCore {
         let observer = self.options.observer.as_ref();
         let observed = observer.map(|observer| Observed::new(observer, pool.address()));
         let write = |id, out: &mut Vec<u8>| {
-            write(Slot { id, session, number, read_preference, is_unanswered, out })?;
+            let transaction = transaction.as_ref();
+            write(Slot { id, session, number, transaction, read_preference, is_unanswered, out })?;
             observed.iter().for_each(|observed| observed.started(id, out));
             Ok(())
         };
-        let mut refusal = None;
+        let (mut refusal, mut state) = (None, None);
         let read = |answer: Answer<'_>| {
             observed.iter().for_each(|observed| observed.succeeded(answer.body()));
+            if transaction.is_some() && is_router {
+                state = Some(answer.body().to_owned());
+            }
             if purpose.is_write() {
                 refusal = attempt.refusal_of(answer.body())?;
             }
@@ -249,6 +278,7 @@ impl ClientCore {
             true => lease.send_only(used.sent, write).await.and_then(|()| read(Answer::none())),
             false => lease.run(used.sent, write, read).await,
         };
+        used.end_command(state.as_deref());
         if let Some(change) = &refusal {
             self.deployment.state_changed(&lease, change);
         }
@@ -256,6 +286,7 @@ impl ClientCore {
             if attempt.number.is_some() && !lease.labels_errors() {
                 error.label();
             }
+            used.transaction_failed(error);
             observed.iter().for_each(|observed| observed.failed(error));
             self.deployment.failed(&lease, error);
         }
@@ -306,6 +337,48 @@ struct SessionUse<'a> {
 }
 
 impl SessionUse<'_> {
+    fn is_in_transaction(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.transaction.is_open())
+    }
+
+    /// Which server the next command needs.
+    fn wanted<'a>(&'a self, purpose: Purpose, reads: Option<&'a Reads>) -> Wanted<'a> {
+        match &self.session {
+            Some(session) if session.transaction.is_open() => match session.transaction.pinned() {
+                Some(router) => Wanted::Of(router),
+                None => Wanted::Write,
+            },
+            _ => purpose.wanted(reads),
+        }
+    }
+
+    /// Notes where the next command goes, and returns what a transaction adds to it.
+    fn begin_command(
+        &mut self,
+        server: ServerId,
+        router: Option<&HostAddress>,
+    ) -> Option<TransactionFields> {
+        let session = self.session.as_mut()?;
+        session.note_server(server);
+        let fields = session.transaction_fields()?;
+        router.iter().for_each(|router| session.transaction.pin(router));
+        Some(fields)
+    }
+
+    /// Notes that the command was sent, if it was, and what a router has answered.
+    fn end_command(&mut self, answer: Option<&RawDocument>) {
+        if let Some(session) = self.session.as_mut().filter(|_| self.sent.get()) {
+            session.transaction.sent();
+            answer.iter().for_each(|answer| session.transaction.take_reply(answer));
+        }
+    }
+
+    fn transaction_failed(&mut self, error: &mut Error) {
+        if let Some(session) = self.session.as_mut().filter(|it| it.transaction.is_open()) {
+            session.transaction.failed(error);
+        }
+    }
+
     /// A later try may be answered, but the server may still be at work on this one.
     fn failed(&mut self, error: &Error) {
         if error.is_network()
@@ -335,8 +408,9 @@ impl Drop for ClientCore {
 pub(crate) struct Slot<'a> {
     pub(crate) id: i32,
     pub(crate) session: Option<&'a SessionId>,
-    /// `txnNumber`
+    /// `txnNumber` of a write that may be repeated.
     number: Option<i64>,
+    transaction: Option<&'a TransactionFields>,
     /// `$readPreference`
     read_preference: Option<&'a RawDocumentBuf>,
     is_unanswered: bool,
@@ -344,6 +418,15 @@ pub(crate) struct Slot<'a> {
 }
 
 impl<'a> Slot<'a> {
+    /// Begins a command of a cursor, which has the session and the transaction only.
+    pub(crate) fn begin_more(self, name: &str, cursor: i64) -> CommandWriter<'a> {
+        let mut writer = CommandWriter::new(self.out, self.id);
+        writer.i64(name, cursor);
+        put_general(&mut writer, self.session, None, None);
+        put_transaction(&mut writer, self.transaction);
+        writer
+    }
+
     /// Begins a command by its template, with the session if there is one.
     pub(crate) fn begin(self, template: &CommandTemplate) -> CommandWriter<'a> {
         let mut writer = template.begin(self.id, None, self.out);
@@ -351,6 +434,7 @@ impl<'a> Slot<'a> {
             writer.flags(MsgFlags::MORE_TO_COME);
         }
         put_general(&mut writer, self.session, self.number, self.read_preference);
+        put_transaction(&mut writer, self.transaction);
         writer
     }
 
@@ -361,6 +445,7 @@ impl<'a> Slot<'a> {
         writer.str("$db", database);
         let preference = self.read_preference.filter(|_| !has_preference(document));
         put_general(&mut writer, self.session, self.number, preference);
+        put_transaction(&mut writer, self.transaction);
         writer.finish().map(drop).map_err(crate::connection::unsendable)
     }
 }
@@ -385,6 +470,19 @@ fn put_general(
     }
     if let Some(preference) = read_preference {
         writer.document("$readPreference", preference);
+    }
+}
+
+/// Writes the fields that a transaction adds to a command.
+fn put_transaction(writer: &mut CommandWriter<'_>, transaction: Option<&TransactionFields>) {
+    let Some(fields) = transaction else { return };
+    writer.i64("txnNumber", fields.number);
+    if fields.is_first {
+        writer.bool("startTransaction", true);
+    }
+    writer.bool("autocommit", false);
+    if let Some(concern) = &fields.read_concern {
+        writer.document("readConcern", concern);
     }
 }
 

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 
 use bson::raw::RawBson;
 use bson::{Bson, RawDocument, RawDocumentBuf};
-use ringway_wire::mongo::{CommandWriter, CursorReply, MongoFault};
+use ringway_wire::mongo::{CursorReply, MongoFault};
 use serde::de::DeserializeOwned;
 
 use crate::client_core::{Attempt, ClientCore, Purpose, Slot};
@@ -24,7 +24,7 @@ use crate::here::{self, CoreNumber};
 use crate::orphans::Orphan;
 use crate::pool::ServerId;
 use crate::running::{OnCore, Operation, Running};
-use crate::session::Session;
+use crate::session::{RestingSession, UsedSession};
 
 /// The documents of a query, fetched batch by batch: no more than one batch is in memory.
 ///
@@ -50,7 +50,7 @@ pub struct Cursor<T> {
     id: i64,
     server: ServerId,
     /// The session that it was made in; `None` while a batch is being fetched.
-    session: Option<Session>,
+    session: Option<RestingSession>,
     batch: OwnedAnswer,
     /// Where the next element of the batch begins in the body.
     next: usize,
@@ -83,7 +83,7 @@ impl<T> Cursor<T> {
     pub(crate) fn new(
         core: &Rc<ClientCore>,
         place: Place,
-        session: Session,
+        session: UsedSession,
         first: OwnedAnswer,
     ) -> Result<Self> {
         let mut cursor = Self {
@@ -91,7 +91,7 @@ impl<T> Cursor<T> {
             home: here::number().expect("a core that runs operations has a number"),
             id: 0,
             server: session.server().expect("its first batch has come from there"),
-            session: Some(session),
+            session: Some(session.rest()),
             batch: first,
             next: 0,
             current: 0..0,
@@ -233,11 +233,11 @@ pub(crate) struct NextBatch {
     home: CoreNumber,
     id: i64,
     server: ServerId,
-    session: Session,
+    session: RestingSession,
 }
 
 impl Operation for NextBatch {
-    type Output = (Session, OwnedAnswer);
+    type Output = (RestingSession, OwnedAnswer);
 
     fn client(&self) -> &Arc<ClientShared> {
         &self.place.client
@@ -247,7 +247,8 @@ impl Operation for NextBatch {
         Some(self.home)
     }
 
-    async fn run(mut self, OnCore(core): OnCore) -> Result<Self::Output> {
+    async fn run(self, OnCore(core): OnCore) -> Result<Self::Output> {
+        let mut session = self.session.used(&core)?;
         let place = &self.place;
         let comment = place.comment.clone().map(RawBson::try_from).transpose();
         let comment = comment.map_err(Error::encoding)?.map(|comment| {
@@ -256,8 +257,7 @@ impl Operation for NextBatch {
             field
         });
         let write = |slot: Slot<'_>| {
-            let mut writer = CommandWriter::new(slot.out, slot.id);
-            writer.i64("getMore", self.id);
+            let mut writer = slot.begin_more("getMore", self.id);
             writer.str("collection", &place.collection);
             writer.str("$db", &place.database);
             if let Some(size) = place.batch_size.filter(|size| *size > 0) {
@@ -266,15 +266,12 @@ impl Operation for NextBatch {
             if let Some(comment) = &comment {
                 writer.fields(comment);
             }
-            if let Some(session) = slot.session {
-                writer.nested("lsid", |lsid| lsid.uuid("id", session));
-            }
             writer.finish().map(drop).map_err(unsendable)
         };
         let (timeout, purpose) = (core.timeout(), Purpose::Cursor(self.server));
-        let attempt = Attempt { session: Some(&mut self.session), timeout, purpose, reads: None };
+        let attempt = Attempt { session: Some(&mut session), timeout, purpose, reads: None };
         let answer = core.run_in(attempt, write, |answer| Ok(answer.into_owned())).await?;
-        Ok((self.session, answer))
+        Ok((session.rest(), answer))
     }
 }
 

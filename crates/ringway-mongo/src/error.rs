@@ -29,6 +29,10 @@ struct Inner {
     source: Option<Source>,
     /// What the server says of its own state.
     state_change: Option<StateChange>,
+    /// Whether the transaction that it belongs to may succeed when it is run again.
+    is_transient: bool,
+    /// Whether the transaction may have been committed.
+    is_unknown_commit: bool,
 }
 
 type Source = Box<dyn StdError + Send + Sync>;
@@ -80,6 +84,8 @@ pub struct ServerError {
     pub index: usize,
     is_retryable: bool,
     has_written_nothing: bool,
+    is_transient: bool,
+    is_unknown_commit: bool,
 }
 
 impl ServerError {
@@ -92,6 +98,8 @@ impl ServerError {
             is_retryable: failure.has_label("RetryableWriteError")
                 || failure.has_label("RetryableError"),
             has_written_nothing: failure.has_label("NoWritesPerformed"),
+            is_transient: failure.has_label("TransientTransactionError"),
+            is_unknown_commit: failure.has_label("UnknownTransactionCommitResult"),
         }
     }
 }
@@ -109,6 +117,8 @@ impl Error {
             bulk: None,
             source: None,
             state_change: None,
+            is_transient: false,
+            is_unknown_commit: false,
         }))
     }
 
@@ -324,6 +334,32 @@ impl Error {
     #[must_use]
     pub fn bulk(&self) -> Option<&BulkFailure> {
         self.0.bulk.as_ref()
+    }
+
+    /// Whether the transaction of the operation may succeed when all of it is run again, as
+    /// [`with_transaction`](crate::ClientSession::with_transaction) does.
+    #[must_use]
+    pub fn is_transient_transaction(&self) -> bool {
+        self.0.is_transient || self.server().is_some_and(|error| error.is_transient)
+    }
+
+    /// Whether the transaction may have been committed although its commit failed. It can be committed again.
+    #[must_use]
+    pub fn is_unknown_commit(&self) -> bool {
+        self.0.is_unknown_commit || self.server().is_some_and(|error| error.is_unknown_commit)
+    }
+
+    pub(crate) fn mark_transient(&mut self) {
+        self.0.is_transient = true;
+    }
+
+    pub(crate) fn mark_unknown_commit(&mut self) {
+        self.0.is_unknown_commit = true;
+    }
+
+    /// Whether the command was answered, and a write in it failed or was not confirmed.
+    pub(crate) fn is_write(&self) -> bool {
+        self.0.kind == Kind::Write
     }
 
     /// Whether a read that failed so may succeed when it is sent again.

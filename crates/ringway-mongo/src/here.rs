@@ -206,7 +206,7 @@ impl LocalClients {
 
     #[cold]
     fn start(&self, client: &Arc<ClientShared>, number: CoreNumber) -> Rc<ClientCore> {
-        let core = ClientCore::start(&client.options, &client.sessions);
+        let core = ClientCore::start(client);
         self.clients.borrow_mut().push((client.id, Rc::clone(&core)));
         client.is_on(number);
         core

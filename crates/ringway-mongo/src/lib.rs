@@ -44,6 +44,7 @@ mod reads;
 mod running;
 mod session;
 mod topology;
+mod transaction;
 mod uri;
 
 #[cfg(doctest)]
@@ -74,6 +75,7 @@ pub use topology::{
     OperationFailure, RoundTripTime, Selection, SelectionError, ServerDescription, ServerType,
     StateChange, Topology, TopologyType, TopologyVersion,
 };
+pub use transaction::{ClientSession, EndTransaction, TransactionOptions};
 pub use uri::{
     Acknowledgment, AuthMechanism, Compressor, ConnectionString, Credential, HostAddress,
     InvalidUri, MonitoringMode, ReadConcern, ReadMode, ReadPreference, TagSet, TlsOptions,

@@ -20,6 +20,13 @@ pub(crate) const POOL_SIZE_MAX: u32 = 1 << 16;
 /// seldom enough for a server that refuses them.
 pub(crate) const FILL_PERIOD: Duration = Duration::from_secs(1);
 
+/// How long a transaction is repeated after failures that pass: two minutes, by the specification.
+pub(crate) const TRANSACTION_TIME_MAX: Duration = Duration::from_secs(120);
+
+/// The longest first pause before a transaction is repeated, and the longest at all, by the specification.
+pub(crate) const TRANSACTION_PAUSE_FIRST: Duration = Duration::from_millis(5);
+pub(crate) const TRANSACTION_PAUSE_MAX: Duration = Duration::from_millis(500);
+
 /// Connections that a pool opens at a time; the specification of pools sets it.
 pub(crate) const CONNECTING_MAX_DEFAULT: u32 = 2;
 

@@ -61,6 +61,7 @@ impl<T> Aggregate<T> {
     option!(settings.bypass_document_validation);
     option!(settings.read_concern);
     option!(settings.read_preference);
+    option!(settings.session);
     option!(settings.timeout);
 
     /// Sets which members must confirm what `$out` and `$merge` write.
@@ -84,7 +85,7 @@ impl<T: 'static> Operation for Aggregate<T> {
         let purpose = if is_write { Purpose::WriteOnce } else { Purpose::Read };
         // A pipeline that writes returns nothing, and servers refuse a size for its batches.
         let batch_size = self.place.batch_size.filter(|_| !is_write);
-        let mut session = core.session();
+        let mut session = self.settings.used_session(&core)?;
         let write = |mut aggregate: CommandWriter<'_>| {
             aggregate.documents("pipeline", stages.iter().map(|stage| &**stage));
             aggregate.nested("cursor", |cursor| {

@@ -122,6 +122,7 @@ impl BulkWrite {
     option!(settings.comment);
     option!(settings.bypass_document_validation);
     option!(settings.write_concern);
+    option!(settings.session);
     option!(settings.timeout);
 }
 

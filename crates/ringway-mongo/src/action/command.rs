@@ -13,6 +13,7 @@ use crate::connection::Answer;
 use crate::cursor::{Cursor, Place};
 use crate::error::{Error, Result};
 use crate::running::{OnCore, Operation, Running};
+use crate::session::UsedSession;
 
 /// A command and what is done with its reply.
 pub(crate) struct Command {
@@ -83,7 +84,7 @@ impl<T: 'static> Operation for CommandCursor<T> {
     async fn run(self, OnCore(core): OnCore) -> Result<Cursor<T>> {
         let Command { client, command, database, purpose } = self.command;
         let command = command?;
-        let mut session = core.session();
+        let mut session = UsedSession::own(core.session());
         let attempt =
             Attempt { session: Some(&mut session), timeout: core.timeout(), purpose, reads: None };
         let write = |slot: crate::client_core::Slot<'_>| slot.write_any(&command, &database);

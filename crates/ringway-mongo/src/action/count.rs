@@ -48,6 +48,7 @@ impl Count {
     option!(settings.max_time);
     option!(settings.read_concern);
     option!(settings.read_preference);
+    option!(settings.session);
     option!(settings.timeout);
 }
 
@@ -97,6 +98,7 @@ impl EstimatedCount {
     option!(settings.max_time);
     option!(settings.read_concern);
     option!(settings.read_preference);
+    option!(settings.session);
     option!(settings.timeout);
 }
 

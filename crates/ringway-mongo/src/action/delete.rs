@@ -48,6 +48,7 @@ impl Delete {
     option!(settings.let_vars);
     option!(settings.comment);
     option!(settings.write_concern);
+    option!(settings.session);
     option!(settings.timeout);
 }
 

@@ -39,6 +39,7 @@ impl Distinct {
     option!(settings.max_time);
     option!(settings.read_concern);
     option!(settings.read_preference);
+    option!(settings.session);
     option!(settings.timeout);
 }
 

@@ -39,6 +39,7 @@ impl<T> Find<T> {
     option!(settings.allow_disk_use);
     option!(settings.read_concern);
     option!(settings.read_preference);
+    option!(settings.session);
     option!(settings.timeout);
 
     /// Sets how many documents are returned at most; all by default. A negative number means that many, in one
@@ -114,7 +115,7 @@ impl<T: 'static> Operation for Find<T> {
     async fn run(mut self, OnCore(core): OnCore) -> Result<Cursor<T>> {
         let batch_size = self.first_batch_size();
         let filter = self.filter?;
-        let mut session = core.session();
+        let mut session = self.settings.used_session(&core)?;
         let command = (CommandKind::Find, Purpose::Read);
         let write = |mut find: ringway_wire::mongo::CommandWriter<'_>| {
             find.document("filter", &filter);

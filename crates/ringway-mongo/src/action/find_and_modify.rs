@@ -79,6 +79,7 @@ impl<T> FindAndModify<T> {
     option!(settings.max_time);
     option!(settings.bypass_document_validation);
     option!(settings.write_concern);
+    option!(settings.session);
     option!(settings.timeout);
 }
 

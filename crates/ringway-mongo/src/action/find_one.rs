@@ -40,6 +40,7 @@ impl<T> FindOne<T> {
     option!(settings.max_time);
     option!(settings.read_concern);
     option!(settings.read_preference);
+    option!(settings.session);
     option!(settings.timeout);
 
     /// Sets how many documents are passed over; none by default.

@@ -33,6 +33,7 @@ impl InsertOne {
     option!(settings.comment);
     option!(settings.bypass_document_validation);
     option!(settings.write_concern);
+    option!(settings.session);
     option!(settings.timeout);
 }
 
@@ -96,6 +97,7 @@ impl InsertMany {
     option!(settings.comment);
     option!(settings.bypass_document_validation);
     option!(settings.write_concern);
+    option!(settings.session);
     option!(settings.timeout);
 }
 

@@ -36,3 +36,4 @@ pub(crate) use self::ping::Ping;
 pub use self::pipeline::Pipeline;
 pub(crate) use self::settings::Fields;
 pub use self::update::{Update, UpdateResult};
+pub(crate) use self::write_reply::check as check_write;

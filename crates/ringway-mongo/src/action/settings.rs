@@ -13,7 +13,8 @@ use crate::collection_shared::{CollectionShared, CommandKind, Concerns};
 use crate::connection::{Answer, unsendable};
 use crate::error::{Error, Result};
 use crate::reads::Reads;
-use crate::session::Session;
+use crate::session::{KeptSession, Session, UsedSession};
+use crate::transaction::ClientSession;
 use crate::uri::{ReadConcern, ReadPreference, WriteConcern};
 
 /// Fields of a command, or of one write in it. What cannot be encoded is an error when it is sent.
@@ -97,12 +98,32 @@ pub(crate) struct Settings {
     timeout: Option<Duration>,
     /// Other concerns than the collection's.
     concerns: Option<Concerns>,
+    session: Option<Arc<KeptSession>>,
 }
 
 impl Settings {
     pub(crate) fn new(shared: &Arc<CollectionShared>) -> Self {
         let shared = Arc::clone(shared);
-        Self { shared, fields: Fields::default(), timeout: None, concerns: None }
+        Self { shared, fields: Fields::default(), timeout: None, concerns: None, session: None }
+    }
+
+    pub(crate) fn set_session(&mut self, session: &ClientSession) {
+        self.session = Some(Arc::clone(session.kept()));
+    }
+
+    /// The session of the user, or one of its own.
+    ///
+    /// # Errors
+    /// The user's is another client's, or another operation uses it.
+    pub(crate) fn used_session(&self, core: &Rc<ClientCore>) -> Result<UsedSession> {
+        match &self.session {
+            None => Ok(UsedSession::own(core.session())),
+            Some(kept) => {
+                let mut session = kept.take(core)?;
+                session.transaction.note_operation();
+                Ok(session)
+            }
+        }
     }
 
     pub(crate) fn set_timeout(&mut self, limit: Duration) {
@@ -149,7 +170,7 @@ impl Settings {
         write: impl Fn(CommandWriter<'_>) -> Result<usize, MongoFault>,
         read: impl FnOnce(Answer<'_>) -> Result<R>,
     ) -> Result<R> {
-        let mut session = core.session();
+        let mut session = self.used_session(core)?;
         self.run_in(core, &mut session, (kind, purpose), write, read).await
     }
 
@@ -163,9 +184,15 @@ impl Settings {
         read: impl FnOnce(Answer<'_>) -> Result<R>,
     ) -> Result<R> {
         self.fields.check()?;
-        let built = self.concerns.as_ref().map(|concerns| self.shared.build(kind, concerns));
+        // A transaction has its own: "Drivers MUST NOT" send those of its commands.
+        let none = Concerns::default();
+        let concerns = match session.transaction.is_open() {
+            true => Some(&none),
+            false => self.concerns.as_ref(),
+        };
+        let built = concerns.map(|concerns| self.shared.build(kind, concerns));
         let template = built.as_ref().unwrap_or_else(|| self.shared.template(kind));
-        let concerns = self.concerns.as_ref().unwrap_or_else(|| self.shared.concerns());
+        let concerns = concerns.unwrap_or_else(|| self.shared.concerns());
         let purpose = if kind.is_unanswered(concerns) { Purpose::Unanswered } else { purpose };
         let timeout = self.timeout.unwrap_or_else(|| core.timeout());
         let reads = concerns.reads.as_deref();
@@ -262,6 +289,13 @@ macro_rules! option {
         pub fn max_time(mut self, limit: std::time::Duration) -> Self {
             let limit = i64::try_from(limit.as_millis()).unwrap_or(i64::MAX);
             self.$($place).+.set("maxTimeMS", limit);
+            self
+        }
+    };
+    (@ session, settings.fields) => {
+        /// Sets the session that it runs in, and the transaction of that session if one was started.
+        pub fn session(mut self, session: &crate::ClientSession) -> Self {
+            self.settings.set_session(session);
             self
         }
     };

@@ -56,6 +56,7 @@ impl Update {
     option!(settings.comment);
     option!(settings.bypass_document_validation);
     option!(settings.write_concern);
+    option!(settings.session);
     option!(settings.timeout);
 }
 

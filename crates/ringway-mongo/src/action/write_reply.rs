@@ -6,7 +6,7 @@ use ringway_wire::mongo::ServerFailure;
 use crate::error::{Error, Result};
 
 /// The first error of the writes of a reply whose `ok` is 1.
-pub(super) fn check(body: &RawDocument) -> Result {
+pub(crate) fn check(body: &RawDocument) -> Result {
     match ServerFailure::of_write(body).map_err(Error::reply)? {
         Some(failure) => Err(Error::write(failure)),
         None => Ok(()),

@@ -60,6 +60,8 @@ pub(crate) enum Wanted<'a> {
     Read(Option<&'a Reads>),
     /// The one that has a cursor.
     At(ServerId),
+    /// The router that has a transaction.
+    Of(&'a HostAddress),
 }
 
 impl Deployment {
@@ -92,7 +94,7 @@ impl Deployment {
         avoided: Option<ServerId>,
     ) -> Result<Lease> {
         let at_hand = match wanted {
-            Wanted::At(_) => None,
+            Wanted::At(_) | Wanted::Of(_) => None,
             Wanted::Read(reads) if self.has_other_readers(reads) => None,
             _ => self.writable.borrow().clone(),
         };
@@ -122,7 +124,7 @@ impl Deployment {
             };
             let is_of_server =
                 error.is_network() || error.is_timeout() || error.state_change().is_some();
-            if !is_of_server || matches!(wanted, Wanted::At(_)) {
+            if !is_of_server || matches!(wanted, Wanted::At(_) | Wanted::Of(_)) {
                 return Err(error);
             }
             // What a server that stops says while it is greeted has no version that could be compared.
@@ -271,6 +273,15 @@ impl Deployment {
             };
             let member = members.iter().find(|member| member.pool.id() == id).ok_or_else(gone)?;
             return Ok(Some(Rc::clone(&member.pool)));
+        }
+        if let Wanted::Of(address) = wanted {
+            let gone = || {
+                let what =
+                    "the router that has the transaction does not belong to the cluster any more";
+                Error::new(Kind::Network, Fate::NotSent, what)
+            };
+            let member = members.iter().find(|member| member.pool.address() == address);
+            return Ok(Some(Rc::clone(&member.ok_or_else(gone)?.pool)));
         }
         let options = &self.greeting.options;
         let selection = match wanted {

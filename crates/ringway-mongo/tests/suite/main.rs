@@ -23,4 +23,5 @@ mod selection_specs;
 mod srv_specs;
 mod stepdowns;
 mod support;
+mod transactions;
 mod uri_specs;

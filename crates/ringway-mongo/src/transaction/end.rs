@@ -1,0 +1,162 @@
+//! Commit and abort.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bson::raw::cstr;
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+
+use super::{Phase, wrong};
+use crate::action::check_write;
+use crate::client_core::{Attempt, ClientCore, Purpose, Slot};
+use crate::client_shared::ClientShared;
+use crate::connection::Answer;
+use crate::error::{Error, Result};
+use crate::running::{OnCore, Operation};
+use crate::session::{KeptSession, Session};
+
+/// The end of a transaction, made by [`ClientSession::commit`](crate::ClientSession::commit) and
+/// [`abort`](crate::ClientSession::abort).
+pub struct EndTransaction {
+    pub(super) client: Arc<ClientShared>,
+    pub(super) session: Arc<KeptSession>,
+    pub(super) is_commit: bool,
+}
+
+impl Operation for EndTransaction {
+    type Output = ();
+
+    fn client(&self) -> &Arc<ClientShared> {
+        &self.client
+    }
+
+    async fn run(self, OnCore(core): OnCore) -> Result {
+        let mut session = self.session.take(&core)?;
+        match self.is_commit {
+            true => commit(&core, &mut session).await,
+            false => abort(&core, &mut session).await,
+        }
+    }
+}
+
+/// Specification: Transactions, "commitTransaction".
+async fn commit(core: &Rc<ClientCore>, session: &mut Session) -> Result {
+    let is_again = match session.transaction.phase {
+        Phase::None => return Err(wrong("no transaction was started in this session")),
+        Phase::Aborted => return Err(wrong("the transaction was aborted")),
+        Phase::Starting | Phase::Committed { was_told: false } => {
+            session.transaction.phase = Phase::Committed { was_told: false };
+            return Ok(());
+        }
+        Phase::Committed { was_told: true } => true,
+        Phase::UnderWay | Phase::Ending => false,
+    };
+    let ended = send_twice(core, session, true, is_again).await;
+    session.transaction.phase = Phase::Committed { was_told: true };
+    ended.map_err(|mut error| {
+        if is_unknown(&error) {
+            error.mark_unknown_commit();
+            session.transaction.unpin();
+        }
+        error
+    })
+}
+
+/// Whether the transaction may have been committed all the same. Specification: Transactions,
+/// "UnknownTransactionCommitResult".
+fn is_unknown(error: &Error) -> bool {
+    /// Nobody could ever confirm such a write concern.
+    const IMPOSSIBLE_CONCERN: [i32; 2] = [79, 100];
+    const TIME_EXCEEDED: i32 = 50;
+    let is_possible = |code: i32| {
+        error.is_write() && !IMPOSSIBLE_CONCERN.contains(&code) || code == TIME_EXCEEDED
+    };
+    error.is_network()
+        || error.is_timeout()
+        || error.allows_another_write()
+        || error.server().is_some_and(|server| is_possible(server.code))
+}
+
+/// Specification: Transactions, "abortTransaction": "Drivers MUST ignore all errors".
+async fn abort(core: &Rc<ClientCore>, session: &mut Session) -> Result {
+    match session.transaction.phase {
+        Phase::None => return Err(wrong("no transaction was started in this session")),
+        Phase::Committed { .. } => return Err(wrong("the transaction was committed")),
+        Phase::Aborted => return Err(wrong("the transaction was aborted already")),
+        Phase::Starting => {}
+        Phase::UnderWay | Phase::Ending => {
+            if let Err(error) = send_twice(core, session, false, false).await {
+                tracing::debug!(%error, "a transaction is left to the server to abort");
+            }
+        }
+    }
+    session.transaction.phase = Phase::Aborted;
+    session.transaction.unpin();
+    Ok(())
+}
+
+/// Sends the end, and once more if that may help: the server ends a transaction once.
+async fn send_twice(
+    core: &Rc<ClientCore>,
+    session: &mut Session,
+    is_commit: bool,
+    is_again: bool,
+) -> Result {
+    session.transaction.phase = Phase::Ending;
+    let first = match send(core, session, is_commit, is_again).await {
+        Err(error) if error.allows_another_write() => error,
+        ended => return ended,
+    };
+    session.transaction.unpin();
+    send(core, session, is_commit, true).await.map_err(|second| second.after(first))
+}
+
+async fn send(
+    core: &Rc<ClientCore>,
+    session: &mut Session,
+    is_commit: bool,
+    is_again: bool,
+) -> Result {
+    let name = if is_commit { cstr!("commitTransaction") } else { cstr!("abortTransaction") };
+    let mut command = RawDocumentBuf::new();
+    command.append(name, 1);
+    let transaction = &session.transaction;
+    let options = core.options();
+    let concern = transaction.options.write_concern.as_deref();
+    let concern = concern.or(options.write_concern.as_deref());
+    match is_commit && is_again {
+        true => command.append(cstr!("writeConcern"), majority(concern)),
+        false => {
+            if let Some(concern) = concern {
+                command.append(cstr!("writeConcern"), concern.to_owned());
+            }
+        }
+    }
+    if let Some(token) = &transaction.recovery_token {
+        command.append(cstr!("recoveryToken"), token.clone());
+    }
+    let timeout = core.timeout();
+    let attempt =
+        Attempt { session: Some(session), timeout, purpose: Purpose::WriteOnce, reads: None };
+    let write = |slot: Slot<'_>| slot.write_any(&command, "admin");
+    let read = |answer: Answer<'_>| check_write(answer.body());
+    core.run_in(attempt, write, read).await
+}
+
+/// "Drivers MUST apply w:majority to the write concern", with ten seconds for it "if the user has not specified" any.
+fn majority(concern: Option<&RawDocument>) -> RawDocumentBuf {
+    const TIME_MS: i64 = 10_000;
+    let mut majority = RawDocumentBuf::new();
+    let mut has_time = false;
+    for (key, value) in concern.into_iter().flatten().flatten() {
+        has_time |= key.as_str() == "wtimeout";
+        if key.as_str() != "w" {
+            majority.append(key, value);
+        }
+    }
+    majority.append(cstr!("w"), RawBsonRef::String("majority"));
+    if !has_time {
+        majority.append(cstr!("wtimeout"), TIME_MS);
+    }
+    majority
+}

@@ -1,0 +1,149 @@
+//! Transactions, by MongoDB's specification "Transactions": what a session knows of the one that it has.
+
+mod client_session;
+mod end;
+mod options;
+
+use bson::{RawDocument, RawDocumentBuf};
+
+pub use self::client_session::ClientSession;
+pub use self::end::EndTransaction;
+pub use self::options::TransactionOptions;
+use crate::error::{Error, Fate, Kind, Result};
+use crate::uri::HostAddress;
+
+/// The transaction of a session, or its lack.
+#[derive(Default)]
+pub(crate) struct Transaction {
+    phase: Phase,
+    /// `txnNumber`; 0 until its first command.
+    number: i64,
+    options: TransactionOptions,
+    /// The router that has it, in a sharded cluster.
+    pinned: Option<HostAddress>,
+    /// What another router needs to end it.
+    recovery_token: Option<RawDocumentBuf>,
+}
+
+/// ```text
+///   None ──► Starting ──► UnderWay ──► Ending ──► Committed | Aborted
+///     ▲                                               │
+///     └────────── the next operation ─────────────────┘
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Phase {
+    #[default]
+    None,
+    /// Nothing was sent.
+    Starting,
+    UnderWay,
+    /// It is being committed or aborted.
+    Ending,
+    /// The server was told, unless nothing was done in it.
+    Committed {
+        was_told: bool,
+    },
+    Aborted,
+}
+
+/// What a command of a transaction has in addition.
+pub(crate) struct TransactionFields {
+    pub(crate) number: i64,
+    pub(crate) is_first: bool,
+    /// Of the first command.
+    pub(crate) read_concern: Option<RawDocumentBuf>,
+}
+
+impl Transaction {
+    /// Whether commands belong to it.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Starting | Phase::UnderWay | Phase::Ending)
+    }
+
+    /// Whether its end is what is sent.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.phase == Phase::Ending
+    }
+
+    /// Whether the server may have something to undo.
+    pub(crate) fn is_under_way(&self) -> bool {
+        matches!(self.phase, Phase::UnderWay | Phase::Ending)
+    }
+
+    fn start(&mut self, options: TransactionOptions) -> Result {
+        if self.is_open() {
+            return Err(wrong("a transaction is under way in this session: commit or abort it"));
+        }
+        *self = Self { phase: Phase::Starting, options, ..Self::default() };
+        Ok(())
+    }
+
+    /// An operation of the session that is no commit: one that has ended is forgotten.
+    pub(crate) fn note_operation(&mut self) {
+        if matches!(self.phase, Phase::Committed { .. } | Phase::Aborted) {
+            *self = Self::default();
+        }
+    }
+
+    /// The server that the next command has to go to, if it is settled.
+    pub(crate) fn pinned(&self) -> Option<&HostAddress> {
+        self.pinned.as_ref().filter(|_| self.is_open())
+    }
+
+    /// Stays with a router.
+    pub(crate) fn pin(&mut self, router: &HostAddress) {
+        self.pinned.get_or_insert_with(|| router.clone());
+    }
+
+    fn unpin(&mut self) {
+        self.pinned = None;
+    }
+
+    /// What the next command has to say. `next_number` is the session's.
+    pub(crate) fn fields(
+        &mut self,
+        next_number: impl FnOnce() -> i64,
+    ) -> Option<TransactionFields> {
+        if !self.is_open() {
+            return None;
+        }
+        if self.number == 0 {
+            self.number = next_number();
+        }
+        let is_first = self.phase == Phase::Starting;
+        let read_concern = self.options.read_concern.clone().filter(|_| is_first);
+        Some(TransactionFields { number: self.number, is_first, read_concern })
+    }
+
+    /// Notes that a command was sent.
+    pub(crate) fn sent(&mut self) {
+        if self.phase == Phase::Starting {
+            self.phase = Phase::UnderWay;
+        }
+    }
+
+    /// Takes what a router says for the end of the transaction.
+    pub(crate) fn take_reply(&mut self, reply: &RawDocument) {
+        if let Ok(token) = reply.get_document("recoveryToken") {
+            self.recovery_token = Some(token.to_owned());
+        }
+    }
+
+    /// Takes the failure of one of its commands. "Drivers MUST unpin a ClientSession when a command within a transaction
+    /// [...] fails with a TransientTransactionError."
+    pub(crate) fn failed(&mut self, error: &mut Error) {
+        if self.is_ending() {
+            return;
+        }
+        if error.is_network() {
+            error.mark_transient();
+        }
+        if error.is_transient_transaction() {
+            self.unpin();
+        }
+    }
+}
+
+fn wrong(what: &str) -> Error {
+    Error::new(Kind::Options, Fate::NotSent, what)
+}
