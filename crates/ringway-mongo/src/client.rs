@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bson::{Document, rawdoc};
 
 use crate::action::ListDatabases;
+use crate::change_stream::Watch;
 use crate::client_core::ClientCore;
 use crate::client_shared::ClientShared;
 use crate::database::Database;
@@ -74,6 +75,11 @@ impl Client {
     #[must_use]
     pub fn database(&self, name: &str) -> Database {
         Database::new(&self.shared, name)
+    }
+
+    /// Watches the changes of all databases.
+    pub fn watch(&self) -> Watch<Document> {
+        Watch::new(&self.shared, "admin".into(), None).of_cluster()
     }
 
     /// Makes a session, for operations that belong together. Nothing is sent.

@@ -4,14 +4,17 @@
 //! gets it, and whether it is sent once more if it fails: a read is, and a write where the server knows it again by its
 //! number. One time is over all tries.
 
+mod slot;
+
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bson::{RawDocument, RawDocumentBuf, rawdoc};
+use bson::{RawDocument, rawdoc};
 use ringway_runtime::{spawn_detached, timeout};
-use ringway_wire::mongo::{CommandTemplate, CommandWriter, MsgFlags, ServerKind, SessionId};
+use ringway_wire::mongo::ServerKind;
 
+pub(crate) use self::slot::{Slot, has_preference};
 use crate::client_shared::ClientShared;
 use crate::connection::{Answer, Greeting, Sent};
 use crate::deployment::{Deployment, Wanted};
@@ -22,7 +25,7 @@ use crate::options::ClientOptions;
 use crate::orphans::{Orphan, Orphans};
 use crate::pool::ServerId;
 use crate::reads::Reads;
-use crate::session::{Session, SessionPool};
+use crate::session::{KeptSession, RestingSession, Session, SessionPool, UsedSession};
 use crate::topology::StateChange;
 use crate::transaction::TransactionFields;
 use crate::uri::HostAddress;
@@ -96,9 +99,23 @@ impl ClientCore {
         self.options.timeout
     }
 
-    /// The number of the client.
-    pub(crate) fn client(&self) -> u64 {
-        self.client
+    /// A session that the user keeps, for one operation.
+    ///
+    /// # Errors
+    /// It is another client's, or another operation uses it.
+    pub(crate) fn kept_session(&self, kept: &Arc<KeptSession>) -> Result<UsedSession> {
+        kept.take(self.client, || self.session())
+    }
+
+    /// The session of a cursor, for its next batch.
+    ///
+    /// # Errors
+    /// Those of [`kept_session`](Self::kept_session).
+    pub(crate) fn rested_session(&self, session: RestingSession) -> Result<UsedSession> {
+        match session {
+            RestingSession::Own(session) => Ok(UsedSession::own(session)),
+            RestingSession::Kept(kept) => self.kept_session(&kept),
+        }
     }
 
     pub(crate) fn options(&self) -> &ClientOptions {
@@ -401,88 +418,6 @@ impl Drop for SessionUse<'_> {
 impl Drop for ClientCore {
     fn drop(&mut self) {
         self.orphans.wake();
-    }
-}
-
-/// Where a command is to be written.
-pub(crate) struct Slot<'a> {
-    pub(crate) id: i32,
-    pub(crate) session: Option<&'a SessionId>,
-    /// `txnNumber` of a write that may be repeated.
-    number: Option<i64>,
-    transaction: Option<&'a TransactionFields>,
-    /// `$readPreference`
-    read_preference: Option<&'a RawDocumentBuf>,
-    is_unanswered: bool,
-    pub(crate) out: &'a mut Vec<u8>,
-}
-
-impl<'a> Slot<'a> {
-    /// Begins a command of a cursor, which has the session and the transaction only.
-    pub(crate) fn begin_more(self, name: &str, cursor: i64) -> CommandWriter<'a> {
-        let mut writer = CommandWriter::new(self.out, self.id);
-        writer.i64(name, cursor);
-        put_general(&mut writer, self.session, None, None);
-        put_transaction(&mut writer, self.transaction);
-        writer
-    }
-
-    /// Begins a command by its template, with the session if there is one.
-    pub(crate) fn begin(self, template: &CommandTemplate) -> CommandWriter<'a> {
-        let mut writer = template.begin(self.id, None, self.out);
-        if self.is_unanswered {
-            writer.flags(MsgFlags::MORE_TO_COME);
-        }
-        put_general(&mut writer, self.session, self.number, self.read_preference);
-        put_transaction(&mut writer, self.transaction);
-        writer
-    }
-
-    /// Writes a command that has no template: `document`, whose first field is its name.
-    pub(crate) fn write_any(self, document: &RawDocument, database: &str) -> Result {
-        let mut writer = CommandWriter::new(self.out, self.id);
-        writer.fields(document);
-        writer.str("$db", database);
-        let preference = self.read_preference.filter(|_| !has_preference(document));
-        put_general(&mut writer, self.session, self.number, preference);
-        put_transaction(&mut writer, self.transaction);
-        writer.finish().map(drop).map_err(crate::connection::unsendable)
-    }
-}
-
-/// Whether a command of the user says itself which servers may answer it.
-pub(crate) fn has_preference(command: &RawDocument) -> bool {
-    matches!(command.get("$readPreference"), Ok(Some(_)))
-}
-
-/// Writes the fields that belong to no command in particular.
-fn put_general(
-    writer: &mut CommandWriter<'_>,
-    session: Option<&SessionId>,
-    number: Option<i64>,
-    read_preference: Option<&RawDocumentBuf>,
-) {
-    if let Some(session) = session {
-        writer.nested("lsid", |lsid| lsid.uuid("id", session));
-    }
-    if let Some(number) = number {
-        writer.i64("txnNumber", number);
-    }
-    if let Some(preference) = read_preference {
-        writer.document("$readPreference", preference);
-    }
-}
-
-/// Writes the fields that a transaction adds to a command.
-fn put_transaction(writer: &mut CommandWriter<'_>, transaction: Option<&TransactionFields>) {
-    let Some(fields) = transaction else { return };
-    writer.i64("txnNumber", fields.number);
-    if fields.is_first {
-        writer.bool("startTransaction", true);
-    }
-    writer.bool("autocommit", false);
-    if let Some(concern) = &fields.read_concern {
-        writer.document("readConcern", concern);
     }
 }
 

@@ -11,6 +11,7 @@ use crate::action::{
     Aggregate, BulkWrite, Command, CommandCursor, Count, Delete, Distinct, EstimatedCount, Find,
     FindAndModify, FindOne, IndexModel, InsertMany, InsertOne, Update, WriteModel, create_indexes,
 };
+use crate::change_stream::Watch;
 use crate::client_core::Purpose;
 use crate::client_shared::ClientShared;
 use crate::collection_shared::{CollectionShared, Concerns};
@@ -88,6 +89,12 @@ impl<T> Collection<T> {
     pub fn aggregate<S: IntoRaw>(&self, stages: impl IntoIterator<Item = S>) -> Aggregate<T> {
         let stages = stages.into_iter().map(IntoRaw::into_raw).collect();
         Aggregate::new(&self.shared, stages)
+    }
+
+    /// Watches the changes of the documents, as they happen.
+    pub fn watch(&self) -> Watch<Document> {
+        let CollectionShared { client, database, name, .. } = &*self.shared;
+        Watch::new(client, Arc::clone(database), Some(Arc::clone(name)))
     }
 
     /// Counts the documents that match a filter.

@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bson::raw::RawBson;
 use bson::{Bson, RawDocument, RawDocumentBuf};
@@ -68,13 +69,15 @@ pub(crate) struct Place {
     /// Documents of a batch; the server's choice if `None`.
     pub(crate) batch_size: Option<u32>,
     pub(crate) comment: Option<Bson>,
+    /// How long the server waits for a document before it answers that there is none, if it waits at all.
+    pub(crate) max_await: Option<Duration>,
 }
 
 impl Place {
     pub(crate) fn of(shared: &CollectionShared) -> Self {
         let (database, collection) = (Arc::clone(&shared.database), Arc::clone(&shared.name));
         let client = Arc::clone(&shared.client);
-        Self { client, database, collection, batch_size: None, comment: None }
+        Self { client, database, collection, batch_size: None, comment: None, max_await: None }
     }
 }
 
@@ -168,6 +171,16 @@ impl<T> Cursor<T> {
             .expect("checked when the cursor went there")
     }
 
+    /// The reply with the last batch.
+    pub(crate) fn reply(&self) -> &RawDocument {
+        self.batch.body()
+    }
+
+    /// Whether the cursor has gone to the last document of its batch, or behind it.
+    pub(crate) fn is_batch_over(&self) -> bool {
+        self.batch.body().as_bytes().get(self.next) == Some(&0)
+    }
+
     /// Nothing is left here, in memory and at the session.
     fn end(&mut self) {
         (self.session, self.current) = (None, 0..0);
@@ -248,7 +261,7 @@ impl Operation for NextBatch {
     }
 
     async fn run(self, OnCore(core): OnCore) -> Result<Self::Output> {
-        let mut session = self.session.used(&core)?;
+        let mut session = core.rested_session(self.session)?;
         let place = &self.place;
         let comment = place.comment.clone().map(RawBson::try_from).transpose();
         let comment = comment.map_err(Error::encoding)?.map(|comment| {
@@ -262,6 +275,9 @@ impl Operation for NextBatch {
             writer.str("$db", &place.database);
             if let Some(size) = place.batch_size.filter(|size| *size > 0) {
                 writer.i64("batchSize", size.into());
+            }
+            if let Some(time) = place.max_await {
+                writer.i64("maxTimeMS", i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
             }
             if let Some(comment) = &comment {
                 writer.fields(comment);

@@ -8,6 +8,7 @@ use bson::{Document, RawDocumentBuf, rawdoc};
 use crate::action::{
     Command, CommandCursor, CommandReplied, CreateCollection, Fields, Ping, Pipeline, writes,
 };
+use crate::change_stream::Watch;
 use crate::client::Client;
 use crate::client_core::Purpose;
 use crate::client_shared::ClientShared;
@@ -128,6 +129,11 @@ impl Database {
             }
             Ok(names)
         }
+    }
+
+    /// Watches the changes of all collections.
+    pub fn watch(&self) -> Watch<Document> {
+        Watch::new(&self.client, Arc::clone(&self.name), None)
     }
 
     /// Makes a collection, which needs to be done only if it is to have options.

@@ -86,6 +86,7 @@ pub struct ServerError {
     has_written_nothing: bool,
     is_transient: bool,
     is_unknown_commit: bool,
+    is_resumable: bool,
 }
 
 impl ServerError {
@@ -99,6 +100,7 @@ impl ServerError {
                 || failure.has_label("RetryableError"),
             has_written_nothing: failure.has_label("NoWritesPerformed"),
             is_transient: failure.has_label("TransientTransactionError"),
+            is_resumable: failure.has_label("ResumableChangeStreamError"),
             is_unknown_commit: failure.has_label("UnknownTransactionCommitResult"),
         }
     }
@@ -349,6 +351,14 @@ impl Error {
         self.0.is_unknown_commit || self.server().is_some_and(|error| error.is_unknown_commit)
     }
 
+    /// Whether a change stream goes on elsewhere after its next batch has failed so.
+    pub(crate) fn is_resumable(&self) -> bool {
+        let is_of_server = |error: &ServerError| {
+            error.is_resumable || error.code == CURSOR_NOT_FOUND || RESUMABLE.contains(&error.code)
+        };
+        self.is_network() || self.0.kind == Kind::Command && self.server().is_some_and(is_of_server)
+    }
+
     pub(crate) fn mark_transient(&mut self) {
         self.0.is_transient = true;
     }
@@ -416,6 +426,13 @@ const PASSING: [i32; 13] = [6, 7, 89, 91, 134, 189, 262, 9001, 10107, 11600, 116
 /// retryable writes has them.
 const RETRYABLE_WRITES: [i32; 12] =
     [6, 7, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436];
+
+/// The number of the error for a cursor that the server has not.
+const CURSOR_NOT_FOUND: i32 = 43;
+
+/// Numbers of errors after which a change stream goes on, of servers before MongoDB 4.4, which do not label them.
+const RESUMABLE: [i32; 17] =
+    [6, 7, 63, 89, 91, 133, 150, 189, 234, 262, 9001, 10107, 11600, 11602, 13388, 13435, 13436];
 
 /// Whether a command may have been executed in part before it failed.
 fn may_have_run(error: &ServerError) -> bool {

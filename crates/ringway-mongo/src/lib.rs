@@ -21,6 +21,7 @@
 
 mod action;
 mod bulk_failure;
+mod change_stream;
 mod client;
 mod client_core;
 mod client_shared;
@@ -59,6 +60,7 @@ pub use action::{
 };
 pub use bson;
 pub use bulk_failure::{BulkFailure, BulkWriteResult};
+pub use change_stream::{ChangeStream, Watch};
 pub use client::Client;
 pub use collection::Collection;
 pub use cursor::Cursor;

@@ -1,6 +1,7 @@
 //! Sessions of the server, which each operation borrows.
 
-use std::ops::{Deref, DerefMut};
+mod kept;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -8,8 +9,7 @@ use bson::Uuid;
 use ringway_runtime::now;
 use ringway_wire::mongo::SessionId;
 
-use crate::client_core::ClientCore;
-use crate::error::{Error, Fate, Kind, Result};
+pub(crate) use self::kept::{KeptSession, RestingSession, UsedSession};
 use crate::limits::{SESSION_MARGIN, SESSIONS_KEPT};
 use crate::pool::ServerId;
 use crate::transaction::{Transaction, TransactionFields};
@@ -124,137 +124,6 @@ impl Drop for Session {
         let mut free = self.pool.free();
         if !self.is_lost && free.len() < SESSIONS_KEPT {
             free.push(FreeSession { id: self.id, used_at: self.since, number: self.number });
-        }
-    }
-}
-
-/// A session that the user keeps for several operations, one after the other.
-pub(crate) struct KeptSession {
-    client: u64,
-    state: Mutex<Kept>,
-}
-
-#[derive(Default)]
-struct Kept {
-    /// `None` before its first operation, and while one uses it.
-    session: Option<Session>,
-    is_used: bool,
-    /// That of the session, while no operation uses it.
-    transaction: Transaction,
-}
-
-impl KeptSession {
-    pub(crate) fn new(client: u64) -> Arc<Self> {
-        Arc::new(Self { client, state: Mutex::default() })
-    }
-
-    /// The session, for one operation.
-    ///
-    /// # Errors
-    /// It is another client's, or another operation uses it.
-    pub(crate) fn take(self: &Arc<Self>, core: &ClientCore) -> Result<UsedSession> {
-        let wrong = |what: &str| Error::new(Kind::Options, Fate::NotSent, what);
-        if self.client != core.client() {
-            return Err(wrong("the session is one of another client"));
-        }
-        let mut kept = self.kept();
-        if std::mem::replace(&mut kept.is_used, true) {
-            return Err(wrong("another operation uses the session: await one before the next"));
-        }
-        let mut session = kept.session.take().unwrap_or_else(|| core.session());
-        session.transaction = std::mem::take(&mut kept.transaction);
-        Ok(UsedSession { session: Some(session), kept: Some(Arc::clone(self)) })
-    }
-
-    /// Looks at the transaction, or changes it.
-    ///
-    /// # Errors
-    /// An operation uses the session.
-    pub(crate) fn with_transaction<R>(&self, f: impl FnOnce(&mut Transaction) -> R) -> Result<R> {
-        let mut kept = self.kept();
-        if kept.is_used {
-            let what = "an operation uses the session: await it first";
-            return Err(Error::new(Kind::Options, Fate::NotSent, what));
-        }
-        Ok(f(&mut kept.transaction))
-    }
-
-    fn put_back(&self, mut session: Session) {
-        let mut kept = self.kept();
-        kept.transaction = std::mem::take(&mut session.transaction);
-        (kept.session, kept.is_used) = (Some(session), false);
-    }
-
-    /// No foreign code runs under the lock, so the content of a poisoned one is sound.
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for KeptSession {
-    fn drop(&mut self) {
-        let kept = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(session) = &mut kept.session {
-            session.transaction = std::mem::take(&mut kept.transaction);
-        }
-    }
-}
-
-/// A session that an operation uses: its own, or one that the user keeps, which gets it back when this is dropped.
-pub(crate) struct UsedSession {
-    /// Taken by `rest` and `drop` only.
-    session: Option<Session>,
-    kept: Option<Arc<KeptSession>>,
-}
-
-/// The session of a cursor between two batches: its own, or one that others may use meanwhile.
-pub(crate) enum RestingSession {
-    Own(Session),
-    Kept(Arc<KeptSession>),
-}
-
-impl UsedSession {
-    pub(crate) fn own(session: Session) -> Self {
-        Self { session: Some(session), kept: None }
-    }
-
-    pub(crate) fn rest(mut self) -> RestingSession {
-        match &self.kept {
-            Some(kept) => RestingSession::Kept(Arc::clone(kept)),
-            None => RestingSession::Own(self.session.take().expect("it is there until then")),
-        }
-    }
-}
-
-impl RestingSession {
-    /// # Errors
-    /// Those of [`KeptSession::take`].
-    pub(crate) fn used(self, core: &ClientCore) -> Result<UsedSession> {
-        match self {
-            Self::Own(session) => Ok(UsedSession::own(session)),
-            Self::Kept(kept) => kept.take(core),
-        }
-    }
-}
-
-impl Deref for UsedSession {
-    type Target = Session;
-
-    fn deref(&self) -> &Session {
-        self.session.as_ref().expect("it is there until the end")
-    }
-}
-
-impl DerefMut for UsedSession {
-    fn deref_mut(&mut self) -> &mut Session {
-        self.session.as_mut().expect("it is there until the end")
-    }
-}
-
-impl Drop for UsedSession {
-    fn drop(&mut self) {
-        if let (Some(session), Some(kept)) = (self.session.take(), &self.kept) {
-            kept.put_back(session);
         }
     }
 }

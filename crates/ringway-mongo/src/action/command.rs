@@ -97,7 +97,14 @@ impl<T: 'static> Operation for CommandCursor<T> {
         let answer = core.run_in(attempt, write, keep).await?;
         let namespace = CursorReply::of(answer.body()).map_err(Error::reply)?.namespace;
         let collection = namespace.split_once('.').map_or("", |(_, collection)| collection).into();
-        let place = Place { client, database, collection, batch_size: None, comment: None };
+        let place = Place {
+            client,
+            database,
+            collection,
+            batch_size: None,
+            comment: None,
+            max_await: None,
+        };
         Cursor::new(&core, place, session, answer)
     }
 }

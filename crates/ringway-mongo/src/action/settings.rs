@@ -64,6 +64,11 @@ impl Fields {
         self.fault.take().map_or(Ok(()), Err)
     }
 
+    /// The fields so far, as far as they could be encoded.
+    pub(crate) fn to_document(&self) -> RawDocumentBuf {
+        self.document.clone().unwrap_or_default()
+    }
+
     /// The document with these fields.
     pub(crate) fn into_document(mut self) -> Result<RawDocumentBuf> {
         self.check()?;
@@ -119,7 +124,7 @@ impl Settings {
         match &self.session {
             None => Ok(UsedSession::own(core.session())),
             Some(kept) => {
-                let mut session = kept.take(core)?;
+                let mut session = core.kept_session(kept)?;
                 session.transaction.note_operation();
                 Ok(session)
             }

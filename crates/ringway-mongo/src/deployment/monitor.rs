@@ -30,7 +30,7 @@ impl Monitor {
         pause: Duration,
     ) -> Self {
         let hurry = Rc::new(Notify::new());
-        let watch = Watch {
+        let watch = Asking {
             period: greeting.options.seeds.heartbeat,
             address,
             greeting: Rc::clone(greeting),
@@ -58,7 +58,7 @@ impl Drop for Monitor {
     }
 }
 
-struct Watch {
+struct Asking {
     address: HostAddress,
     greeting: Rc<Greeting>,
     deployment: Weak<Deployment>,
@@ -68,7 +68,7 @@ struct Watch {
     period: Duration,
 }
 
-impl Watch {
+impl Asking {
     async fn run(mut self, hurry: Rc<Notify>, pause: Duration) {
         sleep(pause).await;
         loop {
@@ -122,7 +122,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for Asking {
     /// Has those that wait for a server look for monitors that have ended, if this one ends by a panic.
     fn drop(&mut self) {
         if std::thread::panicking()

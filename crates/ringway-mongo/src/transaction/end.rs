@@ -31,7 +31,7 @@ impl Operation for EndTransaction {
     }
 
     async fn run(self, OnCore(core): OnCore) -> Result {
-        let mut session = self.session.take(&core)?;
+        let mut session = core.kept_session(&self.session)?;
         match self.is_commit {
             true => commit(&core, &mut session).await,
             false => abort(&core, &mut session).await,

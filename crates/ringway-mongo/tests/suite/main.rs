@@ -4,6 +4,7 @@ mod allocations;
 mod authentication;
 mod bson_corpus;
 mod bulk;
+mod change_streams;
 mod concern_specs;
 mod crud_specs;
 mod deployments;

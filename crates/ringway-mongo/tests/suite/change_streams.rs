@@ -1,0 +1,237 @@
+//! Change streams, against servers of the test: none that has them can be had.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bson::{Document, Timestamp, doc};
+use ringway_mongo::{Client, Collection};
+
+use crate::support::fake::{Answer, Command, Fake};
+use crate::support::{on_core, options};
+
+fn books(client: &Client) -> Collection<Document> {
+    client.database("shop").collection("books")
+}
+
+/// A change, whose token is its number.
+fn change(number: i32) -> Document {
+    doc! { "_id": { "at": number }, "operationType": "insert", "fullDocument": { "n": number } }
+}
+
+/// A batch of a cursor that goes on, with a token behind its last change if there is one.
+fn batch(first: bool, changes: &[i32], token: Option<i32>) -> Answer {
+    let name = if first { "firstBatch" } else { "nextBatch" };
+    let changes: Vec<_> = changes.iter().map(|number| change(*number)).collect();
+    let mut cursor = doc! { "id": 7_i64, "ns": "shop.books", name: changes };
+    if let Some(token) = token {
+        cursor.insert("postBatchResumeToken", doc! { "at": token });
+    }
+    let time = Timestamp { time: 100, increment: 5 };
+    Answer::Reply(doc! { "cursor": cursor, "operationTime": time, "ok": 1.0 })
+}
+
+fn refused(code: i32, labels: &[&str]) -> Answer {
+    let labels: Vec<_> = labels.iter().map(|label| (*label).to_owned()).collect();
+    Answer::Reply(
+        doc! { "ok": 0.0, "code": code, "errmsg": "as the test wants", "errorLabels": labels },
+    )
+}
+
+type Log = Arc<Mutex<Vec<Document>>>;
+
+/// Answers the commands with these, in their order; `killCursors` is confirmed.
+fn serve(answers: Vec<Answer>) -> (Fake, Log) {
+    let (log, answers) = (Log::default(), Mutex::new(answers.into_iter()));
+    let log_too = Arc::clone(&log);
+    let answer = move |command: &Command| {
+        if command.name() == "killCursors" {
+            return Answer::Reply(doc! { "ok": 1.0 });
+        }
+        log_too.lock().expect("no panic").push(command.body.clone());
+        answers.lock().expect("no panic").next().unwrap_or(Answer::Silence)
+    };
+    (Fake::serve(answer), log)
+}
+
+/// The stage `$changeStream` of each `aggregate`.
+fn stages(log: &Log) -> Vec<Document> {
+    let log = log.lock().expect("no panic");
+    let pipelines = log.iter().filter_map(|body| body.get_array("pipeline").ok());
+    let stage = |stages: &bson::Array| {
+        let first = stages[0].as_document().expect("a stage");
+        first.get_document("$changeStream").expect("the first stage").clone()
+    };
+    pipelines.map(stage).collect()
+}
+
+fn number(change: &Document) -> i32 {
+    change.get_document("fullDocument").expect("a document").get_i32("n").expect("a number")
+}
+
+#[test]
+fn what_is_watched_is_in_the_command() {
+    let answers = (0..4).map(|_| batch(true, &[], Some(1))).collect();
+    let (fake, log) = serve(answers);
+    on_core(async move {
+        let client = Client::new(options(&fake.address));
+        let watched = books(&client).watch().full_document("updateLookup").batch_size(5);
+        let watched = watched.full_document_before_change("required").comment("why");
+        drop(watched.pipeline([doc! { "$match": { "a": 1 } }]).await.expect("opened"));
+        let time = Timestamp { time: 9, increment: 1 };
+        drop(books(&client).watch().start_at_operation_time(time).await.expect("opened"));
+        drop(client.database("shop").watch().resume_after(doc! { "at": 3 }).await.expect("opened"));
+        drop(client.watch().start_after(doc! { "at": 4 }).await.expect("opened"));
+        let expected = [
+            doc! { "fullDocument": "updateLookup", "fullDocumentBeforeChange": "required" },
+            doc! { "startAtOperationTime": time },
+            doc! { "resumeAfter": { "at": 3 } },
+            doc! { "allChangesForCluster": true, "startAfter": { "at": 4 } },
+        ];
+        assert_eq!(stages(&log), expected);
+        let log = log.lock().expect("no panic");
+        let of: Vec<_> =
+            log.iter().map(|it| (it.get("aggregate"), it.get_str("$db").ok())).collect();
+        let (name, one) = ("books".into(), 1.into());
+        let (shop, admin) = (Some("shop"), Some("admin"));
+        let all =
+            [(Some(&name), shop), (Some(&name), shop), (Some(&one), shop), (Some(&one), admin)];
+        assert_eq!(of, all);
+        let further = bson::bson!({ "$match": { "a": 1 } });
+        assert_eq!(log[0].get_array("pipeline").expect("stages")[1], further);
+        assert_eq!(log[0].get_document("cursor").expect("one"), &doc! { "batchSize": 5_i64 });
+        assert_eq!(log[0].get_str("comment").ok(), Some("why"));
+    });
+}
+
+#[test]
+fn changes_come_in_batches_some_of_which_are_empty() {
+    let (fake, log) = serve(vec![
+        batch(true, &[], Some(0)),
+        batch(false, &[], Some(10)),
+        batch(false, &[11, 12], Some(20)),
+    ]);
+    on_core(async move {
+        let client = Client::new(options(&fake.address));
+        let wait = Duration::from_millis(1_500);
+        let mut changes = books(&client).watch().max_await_time(wait).await.expect("opened");
+        let token = |at: i32| Some(bson::rawdoc! { "at": at });
+        assert_eq!(changes.resume_token(), token(0));
+        let change = changes.next().await.expect("a change").expect("no end");
+        assert_eq!((number(&change), changes.resume_token()), (11, token(11)));
+        let change = changes.next().await.expect("a change").expect("no end");
+        assert_eq!((number(&change), changes.resume_token()), (12, token(20)));
+        for more in &log.lock().expect("no panic")[1..] {
+            assert_eq!(
+                (more.get_i64("getMore").ok(), more.get_i64("maxTimeMS").ok()),
+                (Some(7), Some(1_500))
+            );
+        }
+        let refused = books(&client).watch().max_await_time(Duration::MAX).await;
+        assert!(refused.expect_err("longer than an operation").is_options());
+    });
+}
+
+#[test]
+fn a_stream_goes_on_behind_its_last_change() {
+    let (fake, log) = serve(vec![
+        batch(true, &[1], None),
+        // The connection breaks, the cursor is gone, the server is none for it, as it says or by its number.
+        Answer::End(Vec::new()),
+        batch(true, &[2], None),
+        refused(43, &[]),
+        batch(true, &[], Some(50)),
+        refused(9_999, &["ResumableChangeStreamError"]),
+        batch(true, &[], None),
+        refused(10_107, &[]),
+        batch(true, &[3], None),
+    ]);
+    on_core(async move {
+        let client = Client::new(options(&fake.address));
+        let mut changes = books(&client).watch().await.expect("opened");
+        for expected in 1..=3 {
+            let change = changes.next().await.expect("a change").expect("no end");
+            assert_eq!(number(&change), expected);
+        }
+        let after = |at: i32| doc! { "resumeAfter": { "at": at } };
+        assert_eq!(stages(&log), [doc! {}, after(1), after(2), after(50), after(50)]);
+    });
+}
+
+#[test]
+fn a_stream_without_changes_goes_on_where_it_began() {
+    let (fake, log) =
+        serve(vec![batch(true, &[], None), refused(43, &[]), batch(true, &[1], None)]);
+    on_core(async move {
+        let client = Client::new(options(&fake.address));
+        let mut changes = books(&client).watch().await.expect("opened");
+        assert_eq!(changes.resume_token(), None);
+        changes.next().await.expect("a change").expect("no end");
+        let began = doc! { "startAtOperationTime": Timestamp { time: 100, increment: 5 } };
+        assert_eq!(stages(&log), [doc! {}, began]);
+    });
+}
+
+#[test]
+fn a_stream_behind_another_one_starts_so_until_it_has_a_change() {
+    let (fake, log) = serve(vec![
+        batch(true, &[], None),
+        refused(43, &[]),
+        batch(true, &[1], None),
+        refused(43, &[]),
+        batch(true, &[2], None),
+    ]);
+    on_core(async move {
+        let client = Client::new(options(&fake.address));
+        let mut changes =
+            books(&client).watch().start_after(doc! { "at": 9 }).await.expect("opened");
+        for _ in 0..2 {
+            changes.next().await.expect("a change").expect("no end");
+        }
+        let after = doc! { "startAfter": { "at": 9 } };
+        assert_eq!(stages(&log), [after.clone(), after, doc! { "resumeAfter": { "at": 1 } }]);
+    });
+}
+
+#[test]
+fn other_errors_end_a_stream() {
+    let without_token = || {
+        let change = doc! { "operationType": "insert" };
+        let cursor = doc! { "id": 7_i64, "ns": "shop.books", "firstBatch": [change] };
+        Answer::Reply(doc! { "cursor": cursor, "ok": 1.0 })
+    };
+    let last = || {
+        let cursor = doc! { "id": 0_i64, "ns": "shop.books", "firstBatch": [change(1)] };
+        Answer::Reply(doc! { "cursor": cursor, "ok": 1.0 })
+    };
+    let (fake, log) = serve(vec![
+        batch(true, &[], None),
+        refused(280, &[]),
+        without_token(),
+        refused(40_573, &[]),
+        last(),
+        // It cannot be opened again.
+        batch(true, &[], None),
+        refused(43, &[]),
+        refused(286, &[]),
+    ]);
+    on_core(async move {
+        let client = Client::new(options(&fake.address));
+        let mut changes = books(&client).watch().await.expect("opened");
+        let error = changes.next().await.expect_err("a fatal one");
+        assert_eq!(error.server().map(|told| told.code), Some(280));
+        assert_eq!(changes.next().await.expect("the end"), None);
+        let mut changes = books(&client).watch().await.expect("opened");
+        let error = changes.next().await.expect_err("no token");
+        assert!(error.is_protocol() && error.to_string().contains("_id"), "{error}");
+        assert_eq!(changes.next().await.expect("the end"), None);
+        assert!(books(&client).watch().await.expect_err("refused").server().is_some());
+        let mut changes = books(&client).watch().await.expect("opened");
+        assert!(changes.next().await.expect("a change").is_some());
+        assert_eq!(changes.next().await.expect("the end"), None);
+        let mut changes = books(&client).watch().await.expect("opened");
+        let error = changes.next().await.expect_err("refused");
+        assert_eq!(error.server().map(|told| told.code), Some(286));
+        assert_eq!(changes.next().await.expect("the end"), None);
+        assert_eq!(stages(&log).len(), 6);
+    });
+}
