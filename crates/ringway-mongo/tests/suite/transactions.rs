@@ -304,12 +304,27 @@ fn a_session_has_one_operation_at_a_time_and_one_client() {
         while books.find_one(doc! {}).session(&session).await.is_err() {
             ringway_runtime::yield_now().await;
         }
-        let used = set.got("find")[0].1.get("lsid").cloned();
-        // Nobody gets a session in which a transaction is under way.
-        drop(session);
-        books.insert_one(&doc! {}).await.expect("inserted");
-        let inserted = set.got("insert");
-        assert_ne!(inserted.last().expect("one").1.get("lsid").cloned(), used);
+    });
+}
+
+#[test]
+fn nobody_gets_a_session_in_which_a_transaction_is_under_way() {
+    let set = ReplicaSet::start(1, proper);
+    on_core(async move {
+        let client = Client::new(options(&set.address(&[0])));
+        for is_ended in [true, false] {
+            let session = client.start_session();
+            session.start_transaction(TransactionOptions::new()).expect("none is open");
+            accounts(&client).insert_one(&doc! {}).session(&session).await.expect("inserted");
+            if is_ended {
+                session.commit().await.expect("committed");
+            }
+            drop(session);
+            accounts(&client).insert_one(&doc! {}).await.expect("inserted");
+            let inserted = set.got("insert");
+            let [.., (_, within), (_, next)] = &inserted[..] else { panic!("{inserted:?}") };
+            assert_eq!(within.get("lsid") == next.get("lsid"), is_ended);
+        }
     });
 }
 
