@@ -1,7 +1,7 @@
 //! `ringway bench` as a user meets it: short runs, and what they report.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use ringway_rpc::{Server, Status};
 use serde_json::Value;
+use socket2::{Domain, Socket, Type};
 
 use crate::support::{Ringway, run};
 
@@ -419,9 +420,11 @@ fn a_server_of_another_kind_is_named_as_such() {
 
 #[test]
 fn nobody_listening_is_an_error_that_is_counted() {
-    let free = TcpListener::bind("127.77.0.2:0").expect("a free port");
-    let address = free.local_addr().expect("bound");
-    drop(free);
+    // Bound, and never listening: even a copy of it in a process that begins takes no connection.
+    let silent = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    let free: SocketAddr = "127.77.0.2:0".parse().expect("an address");
+    silent.bind(&free.into()).expect("a free port");
+    let address = silent.local_addr().ok().and_then(|it| it.as_socket()).expect("bound");
     for suite in ["pingpong", "rpc", "grpc", "rpc --rate 100", "stream", "stream --one-way"] {
         let row = single_row(&format!("{suite} --addr tcp://{address} -c 2 -s 64"), 1);
         assert_eq!(row["errors_by_kind"]["refused"], 2, "{suite}: {row}");

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bson::{Document, doc};
 use ringway_mongo::{Client, Collection};
 
+use crate::support::alone::NoForks;
 use crate::support::fake::{Answer, Command, Fake, last_batch, reply};
 use crate::support::{client, drop_when, on_core, options};
 
@@ -170,6 +171,7 @@ fn a_reply_that_never_comes_costs_its_connection_and_not_its_place() {
 
 #[test]
 fn a_server_that_cannot_be_reached_has_executed_nothing() {
+    let _no_forks = NoForks::begin();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let place = listener.local_addr().expect("an address");
     let address = format!("mongodb://{place}/?directConnection=true");

@@ -11,6 +11,7 @@ use ringway_runtime::io::{ListenOptions, Listener, Stream};
 use ringway_runtime::{JoinHandle, spawn};
 use socket2::{Domain, SockAddr, Socket, Type};
 
+use crate::support::alone::NoForks;
 use crate::support::certificates::Authority;
 use crate::support::trust::{listen, run, server_of, socket_addr};
 
@@ -18,6 +19,7 @@ const MS: Duration = Duration::from_millis(1);
 
 #[test]
 fn refused_attempts_are_counted_and_bounded() {
+    let _no_forks = NoForks::begin();
     run(async {
         for (attempts, text) in [(1, "(1 attempt)"), (3, "(3 attempts)"), (0, "(1 attempt)")] {
             let client = quick(unused_address())?.attempts_max(attempts);
@@ -85,6 +87,7 @@ fn every_address_of_a_name_is_tried() {
 
 #[test]
 fn client_reconnects_when_the_server_is_back() {
+    let _no_forks = NoForks::begin();
     run(async {
         let (address, server) = echo_server(&"127.0.0.1:0".parse().expect("an address"))?;
         let client = quick(address)?.stable_after(Duration::ZERO).attempts_max(2);

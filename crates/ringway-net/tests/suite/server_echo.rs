@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 
 use ringway_net::{Address, Connection, Datagram, Responder, Server, ServerHandle};
 
+use crate::support::alone::NoForks;
 use crate::support::server::{
     BACKENDS, LIMIT, connect, connect_to, echo, end, eventually, round_trip,
 };
@@ -368,6 +369,7 @@ fn ipv6_wildcard_leaves_ipv4_to_an_explicit_address() {
 
 #[test]
 fn port_in_use_is_an_error_of_bind() {
+    let _no_forks = NoForks::begin();
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = format!("tcp://{}", taken.local_addr().expect("bound"));
     let error = Server::bind(&*address).expect_err("it is in use");

@@ -8,6 +8,7 @@ use std::thread;
 use ringway_net::{Connection, Server};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::support::alone;
 use crate::support::server::{connect_to, echo, eventually, is_closed, round_trip};
 
 /// Selects which of the programs below the process runs.
@@ -75,13 +76,12 @@ impl Program {
     }
 
     fn begin(command: &mut Command, name: &str) -> Self {
-        let mut child = command
+        let command = command
             .args(["--exact", "server_signals::the_program", "--nocapture"])
             .env(PROGRAM, name)
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("a process");
+            .stdout(Stdio::piped());
+        let mut child = alone::start(command).expect("a process");
         let stdin = child.stdin.take().expect("piped");
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         Self { child, lines, _goes_on_until_closed: stdin }

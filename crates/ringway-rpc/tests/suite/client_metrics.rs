@@ -9,6 +9,7 @@ use ringway_rpc::{Call, Client, Code, Codec, Kind, Method, MethodSnapshot, Side,
 use ringway_runtime::timeout;
 use ringway_wire::native::{Config, Reply};
 
+use crate::support::alone::NoForks;
 use crate::support::hand_server::{HandServer, Request};
 
 static ECHO: Method = Method::new("test.Test/Echo", Kind::Unary);
@@ -131,6 +132,7 @@ fn streams_are_counted() {
 
 #[test]
 fn streams_that_never_open_are_counted() {
+    let _no_forks = NoForks::begin();
     run(async {
         let listener = std::net::TcpListener::bind("127.77.0.7:0").expect("a free port");
         let address = listener.local_addr().expect("it is bound");

@@ -15,7 +15,7 @@ use ringway_rpc::{
     register_scheme,
 };
 
-use crate::support::alone::alone;
+use crate::support::alone::{NoForks, alone};
 use crate::support::echo::{Echo, serve};
 use crate::support::{LIMIT, end, eventually};
 
@@ -405,6 +405,7 @@ fn a_damaged_or_foreign_file_is_not_used() {
 
 #[test]
 fn unreachable_hosts_fail_calls_at_once() {
+    let _no_forks = NoForks::begin();
     let source = Source::default();
     let client = source.client(|it| it);
     source.tells(&[nobody()]);

@@ -8,6 +8,7 @@ use ringway_rpc::{CallOptions, Client, Codec, Kind, Method, Status};
 use ringway_runtime::timeout;
 use ringway_wire::native::{Config, MetaWriter, Reply};
 
+use crate::support::alone::NoForks;
 use crate::support::hand_server::{HandConnection, HandServer, Request};
 
 static COUNT: Method = Method::new("test.Test/Count", Kind::ServerStream);
@@ -157,6 +158,7 @@ fn lost_connection_ends_its_streams() {
 
 #[test]
 fn stream_to_an_absent_server_fails() {
+    let _no_forks = NoForks::begin();
     run(async {
         let address = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let client = Client::connect(format!("tcp://{address}").as_str())?;

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use ringway_net::{ClientTls, ServerTls};
 use ringway_rpc::{Client, ClientBuilder, Codec, Kind, Method};
 
+use crate::support::alone::NoForks;
 use crate::support::echo::{Echo, serve, serve_at};
 use crate::support::{end, socket_addr};
 
@@ -79,6 +80,7 @@ fn server_speaks_another_protocol() {
 
 #[test]
 fn server_is_absent() {
+    let _no_forks = NoForks::begin();
     let address = TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr();
     let address = format!("tcp://{}", address.expect("it was bound"));
     // The time of the next attempt helps someone who has just started the server.

@@ -17,6 +17,7 @@ use tonic::transport::server::TcpIncoming;
 
 use crate::grpc_tonic_server::Echo;
 use crate::support::LIMIT;
+use crate::support::alone::{self, NoForks};
 
 static SAY: Method = Method::new("echo.Echo/Say", Kind::Unary);
 static SAY_AGAIN: Method = Method::new("echo.Echo/Say", Kind::Unary).idempotent();
@@ -142,6 +143,7 @@ fn server_replaced_by_another_on_its_port_fails_no_call() {
 
 #[test]
 fn calls_that_wait_for_a_drained_server_are_answered_by_the_next() {
+    let _no_forks = NoForks::begin();
     run(async || {
         let echo = Echo::default();
         let listener = listen(any_port());
@@ -180,7 +182,7 @@ impl Process {
     fn start(test: &str, address: SocketAddr) -> Self {
         let mut command = Command::new(std::env::current_exe().expect("a test knows its program"));
         command.args([test, "--exact", "--nocapture"]).env(SERVE_AT, address.to_string());
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut child = alone::start(command.stdout(Stdio::piped())).expect("it starts");
         let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
         let mut addresses = lines.map_while(Result::ok).filter_map(|line| {
             let (_, address) = line.split_once(SERVES)?;

@@ -7,6 +7,7 @@ use ringway_http::{Request, Router, text};
 use ringway_net::ServerTls;
 use ringway_rpc::{Server, ServerHandle};
 
+use crate::support::alone;
 use crate::support::web_service::{Reports, WebServer};
 use crate::support::{end, socket_addr};
 
@@ -27,7 +28,7 @@ const MUCH: usize = 3_000_000;
 fn run(program: &str, args: &[&str], input: &[u8]) -> Option<Output> {
     let mut command = Command::new(program);
     command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let Ok(mut child) = command.spawn() else {
+    let Ok(mut child) = alone::start(&mut command) else {
         println!("skipped: {program} is not installed");
         return None;
     };

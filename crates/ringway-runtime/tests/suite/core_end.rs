@@ -16,6 +16,7 @@ use ringway_runtime::{
     spawn_blocking, yield_now,
 };
 
+use crate::support::alone::NoForks;
 use crate::support::held::Held;
 use crate::support::{Stay, alone, any_port, block_on, listen, listen_apart, poll_once};
 
@@ -483,6 +484,7 @@ fn blocking_work_runs_on_every_cpu_of_the_process() {
 #[test]
 fn an_address_is_free_when_its_core_has_ended() {
     let _stay = Stay::begin();
+    let _no_forks = NoForks::begin();
     for backend in [Backend::Uring, Backend::Epoll].repeat(20) {
         let bound = block_on(backend, async {
             let listener = listen_apart();

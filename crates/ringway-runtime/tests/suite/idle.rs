@@ -134,12 +134,13 @@ struct Clients(Child);
 impl Clients {
     fn start(address: SocketAddr) -> Self {
         let program = std::env::current_exe().expect("a test knows its program");
-        let child = Command::new(program)
-            .args(["--exact", "idle::hold_connections", "--nocapture"])
-            .env(IDLE_ADDRESS, address.to_string())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn();
+        let child = alone::start(
+            Command::new(program)
+                .args(["--exact", "idle::hold_connections", "--nocapture"])
+                .env(IDLE_ADDRESS, address.to_string())
+                .stdin(Stdio::piped())
+                .stdout(Stdio::null()),
+        );
         Self(child.expect("a child starts"))
     }
 

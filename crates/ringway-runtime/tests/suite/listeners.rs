@@ -15,6 +15,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use socket2::SockAddr;
 
 use crate::support;
+use crate::support::alone::NoForks;
 use crate::support::{Driver, alone, any_port, block_on, connected_to, echo, exchange, listen};
 use crate::support::{exchange_once, held::open_descriptors, listen_apart, pair, poll_once};
 
@@ -54,6 +55,7 @@ async fn some_turns() {
 }
 
 async fn a_dropped_listener_refuses_and_frees_its_port(_: Driver) {
+    let _no_forks = NoForks::begin();
     let listener = listen_apart();
     let address = listener.local_addr().clone();
     let (client, server) = connected_to(&listener, StreamLimits::default()).await;
@@ -97,6 +99,7 @@ async fn a_taken_address_is_an_error(_: Driver) {
 }
 
 async fn a_connect_to_nobody_is_refused(_: Driver) {
+    let _no_forks = NoForks::begin();
     let address = listen_apart().local_addr().clone();
     some_turns().await;
     let error = Stream::connect(&address).await.expect_err("nobody listens");

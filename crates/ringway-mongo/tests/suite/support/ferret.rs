@@ -7,6 +7,8 @@ use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
+use super::alone;
+
 /// Seconds after which a forgotten server ends.
 const SECONDS_MAX: &str = "120";
 
@@ -28,7 +30,7 @@ impl Ferret {
         let data = tempfile::tempdir().expect("a folder");
         let mut command = Command::new("timeout");
         command.arg(SECONDS_MAX).arg(program).arg(&place).arg(data.path());
-        let process = command.stderr(std::process::Stdio::null()).spawn().expect("it starts");
+        let process = alone::start(command.stderr(std::process::Stdio::null())).expect("it starts");
         Some(Self { address: format!("mongodb://{place}"), place, process, _data: data })
     }
 
@@ -47,7 +49,8 @@ impl Drop for Ferret {
     fn drop(&mut self) {
         // `timeout` passes the signal on to its program.
         let mut kill = Command::new("kill");
-        let _killed = kill.arg(self.process.id().to_string()).status();
+        let killed = alone::start(kill.arg(self.process.id().to_string()));
+        let _ended = killed.and_then(|mut it| it.wait());
         let _ended = self.process.wait();
     }
 }
@@ -62,7 +65,7 @@ fn build() -> Option<PathBuf> {
     let mut build = Command::new("go");
     build.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../ringway-mongo/tests/ferretdb"));
     build.args(["build", "-tags", "ferretdb_no_hana", "-o"]).arg(&program).arg(".");
-    match build.status() {
+    match alone::start(&mut build).and_then(|mut it| it.wait()) {
         Ok(status) => {
             assert!(status.success(), "{build:?}: {status}");
             Some(program)

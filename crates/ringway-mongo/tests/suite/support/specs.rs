@@ -3,11 +3,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+
+use super::alone;
 
 const VERSION: &str = "4.15.4";
 const SHA_256: &str = "6ba7cdf46f03f406f77969a8081cfb659af16c0eee26b79a0a14e25f6c00827b";
@@ -127,7 +129,9 @@ fn fetch_into(work: &Path, package: &str) -> Result<(), String> {
 }
 
 fn run(command: &mut Command) -> Result<(), String> {
-    let output = command.output().map_err(|error| error.to_string())?;
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let output = alone::start(command).and_then(Child::wait_with_output);
+    let output = output.map_err(|error| error.to_string())?;
     match output.status.success() {
         true => Ok(()),
         false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),

@@ -7,10 +7,12 @@ use ringway_runtime::{now, sleep, spawn, timeout};
 use ringway_wire::native::Config;
 
 use super::{MS, Wakes, echo, poll_with, run, simulate};
+use crate::support::alone::NoForks;
 use crate::support::hand_server::{HandConnection, HandServer};
 
 #[test]
 fn absent_server_fails_fast_or_is_waited_for() {
+    let _no_forks = NoForks::begin();
     run(async {
         let address = {
             let listener = std::net::TcpListener::bind("127.77.0.5:0")?;

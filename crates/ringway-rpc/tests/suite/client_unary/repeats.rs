@@ -12,6 +12,7 @@ use ringway_runtime::{spawn, yield_now};
 use ringway_wire::native::{Config, GoAwayCode, MetaWriter, Reply};
 
 use super::{ECHO, MS, connect, echo, run};
+use crate::support::alone::NoForks;
 use crate::support::hand_server::{HandConnection, HandServer, Request};
 
 #[test]
@@ -120,6 +121,7 @@ fn refused_call_waits_for_a_connecting_server() {
 
 #[test]
 fn refused_call_returns_when_the_other_server_does_not_connect() {
+    let _no_forks = NoForks::begin();
     run(async {
         let (overloaded, listener, client) = one_refuses_and_one_comes()?;
         let call = spawn(echo(&client, "1"));

@@ -6,6 +6,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
+use super::alone;
+
 /// A page in a browser of its own. The browser ends when its pipes are closed, so it survives no test,
 /// however that ends.
 pub(crate) struct Page {
@@ -30,8 +32,10 @@ impl Page {
     /// Opens `url`. Without a browser the test is skipped, and says so.
     pub(crate) fn open(url: &str) -> Option<Self> {
         let is_there = |name: &&&str| {
-            let version = Command::new(name).arg("--version").stdin(Stdio::null()).output();
-            version.is_ok_and(|output| output.status.success())
+            let mut version = Command::new(name);
+            version.arg("--version").stdin(Stdio::null()).stdout(Stdio::null());
+            let ended = alone::start(&mut version).and_then(|mut it| it.wait());
+            ended.is_ok_and(|status| status.success())
         };
         let Some(name) = BROWSERS.iter().find(is_there) else {
             eprintln!(
@@ -44,8 +48,8 @@ impl Page {
         command.args(["-c", LAUNCH, "sh", name, "--headless", "--no-sandbox", "--disable-gpu"]);
         command.arg("--remote-debugging-pipe");
         command.arg(format!("--user-data-dir={}", profile.display())).arg("about:blank");
-        let mut browser =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a shell");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut browser = alone::start(&mut command).expect("a shell");
         let to = browser.stdin.take();
         let from = BufReader::new(browser.stdout.take().expect("it is piped"));
         let (session, calls, complaints) = (None, 0, Vec::new());

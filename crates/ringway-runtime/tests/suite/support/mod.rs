@@ -4,7 +4,7 @@
 #[path = "../../../../ringway-wire/tests/suite/support/allocations.rs"]
 pub(crate) mod allocations;
 #[path = "../../../../ringway-wire/tests/suite/support/alone.rs"]
-mod alone;
+pub(crate) mod alone;
 pub(crate) mod held;
 mod stay;
 
