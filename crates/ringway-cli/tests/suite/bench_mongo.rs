@@ -74,6 +74,7 @@ fn a_late_responder_bounds_the_rate() {
 
 #[test]
 fn a_server_that_is_gone_is_an_error_of_the_row() {
-    let rows = rows("-d 0.1 -c 1 --op ping --uri mongodb://127.0.0.1:1", 1);
+    let uri = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=100";
+    let rows = rows(&format!("-d 0.1 -c 1 --op ping --uri {uri}"), 1);
     assert!(number(&rows[0], "errors") > 0.0, "{rows:?}");
 }
