@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::alone;
 use crate::example::{Example, connect};
 
 const ANY_PORT: &str = "127.0.0.1:0";

@@ -1,5 +1,8 @@
 //! The integration tests of this crate, as one program.
 
+#[allow(dead_code, reason = "only what starts other programs is used here")]
+#[path = "../../../ringway-wire/tests/suite/support/alone.rs"]
+mod alone;
 mod example;
 mod examples;
 mod json_rpc_clients;

@@ -7,6 +7,7 @@ use std::io::{Read, Write};
 
 use ferret::Ferret;
 
+use crate::alone;
 use crate::example::{Example, connect};
 
 /// Starts a server, and an example that talks to it; `None` where there is no Go.
