@@ -16,8 +16,8 @@ struct Need {
 
 #[derive(Clone, Copy)]
 enum Origin {
-    /// A package of Debian, installed by apt-get when the gate runs as root.
-    Debian(&'static str),
+    /// Packages of Debian, installed by apt-get when the gate runs as root.
+    Debian(&'static [&'static str]),
     /// A component of the Rust toolchain.
     Rustup(&'static str),
 }
@@ -26,7 +26,7 @@ const VERSION: &str = "--version";
 
 /// Minimal toolchains lack rustfmt and clippy.
 const NEEDS: &[Need] = &[
-    Need { programs: &["cc"], asks: VERSION, origin: Origin::Debian("gcc"), without: None },
+    Need { programs: &["cc"], asks: VERSION, origin: Origin::Debian(&["gcc"]), without: None },
     Need {
         programs: &["cargo-fmt"],
         asks: VERSION,
@@ -42,26 +42,34 @@ const NEEDS: &[Need] = &[
     Need {
         programs: &["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"],
         asks: VERSION,
-        origin: Origin::Debian("chromium-headless-shell"),
+        origin: Origin::Debian(&["chromium-headless-shell"]),
         without: Some("the tests in a browser are skipped"),
     },
     Need {
         programs: &["curl"],
         asks: VERSION,
-        origin: Origin::Debian("curl"),
+        origin: Origin::Debian(&["curl"]),
         without: Some("the test that calls by curl is skipped"),
     },
     Need {
         programs: &["etcd"],
         asks: VERSION,
-        origin: Origin::Debian("etcd-server"),
+        origin: Origin::Debian(&["etcd-server"]),
         without: Some("the comparisons with etcd are skipped"),
     },
     Need {
         programs: &["etcdctl"],
         asks: "version",
-        origin: Origin::Debian("etcd-client"),
+        origin: Origin::Debian(&["etcd-client"]),
         without: Some("the comparisons with etcd are skipped"),
+    },
+    Need {
+        programs: &["protoc"],
+        asks: VERSION,
+        origin: Origin::Debian(&["protobuf-compiler", "libprotobuf-dev"]),
+        without: Some(
+            "the comparison by the crate `etcd-client`, which builds with it, is skipped",
+        ),
     },
 ];
 
@@ -116,6 +124,12 @@ pub(crate) struct Required {
 /// Debian's Go is older than the version that grpc-go requires.
 pub(crate) const GO: Required =
     Required { asks: &["go", "version"], otherwise: "`go` is missing: https://go.dev/doc/install" };
+
+pub(crate) const PROTOC: Required = Required {
+    // It comes without its own files in one package, and with them in two.
+    asks: &["protoc", "-o/dev/null", "google/protobuf/descriptor.proto"],
+    otherwise: "`protoc` is missing: apt-get install protobuf-compiler libprotobuf-dev",
+};
 
 impl Required {
     pub(crate) fn is_there(&self) -> bool {
@@ -181,10 +195,10 @@ impl Need {
 impl Origin {
     fn commands(self) -> Vec<Vec<&'static str>> {
         match self {
-            Origin::Debian(package) => vec![
-                vec!["apt-get", "update"],
-                vec!["apt-get", "install", "--yes", "--no-install-recommends", package],
-            ],
+            Origin::Debian(packages) => {
+                let install = ["apt-get", "install", "--yes", "--no-install-recommends"];
+                vec![vec!["apt-get", "update"], [&install, packages].concat()]
+            }
             Origin::Rustup(component) => vec![vec!["rustup", "component", "add", component]],
         }
     }
@@ -213,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_package_is_only_installed_by_root() {
-        let origin = Origin::Debian("etcd-server");
+        let origin = Origin::Debian(&["etcd-server"]);
         let need = Need { programs: &["etcd"], asks: VERSION, origin, without: None };
         let message = need.install(false).expect_err("not root");
         assert!(message.contains("`etcd` is missing"), "{message}");
@@ -225,7 +239,7 @@ mod tests {
 
     #[test]
     fn only_a_program_that_the_gate_can_do_without_may_be_missing() {
-        let origin = Origin::Debian("ringway-no-such-package");
+        let origin = Origin::Debian(&["ringway-no-such-package"]);
         let programs = &["ringway-no-such-program"];
         let needed = Need { programs, asks: VERSION, origin, without: None };
         assert!(!needed.is_there());
@@ -237,7 +251,7 @@ mod tests {
     fn one_of_several_programs_is_enough() {
         let programs = &["ringway-no-such-program", "true"];
         assert!(
-            Need { programs, asks: VERSION, origin: Origin::Debian("none"), without: None }
+            Need { programs, asks: VERSION, origin: Origin::Debian(&["none"]), without: None }
                 .is_there()
         );
     }

@@ -121,6 +121,23 @@ pub(crate) const STEPS: &[Step] = &[
         requires: Some(&needs::GO),
     },
     Step {
+        name: "etcd",
+        summary: "The `etcd-client` crate gets the same answers from etcd and from our registry",
+        work: Work::Cargo(&[Cargo {
+            needs_tests: true,
+            // With the whole workspace's features, so that little is built twice.
+            ..cargo(&[
+                "test",
+                "--workspace",
+                "--features",
+                "ringway-interop/etcd-client",
+                "--test",
+                "etcd_client",
+            ])
+        }]),
+        requires: Some(&needs::PROTOC),
+    },
+    Step {
         name: "doc",
         summary: "The documentation builds, and its links work",
         work: Work::Cargo(&[
