@@ -39,9 +39,11 @@ pub(super) fn range(
         false if is_reduced => usize::MAX,
         false => limit,
     };
-    let Read { keys, count } =
+    let Read { mut keys, count } =
         store.read(&range, Some(at), needed).map_err(failure::compacted_or_future)?;
-    let mut keys: Vec<_> = keys.into_iter().filter(|found| is_selected(request, found)).collect();
+    if selects_by_revision(request) {
+        keys.retain(|found| is_selected(request, found));
+    }
     if let Some(sorting) = sorting {
         sorting.sort(&mut keys);
     }

@@ -56,9 +56,9 @@ impl History {
         self.version_at(revision).and_then(|version| version.of(key))
     }
 
-    /// Whether the key existed at `revision`.
-    pub(super) fn exists_at(&self, revision: Revision) -> bool {
-        self.version_at(revision).is_some_and(|version| version.live.is_some())
+    /// The version at `revision`, if the key existed then.
+    pub(super) fn living_at(&self, revision: Revision) -> Option<&Version> {
+        self.version_at(revision).filter(|version| version.live.is_some())
     }
 
     fn version_at(&self, revision: Revision) -> Option<&Version> {
@@ -112,7 +112,7 @@ impl History {
 }
 
 impl Version {
-    fn of(&self, key: &Bytes) -> Option<KeyValue> {
+    pub(super) fn of(&self, key: &Bytes) -> Option<KeyValue> {
         let live = self.live.as_ref()?;
         Some(KeyValue {
             key: key.clone(),

@@ -177,12 +177,10 @@ impl Store {
         let (mut keys, mut count) = (Vec::new(), 0);
         if let Some(bounds) = range.bounds() {
             for (key, history) in self.keys.range::<[u8], _>(bounds) {
-                if !history.exists_at(at) {
-                    continue;
-                }
+                let Some(found) = history.living_at(at) else { continue };
                 count += 1;
                 if keys.len() < limit {
-                    keys.extend(history.at(key, at));
+                    keys.extend(found.of(key));
                 }
             }
         }
