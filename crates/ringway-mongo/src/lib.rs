@@ -14,6 +14,7 @@
 //! | write many | [`Collection::bulk_write`], [`WriteModel`] |
 //! | keep files | [`Database::gridfs`] |
 //! | see each command | [`ClientOptions::on_command`] |
+//! | see what pools do | [`ClientOptions::on_pool`] |
 //! | block a plain thread | [`Wait`] |
 //! | know what a failure means | [`Error`], above all [`Error::may_have_happened`] |
 //!
@@ -40,6 +41,7 @@ mod observer;
 mod options;
 mod orphans;
 mod pool;
+mod pool_events;
 mod raw_argument;
 mod reads;
 mod running;
@@ -71,6 +73,7 @@ pub use limits::OPERATION_TIMEOUT_DEFAULT;
 pub use observer::{CommandEvent, CommandPhase};
 pub use options::ClientOptions;
 pub use pool::PoolCounts;
+pub use pool_events::{CheckOutFailure, CloseReason, PoolChange, PoolEvent};
 pub use raw_argument::{IntoRaw, IntoUpdate};
 pub use running::{Running, Wait};
 pub use topology::{

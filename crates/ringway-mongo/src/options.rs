@@ -15,6 +15,7 @@ use ringway_wire::mongo::{MongoCompressor, ScramMechanism};
 use crate::error::{Error, Result};
 use crate::limits;
 use crate::observer::{CommandEvent, CommandObserver};
+use crate::pool_events::{PoolEvent, PoolObserver};
 use crate::reads::Reads;
 use crate::topology::Topology;
 use crate::uri::{ConnectionString, ReadPreference, WriteConcern};
@@ -56,6 +57,7 @@ pub struct ClientOptions {
     pub(crate) local_threshold: Duration,
     pub(crate) reads: Reads,
     pub(crate) observer: Option<CommandObserver>,
+    pub(crate) pool_observer: Option<PoolObserver>,
     pub(crate) read_concern: Option<RawDocumentBuf>,
     pub(crate) write_concern: Option<RawDocumentBuf>,
 }
@@ -145,6 +147,26 @@ impl ClientOptions {
     #[must_use]
     pub fn on_command(mut self, hear: impl Fn(&CommandEvent<'_>) + Send + Sync + 'static) -> Self {
         self.observer = Some(CommandObserver::new(hear));
+        self
+    }
+
+    /// Has each change of a pool and of its connections told to `hear`: for logs, metrics and tests. Each core has a
+    /// pool for each server. It runs on that core, so it must be short; what it panics with is logged. Connections
+    /// on which servers are asked how they are belong to no pool.
+    ///
+    /// ```
+    /// use ringway_mongo::{ClientOptions, PoolChange};
+    ///
+    /// let options = ClientOptions::parse("mongodb://127.0.0.1")?.on_pool(|event| {
+    ///     if let PoolChange::ConnectionClosed { connection, reason } = event.change {
+    ///         println!("connection {connection} to {}: {reason:?}", event.server);
+    ///     }
+    /// });
+    /// # Ok::<(), ringway_mongo::Error>(())
+    /// ```
+    #[must_use]
+    pub fn on_pool(mut self, hear: impl Fn(&PoolEvent<'_>) + Send + Sync + 'static) -> Self {
+        self.pool_observer = Some(PoolObserver::new(hear));
         self
     }
 

@@ -3,6 +3,9 @@
 mod filling;
 mod keeper;
 mod lease;
+#[cfg(test)]
+mod spec_tests;
+mod telling;
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -14,9 +17,11 @@ use ringway_runtime::sync::{Notify, Permit, Semaphore};
 
 use self::keeper::Draining;
 pub(crate) use self::lease::Lease;
+use self::telling::{CheckOut, Making, Telling};
 use crate::connection::{Greeting, ServerConnection, connect};
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits::DRAINING_MAX;
+use crate::pool_events::{CloseReason, PoolChange};
 use crate::uri::HostAddress;
 
 /// The connections of a core to one server. Who wants one waits in the order of arrival, as long as its operation's
@@ -48,7 +53,15 @@ pub(crate) struct Pool {
     /// Whether the server is known to be there, so that the least number of connections is kept.
     is_kept_filled: Cell<bool>,
     is_filling: Cell<bool>,
+    /// Nobody gets a connection any more, and those that come back are closed.
+    is_closed: Cell<bool>,
+    telling: Telling,
+    /// Told the generation and the error when a connection that nobody waits for could not be made.
+    failed: Box<HearFailure>,
 }
+
+/// What hears that a pool could not make a connection of a generation.
+type HearFailure = dyn Fn(&Pool, u64, &Error);
 
 /// The number of a server among all that a client has had on this core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,11 +82,18 @@ pub struct PoolCounts {
 }
 
 impl Pool {
-    /// Makes a pool without connections, and starts its keeper.
-    pub(crate) fn start(id: ServerId, address: HostAddress, greeting: &Rc<Greeting>) -> Rc<Self> {
+    /// Makes a pool without connections, and starts its keeper. When a connection of the least number cannot be made,
+    /// `failed` is told its generation and the error.
+    pub(crate) fn start(
+        id: ServerId,
+        address: HostAddress,
+        greeting: &Rc<Greeting>,
+        failed: impl Fn(&Self, u64, &Error) + 'static,
+    ) -> Rc<Self> {
         let options = &greeting.options;
         let pool = Rc::new(Self {
             id,
+            telling: Telling::new(greeting, &address),
             address,
             greeting: Rc::clone(greeting),
             permits: Semaphore::new(options.pool_size_max),
@@ -87,6 +107,8 @@ impl Pool {
             counts: Cell::new(PoolCounts::default()),
             is_kept_filled: Cell::new(false),
             is_filling: Cell::new(false),
+            is_closed: Cell::new(false),
+            failed: Box::new(failed),
         });
         keeper::spawn(&pool);
         pool
@@ -111,6 +133,20 @@ impl Pool {
 
     /// A connection for one operation at a time.
     pub(crate) async fn lease(self: &Rc<Self>) -> Result<Lease> {
+        if !self.telling.is_heard() {
+            return self.lease_untold().await;
+        }
+        let check_out = CheckOut::begin(&self.telling);
+        let leased = Box::pin(self.lease_untold()).await;
+        let connection = leased.as_ref().map(|lease| lease.number());
+        check_out.ended(connection, self.is_closed.get());
+        leased
+    }
+
+    async fn lease_untold(self: &Rc<Self>) -> Result<Lease> {
+        if self.is_closed.get() {
+            return Err(closed());
+        }
         if let Ok(permit) = self.permits.try_acquire(1)
             && let Some(connection) = poll_fn(|cx| Poll::Ready(self.take_idle(cx))).await
         {
@@ -128,6 +164,7 @@ impl Pool {
             Ok(Lease::new(Rc::clone(self), connection, permit, generation))
         });
         poll_fn(|cx| match left.as_mut().poll(cx) {
+            Poll::Ready(()) if self.is_closed.get() => Poll::Ready(Err(closed())),
             Poll::Ready(()) => Poll::Ready(Err(left_behind(&self.address))),
             Poll::Pending => leased.as_mut().poll(cx),
         })
@@ -167,18 +204,28 @@ impl Pool {
                 }
             }
         };
-        let generation = self.generation.get();
         // Rare and large, so it is not a part of every operation's future.
-        let made = Box::pin(connect(&self.greeting, &self.address)).await;
+        let made = Box::pin(self.make(turn)).await;
+        if made.is_ok() {
+            self.keep_filled();
+        }
+        made
+    }
+
+    /// Makes a connection, whose generation is that of its beginning.
+    async fn make(&self, turn: Permit) -> Result<(ServerConnection, u64)> {
+        let generation = self.generation.get();
+        let making = Making::begin(&self.telling);
+        let made = connect(&self.greeting, &self.address).await;
         drop(turn);
         self.count(|counts| match &made {
             Ok(_) => counts.made += 1,
             Err(_) => counts.failed += 1,
         });
-        if made.is_ok() {
-            self.keep_filled();
-        }
-        made.map(|connection| (connection, generation))
+        let mut connection = made?;
+        connection.set_number(making.connection);
+        making.succeeded();
+        Ok((connection, generation))
     }
 
     /// The idle connection that was used last, if it is still good.
@@ -189,13 +236,20 @@ impl Pool {
             if !connection.is_broken() {
                 return Some(connection);
             }
+            self.end(connection, CloseReason::Error);
         }
     }
 
     /// Takes a connection back. Its permit is free afterwards, unless it has to drain.
     fn give_back(&self, mut connection: ServerConnection, permit: Permit, generation: u64) {
-        if connection.is_broken() || generation != self.generation.get() {
-            return;
+        let reason = match () {
+            () if self.is_closed.get() => Some(CloseReason::PoolClosed),
+            () if generation != self.generation.get() => Some(CloseReason::Stale),
+            () => connection.is_broken().then_some(CloseReason::Error),
+        };
+        if let Some(reason) = reason {
+            drop(permit);
+            return self.end(connection, reason);
         }
         if connection.is_idle() {
             self.put_idle(connection);
@@ -206,7 +260,16 @@ impl Pool {
         if self.draining.borrow().len() < DRAINING_MAX {
             self.draining.borrow_mut().push(Draining::new(connection, permit, generation));
             self.wake_keeper();
+        } else {
+            drop(permit);
+            self.end(connection, CloseReason::Error);
         }
+    }
+
+    fn end(&self, connection: ServerConnection, reason: CloseReason) {
+        let number = connection.number();
+        drop(connection);
+        self.telling.tell(PoolChange::ConnectionClosed { connection: number, reason });
     }
 
     fn put_idle(&self, connection: ServerConnection) {
@@ -218,9 +281,25 @@ impl Pool {
     pub(crate) fn clear(&self, generation: u64) {
         self.generation.set(generation);
         self.is_kept_filled.set(false);
+        self.telling.cleared();
+        self.end_unused(CloseReason::Stale);
+    }
+
+    /// Closes what is idle or draining, and from now on what comes back; nobody gets a connection any more.
+    pub(crate) fn close(&self) {
+        if !self.is_closed.replace(true) {
+            self.is_kept_filled.set(false);
+            self.end_unused(CloseReason::PoolClosed);
+            self.leave();
+            self.telling.tell(PoolChange::Closed);
+        }
+    }
+
+    fn end_unused(&self, reason: CloseReason) {
         let idle = std::mem::take(&mut *self.idle.borrow_mut());
         let draining = std::mem::take(&mut *self.draining.borrow_mut());
-        drop((idle, draining));
+        let unused = idle.into_iter().chain(draining.into_iter().map(Draining::into_connection));
+        unused.for_each(|connection| self.end(connection, reason));
     }
 
     /// Sends those who wait for a connection to look for another server.

@@ -42,6 +42,8 @@ pub(crate) struct ServerConnection {
     labels_errors: bool,
     is_broken: bool,
     last_used: Instant,
+    /// The number of the connection in its pool; 0 for one of a monitor.
+    number: u64,
 }
 
 /// Whether a command was sent. It outlives the future of an operation, which a deadline drops.
@@ -109,7 +111,16 @@ impl ServerConnection {
             labels_errors: false,
             is_broken: false,
             last_used: now(),
+            number: 0,
         }
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(crate) fn set_number(&mut self, number: u64) {
+        self.number = number;
     }
 
     pub(crate) fn has_sessions(&self) -> bool {

@@ -122,9 +122,7 @@ impl Deployment {
                 Ok(lease) => return Ok(lease),
                 Err(error) => error,
             };
-            let is_of_server =
-                error.is_network() || error.is_timeout() || error.state_change().is_some();
-            if !is_of_server || matches!(wanted, Wanted::At(_) | Wanted::Of(_)) {
+            if !is_of_server(&error) || matches!(wanted, Wanted::At(_) | Wanted::Of(_)) {
                 return Err(error);
             }
             // What a server that stops says while it is greeted has no version that could be compared.
@@ -150,6 +148,18 @@ impl Deployment {
                 self.note(pool, generation, true, &OperationFailure::Network);
             }
             None => {}
+        }
+    }
+
+    /// Takes that a connection could not be made which nobody waits for.
+    ///
+    /// Specification: Connection Monitoring and Pooling, "Populating the Pool with Connections": its error is handled
+    /// like that of an operation.
+    fn filling_failed(&self, pool: &Pool, generation: u64) {
+        match self.is_direct() {
+            true if generation == pool.generation() => pool.clear(generation + 1),
+            true => {}
+            false => self.note(pool, generation, false, &OperationFailure::Network),
         }
     }
 
@@ -371,7 +381,7 @@ impl Deployment {
             pool.clear(generation);
             pool.leave();
         }
-        gone.iter().for_each(|member| member.pool.leave());
+        gone.iter().for_each(|member| member.pool.close());
         self.known_pools().iter().for_each(|pool| pool.keep_filled());
         self.changed.notify_waiters();
     }
@@ -391,7 +401,13 @@ impl Deployment {
                 continue;
             }
             let id = ServerId(self.next_id.replace(self.next_id.get() + 1));
-            let pool = Pool::start(id, address.clone(), &self.greeting);
+            let this = Weak::clone(&self.this);
+            let pool =
+                Pool::start(id, address.clone(), &self.greeting, move |pool, generation, error| {
+                    if let Some(deployment) = this.upgrade().filter(|_| is_of_server(error)) {
+                        deployment.filling_failed(pool, generation);
+                    }
+                });
             let is_watched = !self.is_direct();
             members.push(Member {
                 pool,
@@ -436,5 +452,17 @@ impl Deployment {
         let [only] = suitable[..] else { return None };
         let member = members.iter().find(|member| *member.pool.address() == only.address)?;
         Some(Rc::clone(&member.pool))
+    }
+}
+
+/// Whether an error of making a connection says something of the server, and not of who logs in.
+fn is_of_server(error: &Error) -> bool {
+    error.is_network() || error.is_timeout() || error.state_change().is_some()
+}
+
+impl Drop for Deployment {
+    /// Who has a pool still, such as a cursor, gets no connection of it any more.
+    fn drop(&mut self) {
+        self.members.take().iter().for_each(|member| member.pool.close());
     }
 }

@@ -70,6 +70,7 @@ impl ClientOptions {
             local_threshold: options.local_threshold.unwrap_or(limits::LOCAL_THRESHOLD_DEFAULT),
             reads: Reads::new(&options.read_preference.clone().unwrap_or_default())?,
             observer: None,
+            pool_observer: None,
             read_concern: options
                 .read_concern
                 .as_ref()

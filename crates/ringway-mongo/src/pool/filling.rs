@@ -5,12 +5,13 @@ use std::rc::{Rc, Weak};
 use ringway_runtime::spawn_detached;
 
 use super::Pool;
-use crate::connection::connect;
 
 impl Pool {
     /// Has the keeper make connections from now on: the server is there.
     pub(crate) fn keep_filled(&self) {
-        if !self.is_kept_filled.replace(true) && self.greeting.options.pool_size_min > 0 {
+        self.telling.ready();
+        let has_work = self.greeting.options.pool_size_min > 0 || self.telling.is_heard();
+        if !self.is_kept_filled.replace(true) && has_work {
             self.wake_keeper();
         }
     }
@@ -60,19 +61,15 @@ impl Filling {
             return false;
         }
         let generation = pool.generation();
-        let made = connect(&pool.greeting, &pool.address).await;
-        drop(turn);
-        pool.count(|counts| match &made {
-            Ok(_) => counts.made += 1,
-            Err(_) => counts.failed += 1,
-        });
-        match made {
-            Ok(connection) => {
+        match pool.make(turn).await {
+            Ok((connection, generation)) => {
                 pool.give_back(connection, permit, generation);
                 true
             }
             Err(error) => {
                 tracing::debug!(server = %pool.address, %error, "a connection of the least number was not made");
+                drop(permit);
+                (pool.failed)(&pool, generation, &error);
                 false
             }
         }

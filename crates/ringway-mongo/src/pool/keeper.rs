@@ -12,6 +12,7 @@ use ringway_runtime::{Sleep, now_exact, sleep, spawn_detached};
 use super::Pool;
 use crate::connection::ServerConnection;
 use crate::limits::{DRAIN_TIMEOUT, FILL_PERIOD};
+use crate::pool_events::CloseReason;
 
 /// A connection whose command was given up. It still counts as one of the pool.
 pub(super) struct Draining {
@@ -25,6 +26,10 @@ pub(super) struct Draining {
 impl Draining {
     pub(super) fn new(connection: ServerConnection, permit: Permit, generation: u64) -> Self {
         Self { connection, permit, generation, until: None }
+    }
+
+    pub(super) fn into_connection(self) -> ServerConnection {
+        self.connection
     }
 }
 
@@ -46,6 +51,7 @@ impl Future for Keeper {
         loop {
             let Some(pool) = self.pool.upgrade() else { return Poll::Ready(()) };
             *pool.keeper.borrow_mut() = Some(cx.waker().clone());
+            pool.telling.beginning();
             pool.drain(cx);
             pool.close_aged();
             pool.fill();
@@ -68,7 +74,9 @@ impl Pool {
         for mut entry in waiting {
             let until = *entry.until.get_or_insert(now + DRAIN_TIMEOUT);
             match entry.connection.poll_idle(cx) {
-                Poll::Pending if until <= now => {}
+                Poll::Pending if until <= now => {
+                    self.end(entry.into_connection(), CloseReason::Error);
+                }
                 Poll::Pending => self.draining.borrow_mut().push(entry),
                 Poll::Ready(()) => {
                     let Draining { connection, permit, generation, .. } = entry;
@@ -89,7 +97,7 @@ impl Pool {
             connection.last_used().checked_add(period).is_some_and(|end| end <= now)
         };
         let aged: Vec<_> = self.idle.borrow_mut().extract_if(.., is_aged).collect();
-        drop(aged);
+        aged.into_iter().for_each(|connection| self.end(connection, CloseReason::Idle));
     }
 
     /// When there is something to do next, if nothing happens before.

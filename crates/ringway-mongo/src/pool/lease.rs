@@ -7,6 +7,7 @@ use ringway_runtime::sync::Permit;
 
 use super::Pool;
 use crate::connection::ServerConnection;
+use crate::pool_events::PoolChange;
 
 /// A connection that belongs to one operation. Dropping it, at whatever moment, gives it back: at once if
 /// it waits for nothing, otherwise when the reply has come that nobody wants any more.
@@ -54,6 +55,7 @@ impl DerefMut for Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         if let Some((connection, permit)) = self.parts.take() {
+            self.pool.telling.tell(PoolChange::CheckedIn { connection: connection.number() });
             self.pool.give_back(connection, permit, self.generation);
         }
     }

@@ -17,6 +17,7 @@ mod observer;
 mod operations;
 mod pipeline;
 mod pool;
+mod pool_events;
 mod retries;
 mod routers;
 mod sdam_specs;

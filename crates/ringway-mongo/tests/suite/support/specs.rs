@@ -92,9 +92,17 @@ fn read_file(file: &Path) -> Vec<Case> {
     }
 }
 
+/// Cargo's folder for files of tests: `tmp` beside the folder of the profile. Cargo tells it integration tests only.
+fn folder_for_tests() -> PathBuf {
+    let program = std::env::current_exe().expect("a test knows its program");
+    let target = program.ancestors().nth(3).expect("it is below `target/debug/deps`");
+    target.join("tmp")
+}
+
 /// Returns the unpacked package.
 fn fetch() -> Result<PathBuf, String> {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let target = &folder_for_tests();
+    fs::create_dir_all(target).map_err(|error| error.to_string())?;
     let package = format!("pymongo-{VERSION}");
     let root = target.join(&package);
     if root.join("test").is_dir() {
