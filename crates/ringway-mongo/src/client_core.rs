@@ -20,6 +20,7 @@ use crate::connection::{Answer, Greeting, Sent};
 use crate::deployment::{Deployment, Wanted};
 use crate::error::{Error, Fate, Result};
 use crate::limits::{ORPHAN_TIMEOUT, TRIES_MAX};
+use crate::multiplexer::Multiplexer;
 use crate::observer::Observed;
 use crate::options::ClientOptions;
 use crate::orphans::{Orphan, Orphans};
@@ -36,6 +37,7 @@ pub(crate) struct ClientCore {
     deployment: Rc<Deployment>,
     sessions: Arc<SessionPool>,
     orphans: Rc<Orphans>,
+    multiplexer: Rc<Multiplexer>,
     options: Arc<ClientOptions>,
 }
 
@@ -81,9 +83,11 @@ impl Purpose {
 impl ClientCore {
     pub(crate) fn start(shared: &ClientShared) -> Rc<Self> {
         let (options, sessions) = (&shared.options, &shared.sessions);
+        let deployment = Deployment::start(Greeting::new(Arc::clone(options)));
         let core = Self {
             client: shared.id,
-            deployment: Deployment::start(Greeting::new(Arc::clone(options))),
+            multiplexer: Multiplexer::new(&deployment, sessions),
+            deployment,
             sessions: Arc::clone(sessions),
             orphans: Rc::default(),
             options: Arc::clone(options),
@@ -93,6 +97,11 @@ impl ClientCore {
 
     pub(crate) fn deployment(&self) -> &Deployment {
         &self.deployment
+    }
+
+    /// What commands share a connection with.
+    pub(crate) fn multiplexer(&self) -> Rc<Multiplexer> {
+        Rc::clone(&self.multiplexer)
     }
 
     pub(crate) fn timeout(&self) -> Duration {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use bson::{Document, RawDocumentBuf, rawdoc};
 
 use crate::action::{
-    Command, CommandCursor, CommandReplied, CreateCollection, Fields, Ping, Pipeline, writes,
+    Command, CommandCursor, CommandReplied, CreateCollection, Fields, Multiplexed, Ping, Pipeline,
+    writes,
 };
 use crate::change_stream::Watch;
 use crate::client::Client;
@@ -84,6 +85,11 @@ impl Database {
     /// Begins a pipeline: commands that are sent on one connection without waiting for each other's answers.
     pub fn pipeline(&self) -> Pipeline {
         Pipeline::new(&self.client, &self.name)
+    }
+
+    /// A handle whose commands share a connection of their core with those of other tasks.
+    pub fn multiplexed(&self) -> Multiplexed {
+        Multiplexed::new(&self.client, &self.name)
     }
 
     /// Passes what the server itself has through the stages of a pipeline, which begins with such as

@@ -10,6 +10,7 @@
 //! | run commands | [`Client::database`], [`Database::run_command`] |
 //! | read and write documents | [`Collection`] |
 //! | send many commands over a long line | [`Database::pipeline`], [`Pipeline`] |
+//! | the same from many tasks | [`Database::multiplexed`], [`Multiplexed`] |
 //! | read many | [`Cursor`] |
 //! | write many | [`Collection::bulk_write`], [`WriteModel`] |
 //! | keep files | [`Database::gridfs`] |
@@ -37,6 +38,7 @@ mod error;
 mod gridfs;
 mod here;
 mod limits;
+mod multiplexer;
 mod observer;
 mod options;
 mod orphans;
@@ -57,8 +59,8 @@ mod guide {}
 pub use action::{
     Aggregate, BulkWrite, CommandCursor, CommandReplied, Count, CreateCollection, Delete,
     DeleteResult, Distinct, EstimatedCount, Find, FindAndModify, FindOne, IndexModel, InsertMany,
-    InsertManyResult, InsertOne, ListDatabases, Pipeline, ReturnDocument, Update, UpdateResult,
-    WriteModel,
+    InsertManyResult, InsertOne, ListDatabases, Multiplexed, MultiplexedCommand, Pipeline,
+    ReturnDocument, Update, UpdateResult, WriteModel,
 };
 pub use bson;
 pub use bulk_failure::{BulkFailure, BulkWriteResult};

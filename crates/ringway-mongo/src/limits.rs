@@ -94,7 +94,10 @@ pub(crate) const PIPELINE_BYTES_MAX: usize = 16 << 20;
 /// Commands of one pipeline, whose replies are in memory together.
 pub(crate) const PIPELINE_COMMANDS_MAX: usize = 1 << 16;
 
-/// Bytes of the replies of one pipeline: 4 KiB for each of the most commands. What comes beyond is not kept.
+/// Commands that wait for the shared connection of a core: what its deepest use does in 64 round trips.
+pub(crate) const MULTIPLEXED_QUEUE_MAX: usize = 1 << 16;
+
+/// Bytes of the replies of one pipeline, or of a shared connection that nobody has taken: 4 KiB for each of the most commands. What comes beyond is not kept.
 pub(crate) const PIPELINE_REPLY_BYTES_MAX: usize = 256 << 20;
 
 /// Lowest version of the protocol that a server has to speak: 7, MongoDB 4.0, the oldest whose writes can be

@@ -33,7 +33,7 @@ pub use self::find_and_modify::{FindAndModify, ReturnDocument};
 pub use self::find_one::FindOne;
 pub use self::insert::{InsertMany, InsertManyResult, InsertOne};
 pub(crate) use self::ping::Ping;
-pub use self::pipeline::Pipeline;
+pub use self::pipeline::{Multiplexed, MultiplexedCommand, Pipeline};
 pub(crate) use self::settings::Fields;
 pub use self::update::{Update, UpdateResult};
 pub(crate) use self::write_reply::check as check_write;

@@ -19,7 +19,9 @@ use ringway_wire::mongo::{
 };
 
 pub(crate) use self::handshake::{Greeting, ask, connect, connect_to_ask};
-pub(crate) use self::pipelined::PipelinedCommand;
+pub(crate) use self::pipelined::{
+    CommandSource, Next, NextCommand, PipelinedCommand, unanswered, write as write_pipelined,
+};
 pub(crate) use self::secrets::is_secret;
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits::{BUFFER_KEPT, COPIED_MAX};

@@ -12,6 +12,36 @@ use crate::error::{Error, Fate, Kind, Result};
 use crate::limits::{BUFFER_KEPT, COPIED_MAX, PIPELINE_BYTES_MAX, PIPELINE_REPLY_BYTES_MAX};
 use crate::session::Session;
 
+/// Where commands come from that are sent without waiting for each other, and where their answers go.
+pub(crate) trait CommandSource {
+    /// Writes the next command, if there is one that may be sent now.
+    fn write_next(&mut self, place: NextCommand<'_>) -> Next;
+
+    /// Takes the answer to a command that was sent under this number.
+    fn answered(&mut self, id: i32, answer: Result<Answer<'_>>);
+
+    /// Whether all commands are sent.
+    fn is_empty(&self) -> bool;
+}
+
+/// The place of a command among those under way.
+pub(crate) struct NextCommand<'a> {
+    pub(crate) id: i32,
+    /// How many others are under way.
+    pub(crate) in_flight: usize,
+    pub(crate) has_sessions: bool,
+    pub(crate) out: &'a mut Vec<u8>,
+}
+
+/// What has become of the next command.
+pub(crate) enum Next {
+    Written,
+    /// It could not be written, and another may be.
+    Refused,
+    /// None may be sent now.
+    None,
+}
+
 /// One command of several, and what has become of it. It outlives the future that runs it, which a deadline
 /// drops.
 pub(crate) struct PipelinedCommand {
@@ -43,7 +73,7 @@ impl PipelinedCommand {
     /// What has become of it. `ended` is why all commands ended before their answers came.
     pub(crate) fn into_outcome(mut self, ended: Option<&Error>) -> Result<RawDocumentBuf> {
         let fate = if self.id.is_some() { Fate::Unknown } else { Fate::NotSent };
-        self.outcome.take().unwrap_or_else(|| Err(unanswered(ended, fate)))
+        self.outcome.take().unwrap_or_else(|| Err(unanswered("a pipeline", ended, fate)))
     }
 }
 
@@ -57,7 +87,7 @@ impl Drop for PipelinedCommand {
 }
 
 /// The error of a command without an answer.
-fn unanswered(ended: Option<&Error>, fate: Fate) -> Error {
+pub(crate) fn unanswered(whole: &str, ended: Option<&Error>, fate: Fate) -> Error {
     let when = match fate {
         Fate::NotSent => "before this command was sent",
         _ => "before the answer to this command came",
@@ -65,9 +95,9 @@ fn unanswered(ended: Option<&Error>, fate: Fate) -> Error {
     match ended {
         Some(why) => {
             let kind = if why.is_timeout() { Kind::Timeout } else { Kind::Network };
-            Error::new(kind, fate, format!("a pipeline ended {when}: {why}"))
+            Error::new(kind, fate, format!("{whole} ended {when}: {why}"))
         }
-        None => Error::new(Kind::Protocol, fate, format!("a pipeline ended {when}")),
+        None => Error::new(Kind::Protocol, fate, format!("{whole} ended {when}")),
     }
 }
 
@@ -78,7 +108,6 @@ struct Progress<'c> {
     read_preference: Option<&'c RawDocumentBuf>,
     session: &'c dyn Fn() -> Session,
     commands: &'c mut [PipelinedCommand],
-    depth: usize,
     /// The first command that is not sent.
     unsent: usize,
     /// The first command that may wait for its answer.
@@ -100,32 +129,34 @@ impl ServerConnection {
         session: &dyn Fn() -> Session,
         commands: &mut [PipelinedCommand],
     ) -> Result {
-        self.replies.set_in_flight_max(depth);
         let (unsent, waiting, bytes, kept) = (0, 0, 0, 0);
-        let mut progress = Progress {
-            database,
-            read_preference,
-            session,
-            commands,
-            depth,
-            unsent,
-            waiting,
-            bytes,
-            kept,
-        };
-        std::future::poll_fn(|cx| self.poll_pipelined(cx, &mut progress)).await?;
-        self.replies.set_in_flight_max(1);
+        let mut progress =
+            Progress { database, read_preference, session, commands, unsent, waiting, bytes, kept };
+        self.begin_several(depth);
+        std::future::poll_fn(|cx| self.poll_several(cx, &mut progress)).await?;
+        self.end_several();
         Ok(())
     }
 
-    fn poll_pipelined(
+    /// Has up to `depth` commands under way from now on.
+    pub(crate) fn begin_several(&mut self, depth: usize) {
+        self.replies.set_in_flight_max(depth);
+    }
+
+    /// Has one command under way at a time again. None may be under way.
+    pub(crate) fn end_several(&mut self) {
+        self.replies.set_in_flight_max(1);
+    }
+
+    /// Sends and receives until all commands of a source have their answers. An error is that of the connection.
+    pub(crate) fn poll_several(
         &mut self,
         cx: &mut Context<'_>,
-        progress: &mut Progress<'_>,
+        source: &mut impl CommandSource,
     ) -> Poll<Result> {
         loop {
-            self.send_next(progress);
-            if progress.unsent == progress.commands.len() && self.replies.in_flight() == 0 {
+            self.send_next(source);
+            if source.is_empty() && self.replies.in_flight() == 0 {
                 return Poll::Ready(Ok(()));
             }
             let view = match self.connection.poll_recv(cx) {
@@ -140,7 +171,7 @@ impl ServerConnection {
                     Ok(Some(reply)) => {
                         let id = reply.request_id();
                         let (message, body) = reply.into_parts();
-                        progress.note(id, check(Answer { message, body }));
+                        source.answered(id, check(Answer { message, body }));
                     }
                     Err(fault) => {
                         self.is_broken = true;
@@ -152,32 +183,25 @@ impl ServerConnection {
     }
 
     /// Writes as many commands as may wait, and sends them together.
-    fn send_next(&mut self, progress: &mut Progress<'_>) {
+    fn send_next(&mut self, source: &mut impl CommandSource) {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
         let has_sessions = self.has_sessions;
-        while self.replies.in_flight() < progress.depth {
-            let Some(next) = progress.commands.get_mut(progress.unsent) else { break };
-            let len = next.command.as_bytes().len();
-            if progress.bytes > 0 && progress.bytes + len > PIPELINE_BYTES_MAX {
-                break;
-            }
-            progress.unsent += 1;
-            if next.outcome.is_some() {
-                continue;
-            }
-            let Some(id) = self.replies.begin() else { break };
-            let session = has_sessions.then(|| (progress.session)());
+        while let Some(id) = self.replies.begin() {
             let start = buffer.len();
-            let (database, preference) = (progress.database, progress.read_preference);
-            let slot = (id, session.as_ref(), preference, &mut buffer);
-            if let Err(error) = write(slot, &next.command, database) {
-                self.replies.take_back(id);
-                next.outcome = Some(Err(error));
-                continue;
+            let in_flight = self.replies.in_flight() - 1;
+            let place = NextCommand { id, in_flight, has_sessions, out: &mut buffer };
+            match source.write_next(place) {
+                Next::Written => {}
+                refused => {
+                    self.replies.take_back(id);
+                    buffer.truncate(start);
+                    if matches!(refused, Next::None) {
+                        break;
+                    }
+                    continue;
+                }
             }
-            (next.id, next.session) = (Some(id), session);
-            progress.bytes += len;
             if let Some(compressor) =
                 self.compressor.filter(|_| !secrets::is_secret(&buffer[start..]))
             {
@@ -197,8 +221,34 @@ impl ServerConnection {
     }
 }
 
-impl Progress<'_> {
-    fn note(&mut self, id: i32, answer: Result<Answer<'_>>) {
+impl CommandSource for Progress<'_> {
+    fn write_next(&mut self, place: NextCommand<'_>) -> Next {
+        let Some(next) = self.commands.get_mut(self.unsent) else { return Next::None };
+        let len = next.command.as_bytes().len();
+        if self.bytes > 0 && self.bytes + len > PIPELINE_BYTES_MAX {
+            return Next::None;
+        }
+        self.unsent += 1;
+        if next.outcome.is_some() {
+            return Next::Refused;
+        }
+        let session = place.has_sessions.then(|| (self.session)());
+        let id = place.id;
+        let slot = (id, session.as_ref(), self.read_preference, place.out);
+        if let Err(error) = write(slot, &next.command, self.database) {
+            next.outcome = Some(Err(error));
+            return Next::Refused;
+        }
+        (next.id, next.session) = (Some(id), session);
+        self.bytes += len;
+        Next::Written
+    }
+
+    fn is_empty(&self) -> bool {
+        self.unsent == self.commands.len()
+    }
+
+    fn answered(&mut self, id: i32, answer: Result<Answer<'_>>) {
         let sent = &mut self.commands[self.waiting..self.unsent];
         // Servers answer in order, so it is nearly always the first.
         let Some(answered) = sent.iter_mut().find(|command| command.id == Some(id)) else { return };
@@ -223,9 +273,11 @@ fn keep(answer: Answer<'_>, kept: &mut usize) -> Result<RawDocumentBuf> {
     Ok(body.to_owned())
 }
 
-type PipelineSlot<'a> = (i32, Option<&'a Session>, Option<&'a RawDocumentBuf>, &'a mut Vec<u8>);
+pub(crate) type PipelineSlot<'a> =
+    (i32, Option<&'a Session>, Option<&'a RawDocumentBuf>, &'a mut Vec<u8>);
 
-fn write(slot: PipelineSlot<'_>, command: &RawDocument, database: &str) -> Result {
+/// Writes a command with its session and what the server has to know.
+pub(crate) fn write(slot: PipelineSlot<'_>, command: &RawDocument, database: &str) -> Result {
     let (id, session, read_preference, out) = slot;
     let mut writer = CommandWriter::new(out, id);
     writer.fields(command);

@@ -13,6 +13,7 @@ mod faults;
 mod ferretdb;
 mod gridfs;
 mod lying_servers;
+mod multiplexed;
 mod observer;
 mod operations;
 mod pipeline;

@@ -1,6 +1,7 @@
 //! Commands that do not wait for each other.
 
 mod allowed;
+mod multiplexed;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use bson::RawDocumentBuf;
 use ringway_runtime::timeout;
 use ringway_wire::mongo::ServerKind;
 
+pub use self::multiplexed::{Multiplexed, MultiplexedCommand};
 use crate::client_shared::ClientShared;
 use crate::connection::PipelinedCommand;
 use crate::deployment::Wanted;
