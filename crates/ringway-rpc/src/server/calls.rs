@@ -47,13 +47,15 @@ pub(super) struct Queued {
     pub(super) at: Duration,
     /// The stream in which messages of the client collect, if the method takes a stream.
     pub(super) opened: Option<OpenedStream>,
+    /// The bytes in that stream which the machine does not count, because the client has said all.
+    pub(super) opened_len: usize,
     pub(super) waits: QueuedGuard,
 }
 
 impl Queued {
     /// The bytes that the request keeps, except those that the machine counts.
     fn len(&self) -> usize {
-        self.meta.len() + self.message.as_ref().map_or(0, Bytes::len)
+        self.meta.len() + self.message.as_ref().map_or(0, Bytes::len) + self.opened_len
     }
 }
 

@@ -28,6 +28,10 @@ impl<M: Machine> ServerConnection<M> {
         let core = Rc::clone(self.core());
         let entry = core.entry(method_index);
         let takes_stream = entry.method().kind.streams_in();
+        let opened_len = match takes_stream && end {
+            true => message.as_ref().map_or(0, |message| message.len()),
+            false => 0,
+        };
         let opened = takes_stream.then(|| self.open_requests(entry, stream, message.take(), end));
         let queued = Box::new(Queued {
             method_index,
@@ -37,6 +41,7 @@ impl<M: Machine> ServerConnection<M> {
             end,
             at,
             opened,
+            opened_len,
             waits: QueuedGuard::new(&core, method_index),
         });
         let number = self.calls.borrow_mut().enqueue(stream, queued);
@@ -97,7 +102,7 @@ impl<M: Machine> HasQueued for ServerConnection<M> {
 
     fn run_queued(self: Rc<Self>, stream: StreamId, number: u64, waited: Duration) -> bool {
         let Some(queued) = self.claim(stream, number) else { return false };
-        let Queued { method_index, head, meta, message, end, at, opened, waits } = *queued;
+        let Queued { method_index, head, meta, message, end, at, opened, waits, .. } = *queued;
         drop(waits); // only handlers that wait are in flight
         let (head, meta) = (&head, &Piece::Owned(meta));
         let message = &mut message.map(Piece::Owned);

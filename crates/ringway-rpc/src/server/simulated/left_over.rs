@@ -411,6 +411,31 @@ fn requests_that_wait_are_counted_until_their_clients_cancel() {
 }
 
 #[test]
+fn streams_that_wait_are_counted_though_their_clients_have_said_all() {
+    run(async || {
+        let mut peer = Peer::meet(vec![]).await;
+        let running = peer.open("left.Over/Alone", b"one", false, &[]);
+        peer.say().await;
+        for size in [1_000, 100_000] {
+            let queued =
+                [(); 4].map(|()| peer.open("left.Over/Alone", &[7; 100_000][..size], true, &[]));
+            let is_all = |unread| (4 * size as u64..4 * size as u64 + 1_000).contains(&unread);
+            peer.flush();
+            let counted = || peer.stats().in_flight == 5 && is_all(peer.stats().unread_bytes);
+            peer.until("they are counted", counted).await;
+            for stream in queued {
+                peer.machine.cancel(stream, Code::Cancelled as u8, "");
+            }
+            peer.say().await;
+            assert_eq!((peer.stats().in_flight, peer.stats().unread_bytes), (1, 0));
+        }
+        peer.machine.finish(running);
+        assert_eq!(peer.answer(running).await, Code::Ok);
+        peer.leave().await;
+    });
+}
+
+#[test]
 fn requests_that_clients_have_cancelled_take_no_room_of_others() {
     run(async || {
         let settings = Settings { queue_room: 2, ..Settings::default() };
