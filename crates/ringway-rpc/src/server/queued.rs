@@ -49,7 +49,7 @@ impl<M: Machine> ServerConnection<M> {
         let waiter = QueuedKey::new(connection, stream, number);
         let timeout = Duration::from_micros(head.timeout_us.into());
         let deadline = (!timeout.is_zero()).then(|| at + timeout);
-        let urgency = Urgency { owner: self.id(), priority: head.priority, deadline };
+        let urgency = Urgency { owner: self.site().id(), priority: head.priority, deadline };
         if let Some(shed) = entry.push(waiter, urgency, at) {
             shed.shed();
         }
