@@ -63,6 +63,11 @@ pub(crate) trait Endpoint {
     /// Takes the bodies that the machine has discarded, to be dropped outside of it.
     fn take_discarded(&mut self) -> Vec<Bytes>;
 
+    /// The peer says nothing more. Whether it may still read, so that the output is to leave.
+    fn on_end_of_input(&mut self) -> bool {
+        false
+    }
+
     /// Whether the end is clean and this side has to announce it: then nothing is truncated.
     fn announces_its_end(&self) -> bool {
         false
@@ -264,6 +269,10 @@ impl<E: Endpoint> Driver<E> {
                 Poll::Ready(Ok(Some(view))) => {
                     taken += view.len();
                     self.take_in(Some(view), now);
+                }
+                Poll::Ready(Ok(None)) if self.end.on_end_of_input() => {
+                    self.leaving = Some(Closed::ByPeer);
+                    return Ok(Intake::All);
                 }
                 Poll::Ready(Ok(None)) => return Err(Closed::ByPeer),
                 Poll::Ready(Err(error)) => return Err(Closed::Lost(error)),

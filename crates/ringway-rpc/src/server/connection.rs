@@ -376,6 +376,15 @@ impl<M: Machine> ServerConnection<M> {
     pub(super) fn close(&self) {
         self.closed.set(true);
         self.update_usage();
+        self.end_calls();
+        self.leave_registry();
+        self.core.connections().remove(self.list_index.get());
+        self.machine().discard_output();
+        drop_each(MESSAGE, self.take_discarded());
+    }
+
+    /// Ends all calls because the client has gone, or says nothing more.
+    pub(super) fn end_calls(&self) {
         let why = match self.site.peer().address() {
             Some(address) => format!("the connection from {address} was lost"),
             None => String::from("the connection was lost"),
@@ -387,10 +396,6 @@ impl<M: Machine> ServerConnection<M> {
         }
         self.drop_deferred();
         self.streams().finish_all(&Status::unavailable(why));
-        self.leave_registry();
-        self.core.connections().remove(self.list_index.get());
-        self.machine().discard_output();
-        drop_each(MESSAGE, self.take_discarded());
     }
 
     /// Takes the message bodies that will not be sent any more, to be dropped outside of any borrow.

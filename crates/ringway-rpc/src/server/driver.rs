@@ -125,6 +125,13 @@ impl<M: Machine> Endpoint for ServerEnd<M> {
         }
     }
 
+    /// Without this, calls that were executed would lack their replies if their client ends its side at once, as
+    /// `nc -N` does.
+    fn on_end_of_input(&mut self) -> bool {
+        self.calls.end_calls();
+        self.calls.has_output()
+    }
+
     fn end_turn(&mut self) {
         self.calls.end_turn();
     }

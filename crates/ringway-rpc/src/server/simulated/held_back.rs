@@ -37,7 +37,11 @@ impl HeldClient {
 
     /// The bytes of one more call, and of everything before it.
     fn call(&mut self) -> Vec<u8> {
-        let message = Some(Body::Copy(b"hi"));
+        self.call_with(b"hi")
+    }
+
+    fn call_with(&mut self, message: &[u8]) -> Vec<u8> {
+        let message = Some(Body::Copy(message));
         let open = Open { method: 1, name: "left.Over/Say", message, end: true, ..Open::default() };
         self.machine.open(open).expect("room");
         let mut said = Vec::new();
@@ -111,6 +115,26 @@ fn a_client_that_says_nothing_is_given_up_once_it_is_read_again() {
         let _pressure = client.stream.write(&said[..20]);
         sleep(Duration::from_secs(1)).await;
         pause(&server).await;
+        timeout(LIMIT, &mut client.serving).await.expect("in time").expect("no panic");
+    });
+}
+
+#[test]
+fn a_client_that_has_said_all_is_not_waited_for() {
+    simulate(async {
+        let server = SimServer::new(Settings::default(), Plain);
+        let mut client = HeldClient::of(&server).await;
+        let said = client.call();
+        let _pressure = client.stream.write(&said);
+        let answer = timeout(LIMIT, client.answer()).await.expect("in time");
+        assert_eq!(answer.as_deref(), Some(&b"hi"[..]));
+        // The reply needs more credit than the client has given.
+        let said = client.call_with(&[7; 900_000]);
+        assert!(said.len() > 900_000, "all of it leaves");
+        let _pressure = client.stream.write(&said);
+        client.stream.shutdown();
+        let reads = async { while client.stream.recv().await.expect("no reset").is_some() {} };
+        timeout(LIMIT, reads).await.expect("the connection is closed");
         timeout(LIMIT, &mut client.serving).await.expect("in time").expect("no panic");
     });
 }

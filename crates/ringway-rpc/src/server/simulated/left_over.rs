@@ -528,3 +528,19 @@ fn a_connection_is_gone_whose_client_breaks_the_protocol_and_leaves_without_read
         assert!(connection.upgrade().is_none(), "nobody holds the connection any more");
     });
 }
+
+#[test]
+fn a_client_that_has_said_all_gets_the_replies_that_are_there() {
+    run(async || {
+        let mut peer = Peer::meet(vec![]).await;
+        peer.say().await;
+        for _ in 0..400 {
+            peer.open("left.Over/Say", &[7; 1_000], true, &[]);
+        }
+        let last = peer.open("left.Over/Say", b"that is all", true, &[]);
+        peer.flush();
+        peer.stream.shutdown();
+        assert_eq!(peer.answer(last).await, Code::Ok);
+        timeout(LIMIT, peer.serving).await.expect("it ends").expect("no panic");
+    });
+}
