@@ -113,14 +113,30 @@ impl JsonSlots {
     /// Removes a call; `None` if it was over.
     #[inline]
     pub(super) fn remove(&mut self, stream: StreamId) -> Option<AwaitedCall> {
+        let removed = self.end(stream)?;
+        self.free(stream);
+        Some(removed)
+    }
+
+    /// Ends a call whose end is not told yet; `None` if it was over. Until its slot is [freed](Self::free), no
+    /// other call gets it: the connection still has this one there.
+    #[inline]
+    pub(super) fn end(&mut self, stream: StreamId) -> Option<AwaitedCall> {
         let slot = self.slots.get_mut(stream.slot() as usize)?;
         if slot.stream != stream || slot.number == 0 {
             return None;
         }
         slot.number = 0;
+        Some(std::mem::replace(&mut slot.of, AwaitedCall::Unary))
+    }
+
+    /// Frees the slot of a call that was [ended](Self::end), whose end is told now.
+    #[inline]
+    pub(super) fn free(&mut self, stream: StreamId) {
+        let slot = &mut self.slots[stream.slot() as usize];
+        debug_assert!(slot.stream == stream && slot.number == 0, "it was ended, and is told once");
         slot.stream = stream.next();
         self.free.push(stream.slot());
-        Some(std::mem::replace(&mut slot.of, AwaitedCall::Unary))
     }
 
     /// The number of subscriptions whose ids nobody waits for any more.
@@ -163,6 +179,19 @@ mod tests {
             matches!(slots.find(other), Some((stream, AwaitedCall::Unary)) if stream == second)
         );
         assert!(slots.find(0).is_none() && slots.find(u64::MAX).is_none());
+    }
+
+    #[test]
+    fn slot_of_a_call_whose_end_is_not_told_is_nobody_elses() {
+        let mut slots = JsonSlots::default();
+        let (first, number) = slots.insert(AwaitedCall::Notified);
+        assert!(slots.end(first).is_some() && slots.end(first).is_none());
+        assert!(slots.find(number).is_none() && slots.get(first).is_none());
+        let (second, _) = slots.insert(AwaitedCall::Unary);
+        assert!(second.slot() != first.slot() && slots.len() == 2);
+        slots.free(first);
+        assert_eq!(slots.len(), 1);
+        assert_eq!(slots.insert(AwaitedCall::Unary).0, first.next());
     }
 
     #[test]

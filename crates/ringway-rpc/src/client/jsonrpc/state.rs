@@ -227,6 +227,9 @@ impl JsonClient {
         self.now = now;
         loop {
             if let Some(happened) = self.happened.pop_front() {
+                if let Happened::Response { stream, .. } = happened {
+                    self.slots.free(stream);
+                }
                 return Ok(Some(happened.event()));
             }
             if let Some(violation) = self.failed.clone() {
@@ -367,7 +370,7 @@ impl JsonClient {
                 self.unsubscribe(stream);
                 self.forget(stream);
             }
-            (Err(_), AwaitedCall::GivenUp) => _ = self.forget(stream),
+            (Err(_), AwaitedCall::GivenUp) => self.forget(stream),
             (Ok(result), _) => {
                 self.end(stream, Ok(Some(Bytes::copy_from_slice(result.as_bytes()))))
             }
@@ -394,9 +397,8 @@ impl JsonClient {
 
     /// Ends a call from the server's side.
     pub(super) fn end(&mut self, stream: StreamId, outcome: Result<Option<Bytes>, CallFailure>) {
-        if !self.forget(stream) {
-            return;
-        }
+        let Some(ended) = self.slots.end(stream) else { return };
+        self.forget_subscription(stream, &ended);
         let (status, meta, message) = match outcome {
             Ok(message) => (0, Vec::new(), message.map(Piece::Owned)),
             Err(failure) => (failure.code.number(), failure.meta, None),
@@ -404,15 +406,19 @@ impl JsonClient {
         self.happened.push_back(Happened::Response { stream, status, meta, message });
     }
 
-    /// Removes a call; false if it was over.
-    fn forget(&mut self, stream: StreamId) -> bool {
-        let removed = self.slots.remove(stream);
-        if let Some(AwaitedCall::Subscribed(unread)) = &removed
+    /// Removes a call that nobody waits for.
+    fn forget(&mut self, stream: StreamId) {
+        if let Some(removed) = self.slots.remove(stream) {
+            self.forget_subscription(stream, &removed);
+        }
+    }
+
+    fn forget_subscription(&mut self, stream: StreamId, call: &AwaitedCall) {
+        if let AwaitedCall::Subscribed(unread) = call
             && self.subscriptions.get(&unread.id) == Some(&stream)
         {
             self.subscriptions.remove(&unread.id);
         }
-        removed.is_some()
     }
 
     /// Cancels a call from this side. The protocol has no word for it, except for subscriptions.

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use ringway_rpc::{Client, JsonRpcClient, Status};
+use ringway_runtime::spawn;
 use serde_json::{Value, json};
 
 use super::{over, over_each, run};
@@ -68,6 +69,46 @@ fn values_are_not_touched() {
             let wrong: Result<i64, Status> = client.call("shout", ("a",)).await;
             assert!(wrong.expect_err("a string").is_internal());
             Ok(())
+        });
+        end(served.handle);
+    });
+}
+
+#[test]
+fn notifications_and_calls_at_once_all_end() {
+    over_each(|served| {
+        let client = untyped(&served);
+        run(|| async move {
+            client.ping().await?;
+            let each = |n: i64| {
+                let client = client.clone();
+                spawn(async move {
+                    client.notify("foobar", ()).await?;
+                    client.call::<_, i64>("sum", [n, 1]).await
+                })
+            };
+            let all: Vec<_> = (0..50).map(each).collect();
+            for (n, sum) in (0..).zip(all) {
+                assert_eq!(sum.await.expect("no panic")?, n + 1);
+            }
+            Ok(())
+        });
+        end(served.handle);
+    });
+}
+
+#[test]
+fn subscriptions_that_post_refuses_at_once_all_end() {
+    over(&[Transport::Post], |served| {
+        let client = untyped(&served);
+        run(|| async move {
+            client.ping().await?;
+            let refused = [(); 3].map(|()| client.subscribe::<_, Value>("ticks", ()));
+            for mut stream in refused {
+                let status = stream.next().await.expect_err("a POST has one answer");
+                assert!(status.is_unimplemented(), "{status}");
+            }
+            client.ping().await
         });
         end(served.handle);
     });
