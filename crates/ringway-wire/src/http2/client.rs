@@ -3,12 +3,13 @@
 use std::fmt;
 
 use super::connection::Connection;
+use super::frames::MAX_31;
 use super::hpack::ShortBlock;
 use super::put::{put_go_away, put_short_headers};
 use super::role::Calling;
-use super::{ErrorCode, Line, StreamHandle};
+use super::{ErrorCode, Event, Line, StreamHandle};
 use crate::limits::HTTP2_REASON_MAX;
-use crate::native::Body;
+use crate::native::{Body, Piece};
 
 /// The client side of one connection, as a state machine without I/O;
 /// [`Http2Server`](super::Http2Server) shows how to drive it.
@@ -107,6 +108,9 @@ impl Connection<Calling> {
         }
         let id = self.next_own;
         self.next_own += 2;
+        if self.next_own > MAX_31 {
+            self.note_last_id();
+        }
         let opened_at = self.outbox.end();
         let credit = i64::from(self.peer.initial_window);
         let stream = self.streams.open(id, self.start.counted, credit);
@@ -123,6 +127,13 @@ impl Connection<Calling> {
         Ok(stream)
     }
 
+    /// Tells the caller that no further streams can be opened (section 5.1.1).
+    #[cold]
+    fn note_last_id(&mut self) {
+        let reason = Piece::Borrowed(b"its stream ids are used up");
+        self.pending.push_back(Event::Leaving { code: ErrorCode::NO_ERROR, last: MAX_31, reason });
+    }
+
     /// How many streams can be opened now.
     #[must_use]
     pub fn capacity(&self) -> usize {
@@ -131,7 +142,7 @@ impl Connection<Calling> {
 
     /// Whether streams can be opened again once others have ended.
     fn room_later(&self) -> bool {
-        !self.is_leaving && self.failed.is_none() && self.next_own <= super::frames::MAX_31
+        !self.is_leaving && self.failed.is_none() && self.next_own <= MAX_31
     }
 
     /// Whether any byte of an open request was handed out, so that it may have been executed when
@@ -151,5 +162,31 @@ impl Connection<Calling> {
         let reason = &reason.as_bytes()[..reason.len().min(HTTP2_REASON_MAX)];
         put_go_away(0, code, reason, &mut self.outbox.written);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::super::fuzz_machines::Paths;
+    use super::super::{Http2Config, Vocabulary};
+    use super::*;
+
+    #[test]
+    fn a_connection_whose_stream_ids_are_used_up_says_so() {
+        let vocabulary = Arc::new(Vocabulary::new(Paths));
+        let mut client = Http2Client::new(Http2Config::client(), vocabulary, Duration::ZERO);
+        client.next_own = MAX_31;
+        let request = NewRequest { head: &[Line::Static(3)], end: true, ..NewRequest::default() };
+        let last = client.open(request.clone()).expect("an id is left");
+        assert_eq!((last.id(), client.capacity()), (MAX_31, 0));
+        assert_eq!(client.open(request).expect_err("none is left"), NoStream::Leaving);
+        let told = client.receive(&mut &[][..], Duration::ZERO).expect("no violation");
+        let Some(Event::Leaving { code: ErrorCode::NO_ERROR, last: MAX_31, .. }) = told else {
+            panic!("{told:?}");
+        };
+        assert!(!client.has_events() && client.in_flight() == 1, "open streams go on");
     }
 }

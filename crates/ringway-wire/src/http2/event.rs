@@ -55,7 +55,8 @@ pub enum Event<'i> {
     },
     /// Streams can be opened again after one could not be. Clients only.
     Capacity,
-    /// The peer sent GOAWAY: it opens and accepts no more streams.
+    /// The peer sent GOAWAY: it opens and accepts no more streams. A client is also told so when its stream ids
+    /// are used up.
     Leaving {
         /// The error code.
         code: ErrorCode,
