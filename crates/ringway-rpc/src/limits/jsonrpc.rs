@@ -18,7 +18,8 @@ pub(crate) const SCHEMA_MESSAGE_DEPTH: usize = 4;
 /// and its request short.
 pub(crate) const JSONRPC_DISCOVER_ROOM: usize = 256 * 1024;
 
-/// Longest id of a JSON-RPC request: clients count, or use a name of some kind, and it is kept until the answer.
+/// Longest id of a JSON-RPC request: clients count, or use a name of some kind, and it is kept until the answer. The
+/// same for the id that a server gives a subscription.
 pub(crate) const JSONRPC_ID_BYTES_MAX: usize = 4 << 10;
 
 /// How long a client of JSON-RPC may take to go on with a line, or to take anything of what is sent to it; the

@@ -10,10 +10,15 @@ use super::failure::CallFailure;
 use super::slots::{AwaitedCall, Subscriber};
 use super::state::{Happened, JsonClient};
 use crate::call::status::Code;
+use crate::limits;
 
 impl JsonClient {
     /// Begins a subscription that the server has answered with its id.
     pub(super) fn subscribed(&mut self, stream: StreamId, id: &str) {
+        if id.len() > limits::JSONRPC_ID_BYTES_MAX {
+            let why = "the server has given the subscription an id that is too long";
+            return self.end(stream, Err(CallFailure::here(Code::ResourceExhausted, why)));
+        }
         let Some(call) = self.slots.get(stream) else { return };
         *call = AwaitedCall::Subscribed(Subscriber::new(id));
         // A server that gives an id twice has ended what had it.

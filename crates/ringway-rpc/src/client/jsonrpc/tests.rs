@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringway_wire::native::{Body, ClientEvent, Open};
+use ringway_wire::native::{Body, ClientEvent, Open, Outgoing};
 
 use super::violation::JsonServerViolation;
 use super::{JsonClient, JsonClientConfig, TextForm};
@@ -47,4 +47,32 @@ fn subscriptions_that_nobody_answers_do_not_fill_a_connection_for_ever() {
     }
     let event = client.next_event(&mut &[][..], SECOND).expect("no violation");
     assert!(matches!(event, Some(ClientEvent::Leaving { .. })), "it takes no more calls");
+}
+
+#[test]
+fn id_of_a_subscription_that_is_too_long_is_not_kept() {
+    for (len, is_kept) in
+        [(limits::JSONRPC_ID_BYTES_MAX, true), (limits::JSONRPC_ID_BYTES_MAX + 1, false)]
+    {
+        let mut client = JsonClient::on_lines(config(), Duration::ZERO);
+        let message = Some(Body::Copy(br#"{"jsonrpc":"2.0","method":"x""#));
+        let codec = TextForm::Subscription.codec();
+        let open = Open { codec, message, end: true, ..Open::default() };
+        let stream = client.open(open).expect("there is room");
+        let mut asked = Vec::new();
+        client.transmit(usize::MAX, &mut |out| match out {
+            Outgoing::Copy(bytes) => asked.extend_from_slice(bytes),
+            Outgoing::Shared(bytes) => asked.extend_from_slice(&bytes),
+        });
+        let asked = String::from_utf8(asked).expect("text");
+        let number = asked.trim_end().rsplit(':').next().expect("an id").trim_end_matches('}');
+        let id = "x".repeat(len - 2);
+        let answer = format!("{{\"jsonrpc\":\"2.0\",\"id\":{number},\"result\":\"{id}\"}}\n");
+        let event = client.next_event(&mut answer.as_bytes(), SECOND).expect("no violation");
+        match (event, is_kept) {
+            (None, true) => {}
+            (Some(ClientEvent::Response { stream: of, status: 8, .. }), false) if of == stream => {}
+            (other, _) => panic!("{len}: {other:?}"),
+        }
+    }
 }
