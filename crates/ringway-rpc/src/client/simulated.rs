@@ -4,6 +4,9 @@
 //! `RINGWAY_MUTATIONS=1000000 cargo test --release -p ringway-rpc --lib client::simulated` makes more
 //! calls, from `RINGWAY_SEED` on.
 
+mod grpc;
+mod json;
+
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -45,8 +48,47 @@ static METHODS: [Method; 5] = [
     Method::new("a.B/C3", Kind::Bidi),
 ];
 
+/// What the servers of a client speak.
+#[derive(Clone, Copy)]
+enum Speaks {
+    Native,
+    Grpc,
+    JsonLines,
+    JsonPost,
+}
+
+impl Speaks {
+    fn scheme(self) -> &'static str {
+        match self {
+            Self::Native => "tcp",
+            Self::Grpc => "grpc",
+            Self::JsonLines => "jsonrpc+tcp",
+            Self::JsonPost => "http",
+        }
+    }
+}
+
 #[test]
 fn clients_stand_changed_servers_and_other_calls_notice_nothing() {
+    check(Speaks::Native);
+}
+
+#[test]
+fn so_do_clients_of_grpc() {
+    check(Speaks::Grpc);
+}
+
+#[test]
+fn so_do_clients_of_json_rpc_on_lines() {
+    check(Speaks::JsonLines);
+}
+
+#[test]
+fn so_do_clients_of_json_rpc_by_post() {
+    check(Speaks::JsonPost);
+}
+
+fn check(speaks: Speaks) {
     let (from, count) = (number("RINGWAY_SEED", 1), number("RINGWAY_MUTATIONS", 1_000));
     let panics = panics::count("no panic is expected");
     let rounds = count.div_ceil(CALLS_EACH);
@@ -54,7 +96,7 @@ fn clients_stand_changed_servers_and_other_calls_notice_nothing() {
     let mut answered = 0;
     for seed in from..from + rounds {
         let again = Again(seed);
-        answered += round(seed);
+        answered += round(seed, speaks);
         assert_eq!(panics.get(), 0, "panics");
         drop(again);
     }
@@ -76,19 +118,20 @@ impl Drop for Again {
 }
 
 /// The calls of one client. How many had an answer.
-fn round(seed: u64) -> u64 {
+fn round(seed: u64, speaks: Speaks) -> u64 {
     fastrand::seed(seed);
     let faults = [Faults::none(), Faults::harsh()][fastrand::usize(..2)];
     let socket_buffer_bytes = [2_000, 20_000, 200_000][fastrand::usize(..3)];
     let config = SimConfig { faults, socket_buffer_bytes, ..SimConfig::new(seed) };
-    Builder::simulate(config, run(seed)).expect("it is never stuck")
+    Builder::simulate(config, run(seed, speaks)).expect("it is never stuck")
 }
 
-async fn run(seed: u64) -> u64 {
+async fn run(seed: u64, speaks: Speaks) -> u64 {
     let bystander = Bystander::begin(&SimServer::new(Default::default(), Moody)).await;
     let pending_before = local_clients::with(|local| local.pending_calls());
-    let peers: Vec<_> = (0..fastrand::u64(1..4)).map(|n| Peer::start(seed + n * 1_000)).collect();
-    let client = client_of(&peers);
+    let peers: Vec<_> =
+        (0..fastrand::u64(1..4)).map(|n| Peer::start(seed + n * 1_000, speaks)).collect();
+    let client = client_of(&peers, speaks);
     let answered = Rc::new(Cell::new(0));
     let callers = (0..AT_ONCE).map(|_| {
         let (client, answered) = (client.clone(), Rc::clone(&answered));
@@ -134,7 +177,7 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     assert!(held.await.is_ok(), "{what}, at last");
 }
 
-fn client_of(peers: &[Peer]) -> Client {
+fn client_of(peers: &[Peer], speaks: Speaks) -> Client {
     let policies = [Policy::PeakEwma, Policy::RoundRobin, Policy::Random, Policy::ConsistentHash];
     let mut builder = Client::builder()
         .balance(policies[fastrand::usize(..4)])
@@ -142,7 +185,7 @@ fn client_of(peers: &[Peer]) -> Client {
         .connections(fastrand::usize(1..3))
         .keep_alive(Duration::from_secs(1), Duration::from_secs(1));
     for peer in peers {
-        builder = builder.address(&*format!("tcp://{}", peer.address));
+        builder = builder.address(&*format!("{}://{}", speaks.scheme(), peer.address));
     }
     builder.build().expect("addresses")
 }
@@ -249,16 +292,21 @@ struct Peer {
 }
 
 impl Peer {
-    fn start(seed: u64) -> Self {
+    fn start(seed: u64, speaks: Speaks) -> Self {
         let (listener, address) = listen();
         let serving = Rc::<RefCell<Vec<_>>>::default();
         let accepting = spawn({
             let serving = Rc::clone(&serving);
             async move {
                 for number in 0.. {
-                    let stream = accept(&listener).await;
-                    let talk = Talk::new(Rc::new(stream), Random::new(seed ^ number << 32));
-                    serving.borrow_mut().push(spawn(talk.run()));
+                    let stream = Rc::new(accept(&listener).await);
+                    let random = Random::new(seed ^ number << 32);
+                    serving.borrow_mut().push(match speaks {
+                        Speaks::Native => spawn(Talk::new(stream, random).run()),
+                        Speaks::Grpc => spawn(grpc::Talk::new(stream, random).run()),
+                        Speaks::JsonLines => spawn(json::Talk::new(stream, random, true).run()),
+                        Speaks::JsonPost => spawn(json::Talk::new(stream, random, false).run()),
+                    });
                 }
             }
         });
@@ -349,7 +397,7 @@ impl Talk {
             let others = &SESSIONS[self.random.below(SESSIONS.len())].down;
             mutate(&mut parts, others, &mut self.random);
         }
-        self.write(&parts.concat()).await;
+        write(&self.stream, &mut self.random, &parts.concat()).await;
     }
 
     /// Says what was said in a recorded session, changed.
@@ -358,16 +406,17 @@ impl Talk {
         let mut parts = session.down.clone();
         mutate(&mut parts, &other.down, &mut self.random);
         self.is_greeted = true;
-        self.write(&parts.concat()).await;
+        write(&self.stream, &mut self.random, &parts.concat()).await;
     }
+}
 
-    async fn write(&mut self, bytes: &[u8]) {
-        let piece_len = [bytes.len().max(1), 1_000, 7][self.random.below(3)];
-        for piece in bytes.chunks(piece_len) {
-            let _pressure = self.stream.write(piece);
-            if piece_len > 7 && self.random.below(8) == 0 {
-                sleep(MS).await;
-            }
+/// Sends bytes in pieces of some length.
+async fn write(stream: &Stream, random: &mut Random, bytes: &[u8]) {
+    let piece_len = [bytes.len().max(1), 1_000, 7][random.below(3)];
+    for piece in bytes.chunks(piece_len) {
+        let _pressure = stream.write(piece);
+        if piece_len > 7 && random.below(8) == 0 {
+            sleep(MS).await;
         }
     }
 }

@@ -39,7 +39,7 @@ use crate::server::settings::Settings;
 use crate::service::{Methods, Service, ServiceDescriptor};
 use crate::stream::sink::Sink;
 use crate::stream::streaming::Streaming;
-use grpc_sessions::GRPC_SESSIONS;
+pub(crate) use grpc_sessions::{GRPC_SESSIONS, frames as split_grpc, mutate as mutate_grpc};
 use random::Random;
 use sessions::SESSIONS;
 

@@ -32,8 +32,15 @@ fn record(random: &mut Random) -> Vec<Vec<u8>> {
 
 /// The preface and the frames of a client's output.
 fn split(bytes: &[u8]) -> Vec<Vec<u8>> {
-    let (preface, mut rest) = bytes.split_at(PREFACE_LEN.min(bytes.len()));
+    let (preface, rest) = bytes.split_at(PREFACE_LEN.min(bytes.len()));
     let mut parts = vec![preface.to_vec()];
+    parts.extend(frames(rest));
+    parts
+}
+
+/// The frames of an output.
+pub(crate) fn frames(mut rest: &[u8]) -> Vec<Vec<u8>> {
+    let mut parts = Vec::new();
     while let Some(&[a, b, c]) = rest.first_chunk() {
         let len = HEADER_LEN + u32::from_be_bytes([0, a, b, c]) as usize;
         let (frame, behind) = rest.split_at(len.min(rest.len()));
