@@ -6,11 +6,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ringway_http::{Client, WebSocketMessage};
-use ringway_rpc::{Server, ServerHandle};
-use ringway_runtime::block_on;
+use ringway_net::Connection;
+use ringway_rpc::testing::{TestServer, simulate};
+use ringway_rpc::{Server, ServerHandle, Status};
+use ringway_runtime::{block_on, timeout};
 
 use crate::support::json_lines::JsonLines;
-use crate::support::math::{Plain, serve_math};
+use crate::support::math::{MathServer, Plain, serve_math};
 use crate::support::{LIMIT, end, eventually, socket_addr, wait};
 
 const SUM: &str = r#"{"jsonrpc":"2.0","method":"sum","params":[1,2],"id":1}"#;
@@ -101,4 +103,43 @@ fn calls_that_outlive_their_server_are_told() {
         assert!(answer.contains("\"id\":2") && answer.contains("-32014"), "{answer}");
         wait(handle);
     }
+}
+
+/// Reads until the connection ends, for as long as it may last.
+async fn all(connection: &mut Connection, lasts: Duration) -> Result<String, Status> {
+    let mut told = String::new();
+    let whole = timeout(lasts, async {
+        while let Ok(Some(view)) = connection.recv().await {
+            told += &String::from_utf8_lossy(&view);
+        }
+    });
+    whole.await.map_err(|_elapsed| Status::deadline_exceeded("the connection goes on"))?;
+    Ok(told)
+}
+
+#[test]
+fn requests_that_still_wait_when_the_time_of_calls_is_over_are_never_executed() {
+    const AGE: Duration = Duration::from_secs(10);
+    let plain = Plain::default();
+    let seen = plain.seen.clone();
+    simulate(1, async move {
+        let set_up = |server: Server| {
+            let server = server.service(MathServer::new(plain)).in_flight_per_connection_max(1);
+            server.max_connection_age(AGE).max_connection_age_grace(AGE)
+        };
+        let server = TestServer::start_with(set_up)?;
+        let mut connection = ringway_net::Client::new(server.address())?.open().await?;
+        let [running, waiting] = [NEVER, &NEVER.replace("\"id\":2", "\"id\":3")];
+        connection.send(format!("{running}\n{waiting}\n").into_bytes()).await?;
+        let told = all(&mut connection, 4 * AGE).await?;
+        let answers: Vec<_> = told.lines().collect();
+        let is_unexecuted = |id| {
+            let of = answers.iter().find(|answer| answer.ends_with(&format!("\"id\":{id}}}")));
+            of.expect("an answer").contains(r#""executed":false"#)
+        };
+        assert_eq!((is_unexecuted(2), is_unexecuted(3)), (false, true), "{told}");
+        Ok(())
+    })
+    .expect("both are answered");
+    assert_eq!(seen.begun.load(Ordering::SeqCst), 1);
 }

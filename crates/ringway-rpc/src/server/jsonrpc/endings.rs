@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use ringway_wire::jsonrpc::Lines;
+use ringway_wire::jsonrpc::{KeptId, Lines};
 use ringway_wire::native::{MetaWriter, Reply, Side};
 
+use super::read_request::ReadRequest;
 use super::state::JsonMachine;
 use super::told::Told;
 use super::violation::JsonViolation;
@@ -31,11 +32,20 @@ impl JsonMachine {
             let until = *drain.until.get_or_insert(now.saturating_add(drain.length));
             if until <= now {
                 drain.until = Some(Duration::MAX);
-                let why = drain.end();
+                let (refusal, why) = (drain.refusal(), drain.end());
+                self.refuse_begun(refusal);
                 self.end_all(why);
             }
         }
         Ok(())
+    }
+
+    /// Refuses the requests that have waited in vain to become calls.
+    fn refuse_begun(&mut self, text: &str) {
+        self.begun_len = 0;
+        for ReadRequest { id, batch, .. } in std::mem::take(&mut self.begun) {
+            self.refuse(id.as_ref().map(KeptId::id), batch, Code::Unavailable, text);
+        }
     }
 
     /// Ends all calls because their time is over.

@@ -129,7 +129,7 @@ impl JsonMachine {
             is_answered |= request.as_ref().map_or(true, |request| request.id.is_some());
             match request {
                 Ok(request) if has_room => self.take_request(&request, batch, meta),
-                Ok(request) => self.refuse(&request, batch, Code::ResourceExhausted, FULL),
+                Ok(request) => self.refuse(request.id, batch, Code::ResourceExhausted, FULL),
                 Err(refusal) => {
                     self.unserved.malformed += 1;
                     self.answer(batch, Some(&mut |out| put_refusal(&refusal, out)));
@@ -146,12 +146,12 @@ impl JsonMachine {
 
     fn take_request(&mut self, request: &Request<'_>, batch: Option<u32>, meta: &Bytes) {
         if let Some(drain) = self.drain {
-            return self.refuse(request, batch, Code::Unavailable, drain.refusal());
+            return self.refuse(request.id, batch, Code::Unavailable, drain.refusal());
         }
         match (&*request.method, request.id) {
             ("rpc.ping", id) => self.answer_own(id, batch, "true"),
             ("rpc.discover", _) if self.output_len() > limits::JSONRPC_DISCOVER_ROOM => {
-                self.refuse(request, batch, Code::ResourceExhausted, UNREAD);
+                self.refuse(request.id, batch, Code::ResourceExhausted, UNREAD);
             }
             ("rpc.discover", id) => {
                 let methods = Rc::clone(&self.methods);
@@ -276,11 +276,17 @@ impl JsonMachine {
     }
 
     /// Answers a request as not executed.
-    fn refuse(&mut self, request: &Request<'_>, batch: Option<u32>, code: Code, text: &str) {
+    pub(super) fn refuse(
+        &mut self,
+        id: Option<Id<'_>>,
+        batch: Option<u32>,
+        code: Code,
+        text: &str,
+    ) {
         self.unserved.refused += 1;
         let code = ErrorNumber::of_status(code.number());
         let data = r#"{"ringway":{"executed":false}}"#;
-        match request.id {
+        match id {
             Some(id) => {
                 self.answer(batch, Some(&mut |out| put_error(code, text, Some(data), id, out)));
             }
