@@ -273,6 +273,9 @@ impl<M: Machine> ServerConnection<M> {
     /// for handlers, or because others are to take in theirs first.
     pub(super) fn is_full(&self) -> bool {
         let is_unread = self.machine.borrow().output_len() >= self.core.intake().unsent_max();
+        if is_unread {
+            self.machine.borrow_mut().note_left_unread(self.core.now());
+        }
         is_unread || self.core.budget().is_receiving_paused() || self.waits_to_receive()
     }
 

@@ -143,6 +143,10 @@ pub(crate) trait Machine: 'static {
     /// Fast path: decodes the next message of a stream if it is a simple one.
     fn receive_message<'i>(&mut self, input: &mut &'i [u8]) -> Option<(StreamId, &'i [u8])>;
 
+    /// Notes that what the client sends is left unread because of the output that waits: its silence means nothing
+    /// then.
+    fn note_left_unread(&mut self, _now: Duration) {}
+
     /// How the one message of a call becomes what its method takes, if it is not that already. The call has been
     /// admitted.
     fn take_translation(&mut self, _stream: StreamId) -> Option<Translation> {

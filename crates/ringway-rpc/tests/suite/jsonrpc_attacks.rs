@@ -125,3 +125,28 @@ fn who_begins_a_line_and_stops_is_given_up() {
     })
     .expect("it ends");
 }
+
+#[test]
+fn who_waits_for_its_server_to_read_on_is_not_given_up() {
+    simulate(6, async {
+        let server = TestServer::start(MathServer::new(Plain::default()))?;
+        let mut connection = Client::new(server.address())?.open().await?;
+        // The replies of the batch wait for its last call, and no further request is read meanwhile.
+        let text = "x".repeat(1 << 20);
+        let batch = format!(
+            r#"[{{"jsonrpc":"2.0","method":"shout","params":["{text}"],"id":1}},{{"jsonrpc":"2.0","method":"later","params":[100000],"id":2}}]"#
+        );
+        let (begin, rest) = SUM.split_at(10);
+        connection.send(format!("{batch}\n{begin}").into_bytes()).await?;
+        let mut told = Vec::new();
+        while !told.ends_with(b"\n") {
+            let view = connection.recv().await?.expect("the connection goes on");
+            told.extend_from_slice(&view);
+        }
+        connection.send(format!("{rest}\n").into_bytes()).await?;
+        let answer = connection.recv().await?.expect("the connection goes on");
+        assert_eq!(&answer[..], format!("{ZERO}\n").as_bytes());
+        Ok(())
+    })
+    .expect("all is answered");
+}

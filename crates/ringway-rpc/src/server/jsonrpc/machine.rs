@@ -66,6 +66,10 @@ impl Machine for JsonMachine {
         None
     }
 
+    fn note_left_unread(&mut self, now: Duration) {
+        self.part_at = self.part_at.map(|_| now);
+    }
+
     fn take_translation(&mut self, stream: StreamId) -> Option<Translation> {
         let method = self.calls.get(stream)?.method;
         if !self.methods.get(method).translates() {
