@@ -1,5 +1,7 @@
 //! Bad input of a JSON-RPC client costs an error reply or the connection, and little memory.
 
+use std::time::Duration;
+
 use ringway_net::Client;
 use ringway_rpc::ServerHandle;
 use ringway_rpc::testing::{TestServer, simulate};
@@ -149,4 +151,25 @@ fn who_waits_for_its_server_to_read_on_is_not_given_up() {
         Ok(())
     })
     .expect("all is answered");
+}
+
+#[test]
+fn the_ids_of_requests_that_wait_count_as_well() {
+    const CALLS: u32 = 400;
+    simulate(7, async {
+        let server = TestServer::start_with(|server| {
+            server.service(MathServer::new(Plain::default())).in_flight_per_connection_max(CALLS)
+        })?;
+        let mut connection = Client::new(server.address())?.open().await?;
+        let never = "{\"jsonrpc\":\"2.0\",\"method\":\"never\",\"id\":1}\n".repeat(CALLS as usize);
+        let id = "x".repeat(4_000);
+        let sum = format!("{{\"jsonrpc\":\"2.0\",\"method\":\"sum\",\"id\":\"{id}\"}}\n");
+        // Fewer than may wait, and more bytes than may.
+        connection.send((never + &sum.repeat(CALLS as usize - 1)).into_bytes()).await?;
+        let refused = ringway_runtime::timeout(Duration::from_secs(10), connection.recv()).await;
+        let refused = refused.expect("an answer in time")?.expect("the connection goes on");
+        assert!(String::from_utf8_lossy(&refused).contains("-32008"), "{refused:?}");
+        Ok(())
+    })
+    .expect("some are refused");
 }

@@ -180,7 +180,8 @@ impl JsonMachine {
             true => own_meta(meta, request, method.is_none()),
             false => Bytes::clone(meta),
         };
-        let len = message.len() + if says_more { meta.len() } else { 0 };
+        let id_len = request.id.map_or(0, |id| id.as_str().len());
+        let len = id_len + message.len() + if says_more { meta.len() } else { 0 };
         let is_subscription =
             method.is_some_and(|index| self.methods.get(index).kind() != Kind::Unary);
         let id = request.id.map(KeptId::of);
