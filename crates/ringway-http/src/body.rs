@@ -11,7 +11,7 @@ use futures_core::Stream;
 use http::StatusCode;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
-use ringway_runtime::{now, timeout};
+use ringway_runtime::{now, now_exact, timeout};
 use serde::de::DeserializeOwned;
 
 use crate::body_account::BodyAccount;
@@ -204,6 +204,11 @@ impl Pace {
     }
 
     pub(crate) fn is_too_slow(&self) -> bool {
+    /// Begins a wait, which is recorded with all bytes received so far when it ends or is given up.
+    pub(crate) fn waits(&mut self, bytes: u64) -> PacedWait<'_> {
+        PacedWait { pace: self, bytes, began: now() }
+    }
+
         let counted = self.waited.saturating_sub(BODY_STALL).as_secs();
         self.bytes < counted * self.rate_min
     }
@@ -216,6 +221,19 @@ impl Pace {
 }
 
 /// Returns the next piece of data that is not empty, and skips trailers.
+/// A wait for a peer.
+pub(crate) struct PacedWait<'a> {
+    pace: &'a mut Pace,
+    bytes: u64,
+    began: Instant,
+}
+
+impl Drop for PacedWait<'_> {
+    fn drop(&mut self) {
+        self.pace.note(now_exact().saturating_duration_since(self.began), self.bytes);
+    }
+}
+
 pub(crate) async fn next_chunk(
     incoming: &mut (impl HttpBody<Data = Bytes, Error: Display> + Unpin),
     pace: &mut Pace,

@@ -244,7 +244,6 @@ impl WebSocket {
 
     /// Waits for bytes or another event.
     async fn wait(&mut self) -> Waited {
-        let began = now();
         let drain = self.drain.clone();
         if drain.as_ref().is_some_and(CancellationToken::is_cancelled) {
             return Waited::Draining;
@@ -255,30 +254,29 @@ impl WebSocket {
                 None => pending().await,
             }
         });
-        let deadline = self.deadline(began);
+        let deadline = self.deadline(now());
+        let unfinished = self.reader.unfinished();
+        let _paced = unfinished.map(|bytes| self.pace.waits(bytes as u64));
+        let (connection, account) = (&mut self.connection, &self.account);
         let mut alarm = pin!(async {
             match deadline {
                 Some(deadline) => sleep_until(deadline).await,
                 None => pending().await,
             }
         });
-        let waited = poll_fn(|cx| {
-            if let Poll::Ready(received) = self.connection.poll_recv(cx) {
+        poll_fn(|cx| {
+            if let Poll::Ready(received) = connection.poll_recv(cx) {
                 return Poll::Ready(Waited::Received(received));
             }
             if draining.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Waited::Draining);
             }
-            if self.account.is_given_up() {
+            if account.is_given_up() {
                 return Poll::Ready(Waited::GivenUp);
             }
             alarm.as_mut().poll(cx).map(|()| Waited::Alarm)
-        });
-        let waited = waited.await;
-        if let Some(bytes) = self.reader.unfinished() {
-            self.pace.note(now_exact().saturating_duration_since(began), bytes as u64);
-        }
-        waited
+        })
+        .await
     }
 
     /// Returns when the peer must have sent something, either to complete a message or to show that it

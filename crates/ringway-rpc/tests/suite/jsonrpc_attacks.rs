@@ -5,6 +5,7 @@ use std::time::Duration;
 use ringway_net::Client;
 use ringway_rpc::ServerHandle;
 use ringway_rpc::testing::{TestServer, simulate};
+use ringway_wire::websocket::{Arrival, CloseCode, MessageReader, put_pong, put_text};
 
 use crate::support::json_lines::JsonLines;
 use crate::support::math::{MathServer, Plain, serve_math};
@@ -172,4 +173,60 @@ fn the_ids_of_requests_that_wait_count_as_well() {
         Ok(())
     })
     .expect("some are refused");
+}
+
+/// A fragment of a client's text which goes on.
+fn begin_text(part: &str) -> Vec<u8> {
+    let mut frame = Vec::new();
+    put_text(part, Some([1, 2, 3, 4]), &mut frame);
+    frame[0] &= 0x7F;
+    frame
+}
+
+#[test]
+fn a_slow_text_ends_its_web_socket_although_the_server_has_things_to_say() {
+    simulate(8, async {
+        let server = TestServer::start(MathServer::new(Plain::default()))?;
+        let mut connection = Client::new(server.address())?.open().await?;
+        let ask = "GET / HTTP/1.1\r\nhost: here\r\nupgrade: websocket\r\nconnection: upgrade\r\n\
+                   sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+        let mut said = ask.as_bytes().to_vec();
+        for seconds in (10..=200).step_by(10) {
+            let call = format!(
+                r#"{{"jsonrpc":"2.0","method":"later","params":[{seconds}000],"id":{seconds}}}"#
+            );
+            put_text(&call, Some([1, 2, 3, 4]), &mut said);
+        }
+        said.extend(begin_text("{"));
+        connection.send(said).await?;
+        let head = connection.recv().await?.expect("an answer");
+        let at = head.windows(4).position(|it| it == b"\r\n\r\n").expect("one head") + 4;
+        let mut bytes = head[at..].to_vec();
+        let mut reader = MessageReader::of_server(1_000);
+        let began = ringway_runtime::now();
+        loop {
+            let mut input = &bytes[..];
+            while let Some(arrival) = reader.next(&mut input).expect("frames") {
+                match arrival {
+                    Arrival::Ping(payload) => {
+                        let mut pong = Vec::new();
+                        put_pong(&payload, Some([1, 2, 3, 4]), &mut pong);
+                        connection.send(pong).await?;
+                    }
+                    Arrival::Close(closing) => {
+                        let waited = ringway_runtime::now() - began;
+                        assert!(waited.as_secs() < 100, "{closing:?} after {waited:?}");
+                        assert_eq!(closing.code, CloseCode::POLICY);
+                        return Ok(());
+                    }
+                    _ => {}
+                }
+            }
+            match connection.recv().await? {
+                Some(view) => bytes = view.to_vec(),
+                None => panic!("it ends without a reason"),
+            }
+        }
+    })
+    .expect("it ends");
 }
