@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
+use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
@@ -203,12 +204,12 @@ impl Pace {
         self.bytes = bytes;
     }
 
-    pub(crate) fn is_too_slow(&self) -> bool {
     /// Begins a wait, which is recorded with all bytes received so far when it ends or is given up.
     pub(crate) fn waits(&mut self, bytes: u64) -> PacedWait<'_> {
         PacedWait { pace: self, bytes, began: now() }
     }
 
+    pub(crate) fn is_too_slow(&self) -> bool {
         let counted = self.waited.saturating_sub(BODY_STALL).as_secs();
         self.bytes < counted * self.rate_min
     }
@@ -220,7 +221,6 @@ impl Pace {
     }
 }
 
-/// Returns the next piece of data that is not empty, and skips trailers.
 /// A wait for a peer.
 pub(crate) struct PacedWait<'a> {
     pace: &'a mut Pace,
@@ -234,6 +234,7 @@ impl Drop for PacedWait<'_> {
     }
 }
 
+/// Returns the next piece of data that is not empty, and skips trailers.
 pub(crate) async fn next_chunk(
     incoming: &mut (impl HttpBody<Data = Bytes, Error: Display> + Unpin),
     pace: &mut Pace,
@@ -365,6 +366,22 @@ impl Body {
         matches!(self.0, Kind::Stream(_) | Kind::Sized { .. })
     }
 
+    /// Returns what says whether a stream is still to be read; `None` if it is none.
+    pub(crate) fn watched(&mut self) -> Option<Weak<()>> {
+        let alive = Rc::new(());
+        let watch = Rc::downgrade(&alive);
+        let with = |stream| Box::pin(WatchedStream { stream, _alive: alive });
+        self.0 = match std::mem::take(&mut self.0) {
+            Kind::Stream(stream) => Kind::Stream(with(stream)),
+            Kind::Sized { left, stream } => Kind::Sized { left, stream: with(stream) },
+            other => {
+                self.0 = other;
+                return None;
+            }
+        };
+        Some(watch)
+    }
+
     pub(crate) fn upgrade(upgrade: Upgrade) -> Self {
         Self(Kind::Upgrade(upgrade))
     }
@@ -378,6 +395,20 @@ impl Body {
                 None
             }
         }
+    }
+}
+
+/// A stream whose end, or drop, others see.
+struct WatchedStream {
+    stream: BodyStream,
+    _alive: Rc<()>,
+}
+
+impl Stream for WatchedStream {
+    type Item = Result<Bytes>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes>>> {
+        self.stream.as_mut().poll_next(cx)
     }
 }
 

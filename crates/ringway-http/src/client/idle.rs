@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::Instant;
 
 use hyper::client::conn::http1::SendRequest;
@@ -85,17 +85,25 @@ pub(super) struct Idle {
     pool: Rc<Pool>,
     server: Server,
     sender: SendRequest<Body>,
+    /// Is alive while the body of the request goes on.
+    request: Option<Weak<()>>,
 }
 
 impl Idle {
-    pub(super) fn new(pool: Rc<Pool>, server: Server, sender: SendRequest<Body>) -> Self {
-        Self { pool, server, sender }
+    pub(super) fn new(
+        pool: Rc<Pool>,
+        server: Server,
+        sender: SendRequest<Body>,
+        request: Option<Weak<()>>,
+    ) -> Self {
+        Self { pool, server, sender, request }
     }
 
-    /// Returns the connection after its reply was read.
+    /// Returns the connection after its reply was read, unless another request would wait for the end of this one.
     pub(super) fn give_back(self) {
-        let Self { pool, server, sender } = self;
-        if !sender.is_closed() {
+        let Self { pool, server, sender, request } = self;
+        let goes_on = request.is_some_and(|request| request.strong_count() > 0);
+        if !goes_on && !sender.is_closed() {
             pool.put(server, sender);
         }
     }

@@ -4,12 +4,14 @@ use std::collections::HashSet;
 use std::future::pending;
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::thread;
 use std::time::Duration;
 
 use http::StatusCode;
-use ringway_http::{Client, Error, Response, Result, Router, json, serve_connection, text};
+use ringway_http::{Body, Client, Error, Response, Result, Router, json, serve_connection, text};
 use ringway_net::{Connection, Server};
 use ringway_runtime::block_on;
 use serde::{Deserialize, Serialize};
@@ -104,6 +106,42 @@ fn a_connection_that_was_closed_meanwhile_costs_no_request() {
     })
     .expect("a runtime");
     server.join().expect("three connections");
+}
+
+/// A stream that never has anything.
+struct Silence;
+
+impl futures_core::Stream for Silence {
+    type Item = Result<bytes::Bytes>;
+
+    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Poll::Pending
+    }
+}
+
+#[test]
+fn a_connection_whose_request_goes_on_is_not_used_for_another() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
+    let url = format!("http://{}/", listener.local_addr().expect("an address"));
+    let server = thread::spawn(move || {
+        let mut sockets = Vec::new();
+        for _ in 0..2 {
+            let (mut socket, _) = listener.accept().expect("a client");
+            let mut request = [0; 1024];
+            assert_ne!(socket.read(&mut request).expect("a request"), 0);
+            socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").expect("a reply");
+            sockets.push(socket);
+        }
+        sockets
+    });
+    let replies = block_on(async move {
+        let client = Client::new();
+        let early = client.post(&url, "text/plain", Body::stream(Silence)).await?;
+        let early = early.into_body().bytes(2).await?;
+        Ok::<_, Error>([early, client.get(&url).await?.into_body().bytes(2).await?])
+    });
+    assert_eq!(replies.expect("a runtime").expect("two replies"), ["ok", "ok"]);
+    server.join().expect("two connections");
 }
 
 #[track_caller]
