@@ -44,6 +44,10 @@ pub(crate) const JSONRPC_SENT_KEPT: usize = 64 * 1024;
 /// thousand or so at once, and others are not told to expect more.
 pub(crate) const JSONRPC_CALLS_MAX: usize = 1_024;
 
+/// Bytes that wait to be sent on a client's connection, above which it takes no more calls: those that nobody waits
+/// for any more, and notifications, are bounded by nothing else while the server does not read.
+pub(crate) const JSONRPC_UNSENT_MAX: usize = 1024 * 1024;
+
 /// Messages of the longest batch that a client reads: as many as it sends, and a server may send.
 pub(crate) const JSONRPC_BATCH_MAX: usize = 1_000;
 

@@ -126,10 +126,10 @@ impl JsonClient {
     #[inline]
     pub(super) fn room(&self) -> usize {
         match &self.carrier {
-            TextCarrier::Lines(_) => limits::JSONRPC_CALLS_MAX.saturating_sub(self.slots.len()),
             TextCarrier::Post(post) => usize::from(post.is_free()),
             TextCarrier::Socket(socket) if !socket.takes_calls() => 0,
-            TextCarrier::Socket(_) => limits::JSONRPC_CALLS_MAX.saturating_sub(self.slots.len()),
+            _ if self.out.len() - self.sent >= limits::JSONRPC_UNSENT_MAX => 0,
+            _ => limits::JSONRPC_CALLS_MAX.saturating_sub(self.slots.len()),
         }
     }
 

@@ -76,3 +76,23 @@ fn id_of_a_subscription_that_is_too_long_is_not_kept() {
         }
     }
 }
+
+#[test]
+fn a_server_that_does_not_read_is_sent_no_more_than_a_bound() {
+    for form in [TextForm::Notification, TextForm::Call] {
+        let mut client = JsonClient::on_lines(config(), Duration::ZERO);
+        let text = format!(r#"{{"jsonrpc":"2.0","method":"{}""#, "x".repeat(100_000));
+        let (codec, message) = (form.codec(), || Some(Body::Copy(text.as_bytes())));
+        let open = || Open { codec, message: message(), end: true, ..Open::default() };
+        let mut opened = 0;
+        while let Ok(stream) = client.open(open()) {
+            client.cancel(stream, 0, ""); // so that its place is free
+            while let Ok(Some(_)) = client.next_event(&mut &[][..], Duration::ZERO) {}
+            opened += text.len();
+            assert!(opened < 10 * limits::JSONRPC_UNSENT_MAX, "{form:?}");
+        }
+        assert_eq!(client.capacity(), 0);
+        client.transmit(usize::MAX, &mut |_| {});
+        assert!(client.open(open()).is_ok(), "there is room again");
+    }
+}

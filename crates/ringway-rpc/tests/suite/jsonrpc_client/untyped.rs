@@ -2,12 +2,14 @@
 
 use std::sync::atomic::Ordering;
 
+use ringway_rpc::testing::{TestServer, simulate};
 use ringway_rpc::{Client, JsonRpcClient, Status};
 use ringway_runtime::spawn;
 use serde_json::{Value, json};
 
 use super::{over, over_each, run};
 use crate::support::json_client::{Hand, Served, Transport};
+use crate::support::math::{MathServer, Plain};
 use crate::support::{end, eventually};
 
 fn untyped(served: &Served) -> JsonRpcClient {
@@ -190,4 +192,28 @@ fn reply_that_a_batch_lacks_is_a_failure_of_its_call() {
 fn client_of_another_protocol_is_refused() {
     let client = Client::connect("tcp://127.0.0.1:1").expect("an address");
     assert!(JsonRpcClient::new(client).expect_err("not JSON-RPC").is_invalid_argument());
+}
+
+#[test]
+fn much_that_is_said_at_once_waits_for_the_server_to_read_it() {
+    simulate(9, async {
+        let server = TestServer::start(MathServer::new(Plain::default()))?;
+        let address = format!("jsonrpc+{}", server.address());
+        let client = JsonRpcClient::connect(address.as_str())?;
+        let text = "x".repeat(300_000);
+        let mut said = Vec::new();
+        for _ in 0..20 {
+            let (notified, called) =
+                (client.notify("shout", [&text]), client.call::<_, String>("shout", [&text]));
+            said.push(spawn(async move {
+                notified.await?;
+                called.await.map(|text| text.len())
+            }));
+        }
+        for called in said {
+            assert_eq!(called.await.expect("no panic")?, text.len());
+        }
+        Ok(())
+    })
+    .expect("all of it is answered");
 }
