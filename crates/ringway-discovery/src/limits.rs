@@ -21,8 +21,8 @@ pub(crate) const WATCH_CHANGES_MAX: usize = 1_000;
 /// Changes that a watch looks at in one turn, for the same reason: most may be of other keys.
 pub(crate) const WATCH_SCANNED_MAX: usize = 10_000;
 
-/// Bytes of keys and values that a watch gets at once, so that no response is too long for its reader. All changes of
-/// one revision come together here too.
+/// Bytes of keys and values that a watch gets at once, those before the changes included, so that no response is too long
+/// for its reader. All changes of one revision come together here too.
 pub(crate) const WATCH_BYTES_MAX: usize = 1 << 20;
 
 /// The bytes of all keys and values. A registry of ten thousand servers has some 10 MiB.

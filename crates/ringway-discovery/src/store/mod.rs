@@ -253,9 +253,12 @@ impl Store {
                 return Ok(Changes { changes, next: logged.revision });
             }
             last = logged.revision;
-            if range.contains(&logged.key) {
-                changes.extend(self.change_of(logged));
-                bytes += logged.bytes;
+            if range.contains(&logged.key)
+                && let Some(change) = self.change_of(logged)
+            {
+                let before = change.before.as_ref();
+                bytes += logged.bytes + before.map_or(0, |before| self.bytes_of(before));
+                changes.push(change);
             }
         }
         Ok(Changes { changes, next: from.max(until.next()) })

@@ -334,8 +334,8 @@ fn every_revision_reads_as_the_model_has_it_and_changes_lead_from_one_to_the_nex
 fn changes_come_in_pieces_of_so_many_bytes() {
     let mut store = store();
     let value = "v".repeat(limits::WATCH_BYTES_MAX / 2);
-    for _ in 0..5 {
-        put(&mut store, "a", &value);
+    for at in 0..5 {
+        put(&mut store, &at.to_string(), &value);
     }
     let (mut next, mut numbers) = (Revision(2), Vec::new());
     while next <= store.revision() {
@@ -344,4 +344,17 @@ fn changes_come_in_pieces_of_so_many_bytes() {
         next = seen.next;
     }
     assert_eq!(numbers, [2, 2, 1]);
+}
+
+#[test]
+fn values_before_the_changes_count_as_bytes_of_what_a_watch_gets() {
+    let mut store = store();
+    let value = "v".repeat(limits::WATCH_BYTES_MAX / 4);
+    (0..9).for_each(|at| _ = put(&mut store, &format!("{at}"), &value));
+    let from = store.revision().next();
+    (0..9).for_each(|at| _ = delete(&mut store, &key(&format!("{at}"))));
+    let first = store.changes(&KeyRange::all(), from).expect("not compacted");
+    assert_eq!(first.changes.len(), 4, "each comes with the value that was deleted");
+    let second = store.changes(&KeyRange::all(), first.next).expect("not compacted");
+    assert_eq!(second.changes.len(), 4);
 }
