@@ -18,6 +18,7 @@ use super::api::mvccpb::{Event, KeyValue};
 use super::{EtcdConfig, EtcdRegistry};
 use crate::contract::{Discovery, EndpointChange, Freshness, ServiceWatch};
 use crate::endpoint::Endpoint;
+use crate::limits;
 use crate::server::Registry;
 
 /// A registry that says what it is told to.
@@ -257,5 +258,24 @@ fn member_that_says_nothing_is_left_for_another() {
     };
     runtime::block_on(runtime::timeout(LIMIT, registered)).expect("a core").expect("in time");
     drop(silent);
+    server.abort();
+}
+
+#[test]
+fn changes_that_are_too_long_are_made_up_for_by_the_list() {
+    let mut large = value("c", 6);
+    large.value = vec![b' '; limits::RESPONSE_BYTES_MAX as usize].into();
+    let liar = Liar::new(
+        [list(5, &["a"]), list(6, &["a", "b"])],
+        vec![vec![response(6, vec![put(large)])]],
+    );
+    let server = liar.serve();
+    let members = [authority(&server)];
+    let followed = async move {
+        let mut watch = registry(&members).watch("market", None).expect("a name");
+        until(&mut watch, |watch| places(watch) == ["a:1"]).await;
+        until(&mut watch, |watch| places(watch) == ["a:1", "b:1"]).await;
+    };
+    runtime::block_on(followed).expect("a core");
     server.abort();
 }
