@@ -176,11 +176,16 @@ impl Slot {
     }
 
     /// What has become of the registration, for people.
-    fn state(&self) -> String {
-        match self.lock().as_ref() {
+    fn state(self: &Arc<Self>) -> String {
+        let state = match self.lock().as_ref() {
             Some(registration) => registration.state().to_string(),
             None => "not registered: the server starts or stops".to_owned(),
+        };
+        // Whoever was woken meanwhile could not have the lock.
+        if self.is_woken.load(Ordering::Acquire) {
+            self.look();
         }
+        state
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Box<dyn Registration>>> {
@@ -307,6 +312,46 @@ mod tests {
         drop(slot);
         assert_eq!(Arc::strong_count(&fake.0), 1, "the registration is dropped");
         assert_eq!(wake(RegistrationState::Registered), 4, "nobody asks any more");
+    }
+
+    /// A registration whose state changes while somebody looks at it.
+    struct Changing(Fake);
+
+    impl Registration for Changing {
+        fn state(&self) -> RegistrationState {
+            let mut state = self.0.0.lock().expect("no panic");
+            state.next.push(RegistrationState::Replaced);
+            let waker = state.waker.take();
+            drop(state);
+            waker.into_iter().for_each(Waker::wake);
+            RegistrationState::Registered
+        }
+
+        fn poll_state(&mut self, cx: &mut Context<'_>) -> Poll<RegistrationState> {
+            self.0.poll_state(cx)
+        }
+
+        fn update(&mut self, _: Endpoint) {}
+
+        fn deregister(self: Box<Self>) -> Answer<'static, Result<(), Error>> {
+            Box::pin(std::future::ready(Ok(())))
+        }
+    }
+
+    #[test]
+    fn a_state_that_comes_while_the_console_looks_is_not_missed() {
+        let fake = Fake::default();
+        let slot = Slot {
+            service: "market".to_owned(),
+            registration: Mutex::default(),
+            is_woken: AtomicBool::new(false),
+        };
+        let slot = Arc::new(slot);
+        slot.fill(Box::new(Changing(fake.clone())));
+        assert_eq!(slot.state(), "registered");
+        let fake = fake.0.lock().expect("no panic");
+        assert_eq!(fake.told, 1);
+        assert!(fake.waker.is_some(), "it is asked for further ones");
     }
 
     #[test]
