@@ -84,14 +84,15 @@ impl Listeners {
         if self.streams.len() == self.free.len() {
             return woken;
         }
-        let keys: Vec<&[u8]> = store.changed_keys(from).collect();
+        let mut keys: Vec<&[u8]> = store.changed_keys(from).collect();
         if keys.is_empty() {
             return woken;
         }
+        keys.sort_unstable();
         for listener in self.streams.iter_mut().flatten() {
             let Listener { ranges, changed, waker } = listener;
             for (watch, range) in ranges.iter() {
-                if keys.iter().any(|key| range.contains(key)) {
+                if range.has_one_of(&keys) {
                     changed.entry(*watch).or_insert(from);
                 }
             }
