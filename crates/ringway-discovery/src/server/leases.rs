@@ -1,13 +1,10 @@
 //! The service Lease.
 
-use std::future::poll_fn;
-use std::pin::pin;
-use std::task::Poll;
 use std::time::Duration;
 
 use ringway_rpc::{Sink, Status, Streaming};
 
-use super::{Registry, failure, stopping};
+use super::{Registry, failure, until_stopped};
 use crate::etcd::api::etcdserverpb::{
     Lease, LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse,
     LeaseLeasesRequest, LeaseLeasesResponse, LeaseRevokeRequest, LeaseRevokeResponse, LeaseStatus,
@@ -47,32 +44,10 @@ impl Lease for Registry {
 
     async fn lease_keep_alive(
         &self,
-        mut requests: Streaming<LeaseKeepAliveRequest>,
-        mut responses: Sink<LeaseKeepAliveResponse>,
+        requests: Streaming<LeaseKeepAliveRequest>,
+        responses: Sink<LeaseKeepAliveResponse>,
     ) -> Result<(), Status> {
-        let mut stopping = pin!(stopping());
-        loop {
-            let next = {
-                let mut next = pin!(requests.next());
-                poll_fn(|cx| match stopping.as_mut().poll(cx) {
-                    Poll::Ready(()) => Poll::Ready(Err(failure::stopped())),
-                    Poll::Pending => next.as_mut().poll(cx),
-                })
-                .await?
-            };
-            let Some(LeaseKeepAliveRequest { id }) = next else {
-                return Ok(());
-            };
-            self.expire_leases();
-            let response = {
-                let mut state = self.state();
-                let renewed = state.store.renew(LeaseId(id), self.now());
-                // A lease that is not there has no time left; that is no failure of the stream.
-                let ttl = renewed.map_or(0, seconds);
-                LeaseKeepAliveResponse { header: self.header(&state), id, ttl }
-            };
-            responses.send(response).await?;
-        }
+        until_stopped(self.renew(requests, responses)).await
     }
 
     async fn lease_time_to_live(
@@ -104,6 +79,28 @@ impl Lease for Registry {
         let state = self.state();
         let leases = state.store.leases().map(|id| LeaseStatus { id: id.0 }).collect();
         Ok(LeaseLeasesResponse { header: self.header(&state), leases })
+    }
+}
+
+impl Registry {
+    /// Renews the leases that a client names, until it ends the stream.
+    async fn renew(
+        &self,
+        mut requests: Streaming<LeaseKeepAliveRequest>,
+        mut responses: Sink<LeaseKeepAliveResponse>,
+    ) -> Result<(), Status> {
+        while let Some(LeaseKeepAliveRequest { id }) = requests.next().await? {
+            self.expire_leases();
+            let response = {
+                let mut state = self.state();
+                let renewed = state.store.renew(LeaseId(id), self.now());
+                // A lease that is not there has no time left; that is no failure of the stream.
+                let ttl = renewed.map_or(0, seconds);
+                LeaseKeepAliveResponse { header: self.header(&state), id, ttl }
+            };
+            responses.send(response).await?;
+        }
+        Ok(())
     }
 }
 

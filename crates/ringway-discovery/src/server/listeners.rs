@@ -52,6 +52,12 @@ impl Listeners {
         listener.waker
     }
 
+    /// Whether nobody watches.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.streams.len() == self.free.len()
+    }
+
     pub(super) fn watch(&mut self, id: ListenerId, watch: i64, range: KeyRange) {
         if let Some(listener) = self.get(id) {
             listener.ranges.insert(watch, range);

@@ -2,8 +2,10 @@
 //!
 //! Every change goes through [`Registry::change`], and is carried out completely or not at all.
 
-use std::future::pending;
+use std::future::{pending, poll_fn};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use ringway_rpc::{Context, Server, Status};
@@ -215,12 +217,21 @@ impl Registry {
     }
 }
 
-/// Waits until the server of this call stops. A call without a server never does.
-async fn stopping() {
-    match Context::current() {
-        Some(context) => context.draining().await,
-        None => pending().await,
-    }
+/// Serves a stream until the server of this call stops, even while the stream waits for its reader. A call without a
+/// server never stops.
+async fn until_stopped(serving: impl Future<Output = Result<(), Status>>) -> Result<(), Status> {
+    let stopping = async {
+        match Context::current() {
+            Some(context) => context.draining().await,
+            None => pending().await,
+        }
+    };
+    let (mut stopping, mut serving) = (pin!(stopping), pin!(serving));
+    poll_fn(|cx| match stopping.as_mut().poll(cx) {
+        Poll::Ready(()) => Poll::Ready(Err(failure::stopped())),
+        Poll::Pending => serving.as_mut().poll(cx),
+    })
+    .await
 }
 
 /// An address as etcd writes it.

@@ -11,8 +11,8 @@ use crate::etcd::api::etcdserverpb::request_op::Request;
 use crate::etcd::api::etcdserverpb::watch_request::RequestUnion;
 use crate::etcd::api::etcdserverpb::{
     CompactionRequest, Compare, DeleteRangeRequest, Kv, KvClient, Lease, LeaseClient,
-    LeaseGrantRequest, LeaseKeepAliveRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
-    WatchClient, WatchCreateRequest, WatchProgressRequest, WatchRequest,
+    LeaseGrantRequest, LeaseKeepAliveRequest, PutRequest, RangeRequest,
+    RequestOp, TxnRequest, WatchClient, WatchCreateRequest, WatchProgressRequest, WatchRequest,
 };
 use crate::store::{LeaseId, Transaction};
 
@@ -331,4 +331,58 @@ fn a_request_reads_no_more_than_its_bound_however_it_asks() {
         assert_eq!(range(only("c")).await.expect("short").count, 0, "nothing was changed");
     };
     Builder::simulate(SimConfig::new(1), work).expect("it is never stuck");
+}
+
+/// Puts so much that a stream whose client reads nothing cannot take it.
+async fn put_much(keys: &KvClient, key: &'static str) {
+    for _ in 0..640 {
+        keys.put(put(key, vec![0; 64 << 10])).await.expect("it is put");
+    }
+}
+
+#[test]
+fn a_watch_that_is_always_behind_lets_others_of_its_stream_be_served() {
+    with_server(async |_, client: Client| {
+        let keys = KvClient::new(client.clone());
+        put_much(&keys, "busy").await;
+        let (mut requests, mut responses) = WatchClient::new(client).watch();
+        requests.send(watch("busy".into(), 1)).await.expect("it is sent");
+        requests.send(watch("quiet".into(), 1)).await.expect("it is sent");
+        keys.put(put("quiet", "1")).await.expect("it is put");
+        for _ in 0..60 {
+            let response = responses.next().await.expect("no failure").expect("no end");
+            if response.watch_id == 1 && !response.created {
+                return;
+            }
+            for _ in &response.events {
+                keys.put(put("busy", vec![0; 64 << 10])).await.expect("it is put");
+            }
+        }
+        panic!("the second watch has heard nothing");
+    });
+}
+
+#[test]
+fn a_stream_whose_client_reads_nothing_hears_that_the_server_stops() {
+    let registry = Registry::new();
+    let server = registry.serve_on(Server::bind("tcp://127.0.0.1:0").expect("a free port"));
+    let handle = server.threads(1).start().expect("the server starts");
+    let client = Client::connect(handle.addresses()[0].to_string()).expect("an address");
+    let stopped = handle.clone();
+    let work = async move {
+        let keys = KvClient::new(client.clone());
+        put_much(&keys, "busy").await;
+        let (mut requests, mut responses) = WatchClient::new(client).watch();
+        requests.send(watch("busy".into(), 1)).await.expect("it is sent");
+        assert!(responses.next().await.expect("no failure").expect("no end").created);
+        stopped.shutdown();
+        let is_over = async {
+            while !registry.state().listeners.is_empty() {
+                runtime::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        runtime::timeout(Duration::from_secs(5), is_over).await.expect("it does not wait");
+    };
+    runtime::block_on(work).expect("a runtime");
+    handle.abort();
 }

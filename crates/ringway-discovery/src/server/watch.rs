@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
+use std::ops::Bound;
 use std::pin::pin;
 use std::task::{Context, Poll};
 
@@ -13,7 +14,7 @@ use ringway_runtime as runtime;
 
 use super::listeners::{ListenerId, Unseen};
 use super::watcher::{Seen, Watcher, named_bytes};
-use super::{Registry, failure, stopping};
+use super::{Registry, until_stopped};
 use crate::etcd::api::etcdserverpb::watch_request::RequestUnion;
 use crate::etcd::api::etcdserverpb::{
     ResponseHeader, Watch, WatchCreateRequest, WatchRequest, WatchResponse,
@@ -23,45 +24,10 @@ use crate::limits;
 impl Watch for Registry {
     async fn watch(
         &self,
-        mut requests: Streaming<WatchRequest>,
+        requests: Streaming<WatchRequest>,
         responses: Sink<WatchResponse>,
     ) -> Result<(), Status> {
-        let mut stopping = pin!(stopping());
-        let mut stream = WatchStream::new(self, responses);
-        let mut progress = pin!(runtime::sleep(limits::WATCH_PROGRESS_INTERVAL));
-        loop {
-            let happened = {
-                let mut next = pin!(requests.next());
-                poll_fn(|cx| {
-                    if stopping.as_mut().poll(cx).is_ready() {
-                        return Poll::Ready(Happened::Stop);
-                    }
-                    if let Poll::Ready(request) = next.as_mut().poll(cx) {
-                        return Poll::Ready(Happened::Request(request));
-                    }
-                    if stream.poll_changed(cx) {
-                        return Poll::Ready(Happened::Change);
-                    }
-                    progress.as_mut().poll(cx).map(|_| Happened::Interval)
-                })
-                .await
-            };
-            match happened {
-                Happened::Request(request) => match request? {
-                    Some(WatchRequest { request_union: Some(request) }) => {
-                        stream.request(request).await?
-                    }
-                    Some(WatchRequest { request_union: None }) => {}
-                    None => return Ok(()),
-                },
-                Happened::Change => stream.deliver().await?,
-                Happened::Stop => return Err(failure::stopped()),
-                Happened::Interval => {
-                    progress.set(runtime::sleep(limits::WATCH_PROGRESS_INTERVAL));
-                    stream.progress_of_quiet().await?;
-                }
-            }
-        }
+        until_stopped(WatchStream::new(self, responses).serve(requests)).await
     }
 }
 
@@ -69,8 +35,6 @@ enum Happened {
     Request(Result<Option<WatchRequest>, Status>),
     Change,
     Interval,
-    /// The server stops.
-    Stop,
 }
 
 /// One stream of a client, with its watches by their ids.
@@ -98,6 +62,40 @@ impl<'a> WatchStream<'a> {
         let listener = registry.state().listeners.join();
         let (watchers, behind) = (BTreeMap::new(), BTreeSet::new());
         Self { registry, listener, watchers, behind, bytes: 0, next_id: 0, responses }
+    }
+
+    /// Serves the stream until its client ends it.
+    async fn serve(mut self, mut requests: Streaming<WatchRequest>) -> Result<(), Status> {
+        let mut progress = pin!(runtime::sleep(limits::WATCH_PROGRESS_INTERVAL));
+        loop {
+            let happened = {
+                let mut next = pin!(requests.next());
+                poll_fn(|cx| {
+                    if let Poll::Ready(request) = next.as_mut().poll(cx) {
+                        return Poll::Ready(Happened::Request(request));
+                    }
+                    if self.poll_changed(cx) {
+                        return Poll::Ready(Happened::Change);
+                    }
+                    progress.as_mut().poll(cx).map(|_| Happened::Interval)
+                })
+                .await
+            };
+            match happened {
+                Happened::Request(request) => match request? {
+                    Some(WatchRequest { request_union: Some(request) }) => {
+                        self.request(request).await?
+                    }
+                    Some(WatchRequest { request_union: None }) => {}
+                    None => return Ok(()),
+                },
+                Happened::Change => self.deliver().await?,
+                Happened::Interval => {
+                    progress.set(runtime::sleep(limits::WATCH_PROGRESS_INTERVAL));
+                    self.progress_of_quiet().await?;
+                }
+            }
+        }
     }
 
     /// Whether something has changed that a watch may see. If not, the task is woken when it does.
@@ -239,47 +237,59 @@ impl<'a> WatchStream<'a> {
         Ok(())
     }
 
-    /// Sends what the watches have not seen. It holds the store for one batch of one watch at a time.
+    /// Sends the next of what each watch has not seen. One that is always behind, because its client reads slowly, holds
+    /// up neither the others nor the requests. It holds the store for one batch of one watch at a time.
     async fn deliver(&mut self) -> Result<(), Status> {
         let changed = self.registry.state().listeners.take_changed(self.listener);
         note_behind(&mut self.watchers, &mut self.behind, changed);
-        let mut served = 0;
-        while let Some(id) = self.behind.first().copied() {
+        let (mut last, mut served) = (None, 0);
+        while let Some(id) = self.next_behind(last) {
             match self.next_batch(id) {
                 NextChanges::Told(response) => self.responses.send(response).await?,
                 NextChanges::Foreign => runtime::yield_now().await,
                 NextChanges::End => {
-                    self.behind.remove(&id);
                     served += 1;
                     if served % limits::WATCHES_AT_ONCE == 0 {
                         runtime::yield_now().await;
                     }
                 }
             }
+            last = Some(id);
         }
         Ok(())
     }
 
+    /// The next watch that may not have seen everything, in the order of their ids.
+    fn next_behind(&self, last: Option<i64>) -> Option<i64> {
+        let begin = last.map_or(Bound::Unbounded, Bound::Excluded);
+        self.behind.range((begin, Bound::Unbounded)).next().copied()
+    }
+
     /// The next changes for a watch, or its end because they were compacted.
     fn next_batch(&mut self, id: i64) -> NextChanges {
-        let Some(watcher) = self.watchers.get_mut(&id) else {
-            return NextChanges::End;
-        };
         let mut state = self.registry.state();
         let present = state.visible();
-        if watcher.is_synced(present) {
+        let Some(watcher) = self.watchers.get_mut(&id).filter(|it| !it.is_synced(present)) else {
+            self.behind.remove(&id);
             return NextChanges::End;
-        }
+        };
         let header = self.registry.header(&state);
         match watcher.see(&state.store, present) {
-            Ok(seen) if seen.events.is_empty() && seen.more => NextChanges::Foreign,
-            Ok(seen) if seen.events.is_empty() => NextChanges::End,
-            Ok(Seen { events, .. }) => NextChanges::Told(WatchResponse {
-                header,
-                watch_id: id,
-                events,
-                ..Default::default()
-            }),
+            Ok(Seen { events, more }) => {
+                if !more {
+                    self.behind.remove(&id);
+                }
+                match (events.is_empty(), more) {
+                    (true, true) => NextChanges::Foreign,
+                    (true, false) => NextChanges::End,
+                    (false, _) => NextChanges::Told(WatchResponse {
+                        header,
+                        watch_id: id,
+                        events,
+                        ..WatchResponse::default()
+                    }),
+                }
+            }
             Err(compacted) => {
                 state.listeners.unwatch(self.listener, id);
                 drop(state);
@@ -314,7 +324,7 @@ enum NextChanges {
     Told(WatchResponse),
     /// Nothing yet: many changes were of other keys.
     Foreign,
-    /// Nothing more.
+    /// Nothing.
     End,
 }
 
