@@ -102,6 +102,12 @@ pub(crate) const WATCHES_PER_STREAM_MAX: usize = 10_000;
 /// Bytes of the keys that the watches of one stream name: some hundred for each watch.
 pub(crate) const WATCHED_BYTES_PER_STREAM_MAX: usize = 4 << 20;
 
+/// Watches of a registry: a hundred thousand clients that follow five services each. One costs some hundred bytes.
+pub(crate) const WATCHES_MAX: usize = 500_000;
+
+/// Bytes of the keys that all watches of a registry name: some hundred for each of them.
+pub(crate) const WATCHED_BYTES_MAX: usize = 64 << 20;
+
 /// Watches of a stream that are served in one turn of a core, while others wait for it.
 pub(crate) const WATCHES_AT_ONCE: usize = 100;
 

@@ -5,6 +5,7 @@ use std::task::Waker;
 
 use ringway_runtime::contain;
 
+use crate::limits;
 use crate::store::{KeyRange, Revision, Store};
 
 /// The streams that watch. Each has a waker while it waits.
@@ -12,6 +13,10 @@ use crate::store::{KeyRange, Revision, Store};
 pub(super) struct Listeners {
     streams: Vec<Option<Listener>>,
     free: Vec<usize>,
+    /// The watches of all streams.
+    watches: usize,
+    /// Bytes of the keys that they name.
+    bytes: usize,
 }
 
 /// One stream with its watches.
@@ -49,6 +54,8 @@ impl Listeners {
     pub(super) fn leave(&mut self, id: ListenerId) -> Option<Waker> {
         let listener = self.streams.get_mut(id.0).and_then(Option::take)?;
         self.free.push(id.0);
+        self.watches -= listener.ranges.len();
+        self.bytes -= listener.ranges.values().map(KeyRange::named_bytes).sum::<usize>();
         listener.waker
     }
 
@@ -58,16 +65,30 @@ impl Listeners {
         self.streams.len() == self.free.len()
     }
 
+    /// Whether there may be one more watch, which names keys of so many bytes.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        self.watches < limits::WATCHES_MAX && self.bytes + bytes <= limits::WATCHED_BYTES_MAX
+    }
+
+    /// Adds a watch, whose number no other of its stream has.
     pub(super) fn watch(&mut self, id: ListenerId, watch: i64, range: KeyRange) {
+        let bytes = range.named_bytes();
         if let Some(listener) = self.get(id) {
-            listener.ranges.insert(watch, range);
+            let former = listener.ranges.insert(watch, range);
+            debug_assert!(former.is_none(), "the number is free");
+            self.watches += 1;
+            self.bytes += bytes;
         }
     }
 
     pub(super) fn unwatch(&mut self, id: ListenerId, watch: i64) {
-        if let Some(listener) = self.get(id) {
-            listener.ranges.remove(&watch);
-            listener.changed.remove(&watch);
+        let Some(listener) = self.get(id) else {
+            return;
+        };
+        listener.changed.remove(&watch);
+        if let Some(range) = listener.ranges.remove(&watch) {
+            self.watches -= 1;
+            self.bytes -= range.named_bytes();
         }
     }
 
@@ -124,7 +145,6 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::limits;
     use crate::store::{LeaseId, Transaction};
 
     fn put(store: &mut Store, key: impl Into<Bytes>) -> Revision {

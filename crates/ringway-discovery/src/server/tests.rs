@@ -14,7 +14,7 @@ use crate::etcd::api::etcdserverpb::{
     LeaseGrantRequest, LeaseKeepAliveRequest, PutRequest, RangeRequest,
     RequestOp, TxnRequest, WatchClient, WatchCreateRequest, WatchProgressRequest, WatchRequest,
 };
-use crate::store::{LeaseId, Transaction};
+use crate::store::{KeyRange, LeaseId, Transaction};
 
 fn put(key: impl Into<Bytes>, value: impl Into<Bytes>) -> PutRequest {
     PutRequest { key: key.into(), value: value.into(), ..PutRequest::default() }
@@ -385,4 +385,37 @@ fn a_stream_whose_client_reads_nothing_hears_that_the_server_stops() {
     };
     runtime::block_on(work).expect("a runtime");
     handle.abort();
+}
+
+#[test]
+fn watches_of_all_streams_have_an_end() {
+    with_server(async |registry: Registry, client: Client| {
+        let watched = |key: Bytes| KeyRange::Key(key);
+        let (mut requests, mut responses) = WatchClient::new(client).watch();
+        let mut is_refused = async |fill: &dyn Fn(&mut Listeners, listeners::ListenerId)| {
+            let stream = registry.state().listeners.join();
+            fill(&mut registry.state().listeners, stream);
+            requests.send(watch("one more".into(), 0)).await.expect("it is sent");
+            let response = responses.next().await.expect("no failure").expect("no end");
+            drop(registry.state().listeners.leave(stream));
+            response.canceled
+        };
+        let many = |listeners: &mut Listeners, stream| {
+            (0..limits::WATCHES_MAX as i64)
+                .for_each(|at| listeners.watch(stream, at, watched("k".into())));
+        };
+        assert!(is_refused(&many).await);
+        let long = Bytes::from(vec![0; limits::WATCHED_BYTES_MAX / 4]);
+        let long = |listeners: &mut Listeners, stream| {
+            (0..4).for_each(|at| listeners.watch(stream, at, watched(long.clone())));
+        };
+        assert!(is_refused(&long).await);
+        let gone = |listeners: &mut Listeners, stream| {
+            many(listeners, stream);
+            listeners.unwatch(stream, 7);
+            listeners.unwatch(stream, 7);
+        };
+        assert!(!is_refused(&gone).await);
+        assert!(!is_refused(&|_, _| {}).await);
+    });
 }

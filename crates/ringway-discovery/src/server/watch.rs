@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use ringway_rpc::{Sink, Status, Streaming};
 use ringway_runtime as runtime;
 
-use super::listeners::{ListenerId, Unseen};
+use super::listeners::{ListenerId, Listeners, Unseen};
 use super::watcher::{Seen, Watcher, named_bytes};
 use super::{Registry, until_stopped};
 use crate::etcd::api::etcdserverpb::watch_request::RequestUnion;
@@ -127,17 +127,9 @@ impl<'a> WatchStream<'a> {
             0 => self.free_id(),
             id => id,
         };
-        let refusal = if self.watchers.contains_key(&id) {
-            Some("mvcc: duplicate watch ID provided on the WatchStream")
-        } else if self.watchers.len() >= limits::WATCHES_PER_STREAM_MAX {
-            Some("etcdserver: too many watches on this stream")
-        } else if self.bytes + named_bytes(&request) > limits::WATCHED_BYTES_PER_STREAM_MAX {
-            Some("etcdserver: the keys of the watches on this stream are too long")
-        } else {
-            None
-        };
         let response = {
             let mut state = self.registry.state();
+            let refusal = self.refusal(id, named_bytes(&request), &state.listeners);
             let mut response = WatchResponse {
                 header: self.registry.header(&state),
                 watch_id: id,
@@ -161,6 +153,21 @@ impl<'a> WatchStream<'a> {
         };
         self.responses.send(response).await?;
         Ok(())
+    }
+
+    /// Why there cannot be a watch with this id, which names keys of so many bytes.
+    fn refusal(&self, id: i64, bytes: usize, all: &Listeners) -> Option<&'static str> {
+        if self.watchers.contains_key(&id) {
+            Some("mvcc: duplicate watch ID provided on the WatchStream")
+        } else if self.watchers.len() >= limits::WATCHES_PER_STREAM_MAX {
+            Some("etcdserver: too many watches on this stream")
+        } else if self.bytes + bytes > limits::WATCHED_BYTES_PER_STREAM_MAX {
+            Some("etcdserver: the keys of the watches on this stream are too long")
+        } else if !all.has_room(bytes) {
+            Some("etcdserver: too many watches of all clients")
+        } else {
+            None
+        }
     }
 
     fn free_id(&mut self) -> i64 {

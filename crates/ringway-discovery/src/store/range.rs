@@ -60,6 +60,14 @@ impl KeyRange {
         }
     }
 
+    /// Bytes of the keys that it names.
+    pub(crate) fn named_bytes(&self) -> usize {
+        match self {
+            Self::Key(first) | Self::From(first) => first.len(),
+            Self::Between(first, end) => first.len() + end.len(),
+        }
+    }
+
     /// Whether the range has one of these keys, which are sorted.
     pub(crate) fn has_one_of(&self, keys: &[&[u8]]) -> bool {
         let (Self::Key(first) | Self::Between(first, _) | Self::From(first)) = self;
