@@ -40,6 +40,22 @@ pub(super) fn can_put(store: &Store, put: &PutRequest) -> Result<usize, Status> 
     Ok(put.key.len() + put.value.len())
 }
 
+/// The bytes that the answer to a put has of what was there before.
+pub(super) fn bytes_before_put(store: &Store, put: &PutRequest) -> usize {
+    let before = put.prev_kv.then(|| store.get(&put.key)).flatten();
+    before.map_or(0, |before| before.key.len() + before.value.len())
+}
+
+/// The bytes that the answer to a deletion has of what was there before.
+pub(super) fn bytes_before_delete(store: &Store, delete: &DeleteRangeRequest) -> usize {
+    if !delete.prev_kv {
+        return 0;
+    }
+    let range = KeyRange::from_wire(delete.key.clone(), delete.range_end.clone());
+    let found = store.read(&range, None, usize::MAX).map_or_else(|_| Vec::new(), |read| read.keys);
+    found.iter().map(|found| found.key.len() + found.value.len()).sum()
+}
+
 /// Checks that there is room for so many bytes more.
 pub(super) fn has_space(store: &Store, bytes: usize) -> Result<(), Status> {
     let fits = store.bytes() + bytes <= limits::KEYS_BYTES_MAX && store.len() < limits::KEYS_MAX;
@@ -68,8 +84,14 @@ pub(super) fn put_in(change: &mut Transaction<'_>, put: PutRequest) -> Result<Pu
 }
 
 /// Carries out a checked deletion by itself.
-pub(super) fn delete(store: &mut Store, delete: DeleteRangeRequest) -> DeleteRangeResponse {
-    store.change(|change| delete_in(change, delete)).0
+pub(super) fn delete(
+    store: &mut Store,
+    delete: DeleteRangeRequest,
+) -> Result<DeleteRangeResponse, Status> {
+    if bytes_before_delete(store, &delete) > limits::READ_BYTES_MAX {
+        return Err(failure::too_much_read());
+    }
+    Ok(store.change(|change| delete_in(change, delete)).0)
 }
 
 pub(super) fn delete_in(

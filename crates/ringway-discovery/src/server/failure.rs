@@ -60,7 +60,8 @@ pub(super) fn too_many_keys() -> Status {
 pub(super) fn too_much_read() -> Status {
     let most = limits::READ_BYTES_MAX >> 20;
     Status::resource_exhausted(format!(
-        "etcdserver: the keys and values that are asked for are longer than {most} MiB: read fewer at once, by a limit"
+        "etcdserver: the keys and values that are asked for are longer than {most} MiB: ask for fewer at once, by a \
+         limit or a shorter range"
     ))
 }
 

@@ -37,8 +37,7 @@ impl Kv for Registry {
         request: DeleteRangeRequest,
     ) -> Result<DeleteRangeResponse, Status> {
         change::check_delete(&request)?;
-        let (mut response, header) =
-            self.change(|store, _| Ok(change::delete(store, request))).await?;
+        let (mut response, header) = self.change(|store, _| change::delete(store, request)).await?;
         response.header = header;
         Ok(response)
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use ringway_rpc::{Sink, Status, Streaming};
 
 use super::{Registry, failure, until_stopped};
@@ -66,6 +67,9 @@ impl Lease for Registry {
         };
         let left = lease.expires.saturating_sub(self.now());
         let keys = if request.keys { lease.keys } else { Vec::new() };
+        if keys.iter().map(Bytes::len).sum::<usize>() > limits::READ_BYTES_MAX {
+            return Err(failure::too_much_read());
+        }
         Ok(LeaseTimeToLiveResponse {
             header,
             id,

@@ -11,7 +11,7 @@ use crate::etcd::api::etcdserverpb::request_op::Request;
 use crate::etcd::api::etcdserverpb::watch_request::RequestUnion;
 use crate::etcd::api::etcdserverpb::{
     CompactionRequest, Compare, DeleteRangeRequest, Kv, KvClient, Lease, LeaseClient,
-    LeaseGrantRequest, LeaseKeepAliveRequest, PutRequest, RangeRequest,
+    LeaseGrantRequest, LeaseKeepAliveRequest, LeaseTimeToLiveRequest, PutRequest, RangeRequest,
     RequestOp, TxnRequest, WatchClient, WatchCreateRequest, WatchProgressRequest, WatchRequest,
 };
 use crate::store::{KeyRange, LeaseId, Transaction};
@@ -329,6 +329,62 @@ fn a_request_reads_no_more_than_its_bound_however_it_asks() {
         let failure = txn(written).await.expect_err("what it puts itself");
         assert!(failure.is_resource_exhausted(), "{failure}");
         assert_eq!(range(only("c")).await.expect("short").count, 0, "nothing was changed");
+    };
+    Builder::simulate(SimConfig::new(1), work).expect("it is never stuck");
+}
+
+#[test]
+fn what_was_there_before_a_change_is_bounded_as_what_is_read() {
+    let mebibyte = Bytes::from(vec![7; 1 << 20]);
+    let count = (limits::READ_BYTES_MAX >> 20) + 1;
+    let work = async move {
+        let registry = Registry::new();
+        let grant = LeaseGrantRequest { ttl: 60, id: 0 };
+        let lease = registry.lease_grant(grant).await.expect("it is granted").id;
+        for key in 0..count {
+            let put = PutRequest { lease, ..put(format!("a{key}"), mebibyte.clone()) };
+            registry.put(put).await.expect("it is put");
+        }
+        let delete =
+            |prev_kv| DeleteRangeRequest { key: "a".into(), range_end: "b".into(), prev_kv };
+        let refused = |status: Option<Status>| {
+            let status = status.expect("too long");
+            assert!(status.is_resource_exhausted(), "{status}");
+        };
+        refused(registry.delete_range(delete(true)).await.err());
+        let txn = async |operations: Vec<Request>| {
+            let success = operations.into_iter().map(operation).collect();
+            registry.txn(TxnRequest { success, ..TxnRequest::default() }).await
+        };
+        refused(txn(vec![Request::RequestDeleteRange(delete(true))]).await.err());
+        let again = |key| PutRequest { prev_kv: true, ..put(format!("a{key}"), "") };
+        refused(txn((0..count).map(again).map(Request::RequestPut).collect()).await.err());
+        assert_eq!(registry.state().store.len(), count, "nothing was changed");
+        let few = (0..9).map(again).map(Request::RequestPut).collect();
+        assert_eq!(txn(few).await.expect("short").responses.len(), 9);
+        let deleted = registry.delete_range(delete(true)).await.expect("short enough now");
+        assert_eq!(deleted.prev_kvs.len(), count);
+    };
+    Builder::simulate(SimConfig::new(1), work).expect("it is never stuck");
+}
+
+#[test]
+fn the_keys_of_a_lease_are_bounded_as_what_is_read() {
+    let work = async {
+        let registry = Registry::new();
+        let grant = LeaseGrantRequest { ttl: 60, id: 0 };
+        let lease = registry.lease_grant(grant).await.expect("it is granted").id;
+        for at in 0..limits::READ_BYTES_MAX >> 20 {
+            let mut key = vec![7; (1 << 20) + 1];
+            key[0] = at as u8;
+            let put = PutRequest { lease, ..put(key, "") };
+            registry.put(put).await.expect("it is put");
+        }
+        let ask = |keys| LeaseTimeToLiveRequest { id: lease, keys };
+        let status = registry.lease_time_to_live(ask(true)).await.expect_err("too long");
+        assert!(status.is_resource_exhausted(), "{status}");
+        let told = registry.lease_time_to_live(ask(false)).await.expect("short");
+        assert_eq!(told.granted_ttl, 60);
     };
     Builder::simulate(SimConfig::new(1), work).expect("it is never stuck");
 }

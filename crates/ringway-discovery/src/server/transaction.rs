@@ -182,6 +182,14 @@ struct Left {
     bytes: usize,
 }
 
+impl Left {
+    /// Counts bytes that are answered.
+    fn read(&mut self, bytes: usize) -> Result<(), Status> {
+        self.bytes = self.bytes.checked_sub(bytes).ok_or_else(failure::too_much_read)?;
+        Ok(())
+    }
+}
+
 /// The keys and the lengths of the values that the steps put.
 fn puts_of<'a>(chosen: &'a Chosen, puts: &mut Vec<(&'a Bytes, usize)>) {
     for step in &chosen.steps {
@@ -203,16 +211,19 @@ fn can_run(
     let mut bytes = 0;
     for step in &chosen.steps {
         bytes += match step {
-            Step::Operation(Request::RequestPut(put)) => change::can_put(store, put)?,
+            Step::Operation(Request::RequestPut(put)) => {
+                left.read(change::bytes_before_put(store, put))?;
+                change::can_put(store, put)?
+            }
             Step::Operation(Request::RequestRange(range)) => {
                 can_read(store, range.revision)?;
                 meet(keys_in(store, &range.key, &range.range_end), &mut left.keys)?;
-                let most = bytes_read(store, range, puts)?;
-                left.bytes = left.bytes.checked_sub(most).ok_or_else(failure::too_much_read)?;
+                left.read(bytes_read(store, range, puts)?)?;
                 0
             }
             Step::Operation(Request::RequestDeleteRange(delete)) => {
                 meet(keys_in(store, &delete.key, &delete.range_end), &mut left.keys)?;
+                left.read(change::bytes_before_delete(store, delete))?;
                 0
             }
             Step::Operation(_) => 0,
