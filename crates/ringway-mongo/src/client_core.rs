@@ -419,6 +419,7 @@ impl SessionUse<'_> {
 impl Drop for SessionUse<'_> {
     fn drop(&mut self) {
         if let Some(session) = self.session.as_mut().filter(|_| self.sent.get()) {
+            session.transaction.sent();
             session.lose();
         }
     }

@@ -11,7 +11,7 @@ use ringway_mongo::{
 
 use crate::support::fake::{Answer, Command, Fake, hello, last_batch};
 use crate::support::replica_set::{ReplicaSet, SetState, not_primary};
-use crate::support::{on_core, options};
+use crate::support::{drop_when, on_core, options};
 
 fn accounts(client: &Client) -> Collection<Document> {
     client.database("bank").collection("accounts")
@@ -342,4 +342,26 @@ fn plain_threads_have_transactions() {
     };
     session.with_transaction(TransactionOptions::new(), body).wait().expect("committed");
     assert_eq!(set.got("commitTransaction").len(), 2);
+}
+
+#[test]
+fn a_transaction_whose_first_command_was_given_up_is_told_its_end() {
+    for name in ["commitTransaction", "abortTransaction"] {
+        let set = ReplicaSet::start(1, |state, member, command| match command.name() {
+            "insert" => Answer::Silence,
+            _ => proper(state, member, command),
+        });
+        on_core(async move {
+            let client = Client::new(options(&set.address(&[0])));
+            let session = client.start_session();
+            session.start_transaction(TransactionOptions::new()).expect("none is open");
+            let inserting = accounts(&client).insert_one(&doc! {}).session(&session).into_future();
+            drop_when(inserting, || !set.got("insert").is_empty()).await;
+            match name {
+                "commitTransaction" => session.commit().await.expect("the server knows"),
+                _ => session.abort().await.expect("none is there"),
+            }
+            assert_eq!(set.got(name).len(), 1, "{name}");
+        });
+    }
 }
