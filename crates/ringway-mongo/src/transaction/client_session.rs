@@ -69,7 +69,7 @@ impl ClientSession {
     /// Aborts the transaction. The server does it by itself if it cannot be told.
     ///
     /// # Errors
-    /// [`is_options`](Error::is_options): there is none, or it has ended.
+    /// [`is_options`](Error::is_options): there is none, or it has ended, or it may have been committed.
     pub fn abort(&self) -> Running<EndTransaction> {
         self.end(false)
     }

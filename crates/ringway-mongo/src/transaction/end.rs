@@ -43,13 +43,15 @@ impl Operation for EndTransaction {
 async fn commit(core: &Rc<ClientCore>, session: &mut Session) -> Result {
     let is_again = match session.transaction.phase {
         Phase::None => return Err(wrong("no transaction was started in this session")),
-        Phase::Aborted => return Err(wrong("the transaction was aborted")),
+        Phase::Aborted | Phase::Ending { is_commit: false } => {
+            return Err(wrong("the transaction was aborted"));
+        }
         Phase::Starting | Phase::Committed { was_told: false } => {
             session.transaction.phase = Phase::Committed { was_told: false };
             return Ok(());
         }
-        Phase::Committed { was_told: true } => true,
-        Phase::UnderWay | Phase::Ending => false,
+        Phase::Committed { was_told: true } | Phase::Ending { is_commit: true } => true,
+        Phase::UnderWay => false,
     };
     let ended = send_twice(core, session, true, is_again).await;
     session.transaction.phase = Phase::Committed { was_told: true };
@@ -83,8 +85,11 @@ async fn abort(core: &Rc<ClientCore>, session: &mut Session) -> Result {
         Phase::None => return Err(wrong("no transaction was started in this session")),
         Phase::Committed { .. } => return Err(wrong("the transaction was committed")),
         Phase::Aborted => return Err(wrong("the transaction was aborted already")),
+        Phase::Ending { is_commit: true } => {
+            return Err(wrong("the transaction may have been committed: commit it again"));
+        }
         Phase::Starting => {}
-        Phase::UnderWay | Phase::Ending => {
+        Phase::UnderWay | Phase::Ending { is_commit: false } => {
             if let Err(error) = send_twice(core, session, false, false).await {
                 tracing::debug!(%error, "a transaction is left to the server to abort");
             }
@@ -102,7 +107,7 @@ async fn send_twice(
     is_commit: bool,
     is_again: bool,
 ) -> Result {
-    session.transaction.phase = Phase::Ending;
+    session.transaction.phase = Phase::Ending { is_commit };
     let first = match send(core, session, is_commit, is_again).await {
         Err(error) if error.allows_another_write() => error,
         ended => return ended,

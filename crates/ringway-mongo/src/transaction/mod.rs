@@ -37,8 +37,10 @@ enum Phase {
     /// Nothing was sent.
     Starting,
     UnderWay,
-    /// It is being committed or aborted.
-    Ending,
+    /// The server is being told, or may have been.
+    Ending {
+        is_commit: bool,
+    },
     /// The server was told, unless nothing was done in it.
     Committed {
         was_told: bool,
@@ -57,17 +59,17 @@ pub(crate) struct TransactionFields {
 impl Transaction {
     /// Whether commands belong to it.
     pub(crate) fn is_open(&self) -> bool {
-        matches!(self.phase, Phase::Starting | Phase::UnderWay | Phase::Ending)
+        matches!(self.phase, Phase::Starting | Phase::UnderWay | Phase::Ending { .. })
     }
 
     /// Whether its end is what is sent.
     pub(crate) fn is_ending(&self) -> bool {
-        self.phase == Phase::Ending
+        matches!(self.phase, Phase::Ending { .. })
     }
 
     /// Whether the server may have something to undo.
     pub(crate) fn is_under_way(&self) -> bool {
-        matches!(self.phase, Phase::UnderWay | Phase::Ending)
+        matches!(self.phase, Phase::UnderWay | Phase::Ending { .. })
     }
 
     fn start(&mut self, options: TransactionOptions) -> Result {

@@ -365,3 +365,25 @@ fn a_transaction_whose_first_command_was_given_up_is_told_its_end() {
         });
     }
 }
+
+#[test]
+fn a_commit_that_is_given_up_can_only_be_sent_again() {
+    let commits = AtomicUsize::new(0);
+    let set = ReplicaSet::start(1, move |state, member, command| match command.name() {
+        "commitTransaction" if commits.fetch_add(1, Ordering::SeqCst) == 0 => Answer::Silence,
+        _ => proper(state, member, command),
+    });
+    on_core(async move {
+        let client = Client::new(options(&set.address(&[0])));
+        let session = client.start_session();
+        session.start_transaction(TransactionOptions::new()).expect("none is open");
+        accounts(&client).insert_one(&doc! {}).session(&session).await.expect("inserted");
+        drop_when(session.commit(), || !set.got("commitTransaction").is_empty()).await;
+        is_refused(session.abort().await, "may have been committed");
+        session.commit().await.expect("known at last");
+        let (_, second) = &set.got("commitTransaction")[1];
+        let concern = second.get_document("writeConcern").expect("a majority");
+        assert_eq!(concern.get_str("w").ok(), Some("majority"));
+        assert_eq!(set.got("abortTransaction").len(), 0);
+    });
+}
