@@ -18,7 +18,7 @@ pub(crate) use self::slot::{Slot, has_preference};
 use crate::client_shared::ClientShared;
 use crate::connection::{Answer, Greeting, Sent};
 use crate::deployment::{Deployment, Wanted};
-use crate::error::{Error, Fate, Result};
+use crate::error::{Error, Fate, Kind, Result};
 use crate::limits::{ORPHAN_TIMEOUT, TRIES_MAX};
 use crate::multiplexer::Multiplexer;
 use crate::observer::Observed;
@@ -260,9 +260,7 @@ impl ClientCore {
         };
         let (server, kind) = (lease.pool().id(), lease.server());
         *attempt.server = Some(server);
-        if !lease.numbers_writes() {
-            *attempt.number = None;
-        }
+        attempt.check_number(lease.numbers_writes(), used.sent.get())?;
         let is_router = kind == ServerKind::Mongos;
         attempt.has_labels = lease.labels_errors() || is_router;
         let transaction = used.begin_command(server, is_router.then(|| lease.pool().address()));
@@ -337,6 +335,22 @@ struct OneTry<'a> {
 }
 
 impl OneTry<'_> {
+    /// Gives up the number of a write that its server would not know again.
+    ///
+    /// # Errors
+    /// It was sent under its number before, and without it would be executed twice.
+    fn check_number(&mut self, is_known_again: bool, was_sent: bool) -> Result {
+        if self.number.is_none() || is_known_again {
+            return Ok(());
+        }
+        if was_sent {
+            let what = "the write cannot be sent again: the server knows no numbers of writes";
+            return Err(Error::new(Kind::Incompatible, Fate::NotSent, what));
+        }
+        *self.number = None;
+        Ok(())
+    }
+
     /// What the reply to a write, whose `ok` is 1, says of the state of the server.
     ///
     /// # Errors

@@ -167,3 +167,32 @@ fn a_session_whose_reply_was_garbage_is_not_used_again() {
     let log = log.lock().expect("no test panics here");
     assert_ne!(log[0].get("lsid"), log[1].get("lsid"), "the server may be at work in it");
 }
+
+#[test]
+fn a_write_is_not_sent_again_without_its_number() {
+    let log = Log::default();
+    let seen = Arc::clone(&log);
+    // A primary that comes back as a server that stands alone.
+    let fake = Fake::serve_all(move |command| match (command.name(), command.connection) {
+        ("hello", 0) => {
+            let mut hello = hello();
+            hello.insert("setName", "rs");
+            Answer::Reply(hello)
+        }
+        ("hello", _) => Answer::Reply(hello()),
+        (_, connection) => {
+            seen.lock().expect("no test panics here").push(command.body.clone());
+            if connection == 0 { cut() } else { Answer::Reply(doc! { "n": 1, "ok": 1.0 }) }
+        }
+    });
+    on_core(async move {
+        let client = Client::new(options(&fake.address));
+        let things = client.database("d").collection::<Document>("c");
+        let error = things.insert_one(&doc! {}).await.expect_err("nobody knows");
+        assert!(error.is_network() && error.may_have_happened(), "{error}");
+        things.insert_one(&doc! {}).await.expect("another write");
+    });
+    let log = log.lock().expect("no test panics here");
+    let numbers: Vec<_> = log.iter().map(|body| body.get_i64("txnNumber").ok()).collect();
+    assert_eq!(numbers, [Some(1), None]);
+}
