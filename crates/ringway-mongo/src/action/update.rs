@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bson::raw::RawBson;
 use bson::{Bson, RawBsonRef, RawDocument, RawDocumentBuf};
-use ringway_wire::mongo::{CommandWriter, MongoFault};
+use ringway_wire::mongo::{CommandWriter, MongoFault, check_nesting};
 
 use super::settings::{Fields, Settings, awaitable, option};
 use super::write_reply;
@@ -113,6 +113,7 @@ impl UpdateResult {
 pub(crate) fn upserted(body: &RawDocument) -> Result<Vec<(usize, Bson)>, MongoFault> {
     let wrong = || MongoFault::Field("upserted");
     let Some(upserted) = body.get("upserted").map_err(|_| wrong())? else { return Ok(Vec::new()) };
+    check_nesting(body)?;
     let entry = |entry: bson::error::Result<RawBsonRef<'_>>| {
         let entry = entry.ok().and_then(RawBsonRef::as_document).ok_or_else(wrong)?;
         let id = entry.get("_id").ok().flatten().ok_or_else(wrong)?;

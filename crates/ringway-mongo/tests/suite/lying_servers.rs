@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bson::doc;
-use ringway_mongo::Client;
+use bson::{Document, RawDocumentBuf, doc, rawdoc};
+use ringway_mongo::{Client, WriteModel};
 
-use crate::support::fake::{Answer, Fake, hello};
+use crate::support::fake::{Answer, Fake, hello, raw_reply};
 use crate::support::{on_core, options};
 
 /// What is printed of a deployment of one server at most.
@@ -162,5 +162,33 @@ fn servers_that_greet_and_then_hang_up_end_an_operation_without_a_time() {
         let error = client.database("d").ping().await.expect_err("nobody can be greeted");
         assert!(error.is_network() && !error.may_have_happened(), "{error}");
         assert!(error.to_string().contains("broke before its reply came"), "it says why: {error}");
+    });
+}
+
+/// A document of so many levels, without recursion.
+fn deep(levels: i32) -> RawDocumentBuf {
+    let mut bytes = Vec::new();
+    for inner in (0..=levels).rev() {
+        bytes.extend_from_slice(&(5 + 8 * inner).to_le_bytes());
+        if inner > 0 {
+            bytes.extend_from_slice(b"\x03a\0");
+        }
+    }
+    bytes.resize(5 + 8 * levels as usize, 0);
+    RawDocumentBuf::from_bytes(bytes).expect("a document")
+}
+
+#[test]
+fn an_id_without_end_is_refused() {
+    let answer = rawdoc! { "ok": 1.0, "n": 1, "upserted": [{ "index": 0, "_id": deep(1 << 20) }] };
+    let fake = Fake::serve(move |command| Answer::Bytes(raw_reply(command.id, &answer)));
+    on_core(async move {
+        let client = Client::new(options(&fake.address));
+        let things = client.database("d").collection::<Document>("c");
+        let set = || doc! { "$set": { "a": 1 } };
+        let one = things.update_one(doc! {}, set()).upsert(true).await.expect_err("too deep");
+        assert!(one.is_protocol() && one.may_have_happened(), "{one}");
+        let many = things.bulk_write([WriteModel::update_one(doc! {}, set()).upsert(true)]).await;
+        assert!(many.expect_err("too deep").is_protocol());
     });
 }

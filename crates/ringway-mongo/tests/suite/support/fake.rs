@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use bson::{Document, RawDocumentBuf, doc};
+use bson::{Document, RawDocument, RawDocumentBuf, doc};
 use ringway_wire::mongo::OpMsg;
 
 /// What a server does with one command.
@@ -144,7 +144,11 @@ fn read(mut stream: &TcpStream) -> Option<(i32, Document)> {
 
 /// The reply to the command `to`.
 pub(crate) fn reply(to: i32, body: &Document) -> Vec<u8> {
-    let body = RawDocumentBuf::try_from(body).expect("a document of the test");
+    raw_reply(to, &RawDocumentBuf::try_from(body).expect("a document of the test"))
+}
+
+/// The same for a body that is encoded already.
+pub(crate) fn raw_reply(to: i32, body: &RawDocument) -> Vec<u8> {
     let len = 16 + 4 + 1 + body.as_bytes().len();
     let mut out = Vec::new();
     for number in [len as i32, 1, to, 2013, 0] {
