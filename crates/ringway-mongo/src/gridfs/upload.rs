@@ -122,13 +122,13 @@ impl Upload {
     }
 
     async fn send(&mut self, chunk: &[u8]) -> Result {
+        let id = ObjectId::new();
+        self.open = Some(id);
         if !self.is_prepared {
             self.bucket.prepare().await?;
             self.is_prepared = true;
         }
-        let id = ObjectId::new();
         let document = self.chunk(id, chunk)?;
-        self.open = Some(id);
         if let Err(error) = self.bucket.chunks.insert_one(&document).await {
             self.remove_chunks().await;
             return Err(error);

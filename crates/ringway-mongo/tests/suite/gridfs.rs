@@ -1,10 +1,14 @@
 //! GridFS, by the specification's tests and beyond them.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use bson::{Binary, Bson, Document, doc};
 use ringway_mongo::{Client, Collection, GridFs, Result, WriteModel};
 
+use crate::support::fake::{Answer, Fake, last_batch};
 use crate::support::unified::{self, documents, from_hex, json};
-use crate::support::{specs, with_server};
+use crate::support::{client, on_core, specs, with_server};
 
 /// The specification's tests of GridFS that cannot be run, with reasons.
 const LEFT_OUT: [(&str, &str); 0] = [];
@@ -238,5 +242,25 @@ fn a_file_that_cannot_be_written_leaves_those_of_others() {
         let third = bucket.begin("third").id("taken");
         third.finish().await.expect_err("there is such a file");
         assert_eq!(bucket.download("taken").await.expect("untouched"), b"nine byte");
+    });
+}
+
+#[test]
+fn nothing_is_written_behind_a_chunk_that_could_not_be_begun() {
+    let asked = AtomicUsize::new(0);
+    let fake = Fake::serve(move |command| match command.name() {
+        "find" if asked.fetch_add(1, Ordering::SeqCst) == 0 => {
+            Answer::Reply(doc! { "ok": 0.0, "code": 13, "errmsg": "not yet" })
+        }
+        "find" => Answer::Reply(last_batch(Vec::new())),
+        _ => Answer::Reply(doc! { "n": 1, "ok": 1.0 }),
+    });
+    on_core(async move {
+        let bucket = client(&fake.address).database("d").gridfs().chunk_size(4);
+        let mut upload = bucket.begin("f");
+        upload.write(b"a part of it").await.expect_err("the server refuses to look for files");
+        let late = upload.write(b"the rest").await.expect_err("nothing can be behind a gap");
+        assert!(late.is_options() && !late.may_have_happened(), "{late}");
+        assert!(upload.finish().await.expect_err("nor a file").is_options());
     });
 }
