@@ -78,7 +78,7 @@ impl Upload {
     /// Writes what is left, and then the file's document. Returns its `_id`.
     ///
     /// # Errors
-    /// Those of every operation. The chunks are removed then if possible.
+    /// Those of every operation. The chunks are removed then if possible, unless the file may be there all the same.
     pub async fn finish(mut self) -> Result<Bson> {
         self.check()?;
         if !self.rest.is_empty() {
@@ -101,7 +101,10 @@ impl Upload {
         match self.bucket.files.insert_one(&file).await {
             Ok(_) => Ok(self.id),
             Err(error) => {
-                self.remove_chunks().await;
+                // Without an answer, the file may be there.
+                if !error.is_open() {
+                    self.remove_chunks().await;
+                }
                 Err(error)
             }
         }

@@ -264,3 +264,33 @@ fn nothing_is_written_behind_a_chunk_that_could_not_be_begun() {
         assert!(upload.finish().await.expect_err("nor a file").is_options());
     });
 }
+
+#[test]
+fn the_chunks_of_a_file_that_may_be_there_stay() {
+    for (is_answered, removals) in [(true, 1), (false, 0)] {
+        let removed = Arc::new(AtomicUsize::new(0));
+        let seen = Arc::clone(&removed);
+        let fake = Fake::serve(move |command| match command.name() {
+            "find" => Answer::Reply(last_batch(Vec::new())),
+            "delete" => {
+                seen.fetch_add(1, Ordering::SeqCst);
+                Answer::Reply(doc! { "n": 1, "ok": 1.0 })
+            }
+            "insert" if command.body.get_str("insert").ok() == Some("fs.files") => {
+                match is_answered {
+                    true => Answer::Reply(doc! {
+                        "n": 0, "ok": 1.0, "writeErrors": [{ "index": 0, "code": 11000, "errmsg": "is there" }],
+                    }),
+                    false => Answer::End(Vec::new()),
+                }
+            }
+            _ => Answer::Reply(doc! { "n": 1, "ok": 1.0 }),
+        });
+        on_core(async move {
+            let bucket = client(&fake.address).database("d").gridfs();
+            let error = bucket.upload("f", b"content").await.expect_err("no confirmation");
+            assert_eq!(error.is_network(), !is_answered, "{error}");
+        });
+        assert_eq!(removed.load(Ordering::SeqCst), removals);
+    }
+}
