@@ -235,17 +235,15 @@ impl ServerConnection {
             let reply = match self.replies.next(&mut input) {
                 Ok(None) => continue,
                 Ok(Some(reply)) => reply,
-                Err(fault) => {
-                    self.is_broken = true;
-                    return Poll::Ready(Err(Error::protocol(fault)));
-                }
+                Err(fault) => return Poll::Ready(Err(self.faulty(fault))),
             };
-            self.is_broken = !input.is_empty();
+            let is_last = !reply.has_more_to_come();
+            self.is_broken = !is_last || !input.is_empty();
             let (message, body) = reply.into_parts();
             let answer = Answer { message, body };
             let read = read.take().expect("a command has one reply");
             let result = check(answer).and_then(read);
-            if !input.is_empty() {
+            if is_last && !input.is_empty() {
                 self.is_broken = !self.passes_over(input);
             }
             return Poll::Ready(result);
@@ -294,6 +292,11 @@ impl ServerConnection {
             }
         }
         true
+    }
+
+    fn faulty(&mut self, fault: MongoFault) -> Error {
+        self.is_broken = true;
+        Error::protocol(fault)
     }
 
     fn broke(&mut self, error: Option<ringway_net::Error>) -> Error {

@@ -4,7 +4,7 @@ use std::task::{Context, Poll};
 
 use bson::{RawDocument, RawDocumentBuf};
 use ringway_runtime::now;
-use ringway_wire::mongo::CommandWriter;
+use ringway_wire::mongo::{CommandWriter, MongoFault};
 
 use super::{Answer, ServerConnection, check, secrets, unsendable};
 use crate::client_core::has_preference;
@@ -169,14 +169,14 @@ impl ServerConnection {
                 match self.replies.next(&mut input) {
                     Ok(None) => {}
                     Ok(Some(reply)) => {
-                        let id = reply.request_id();
+                        let (id, is_last) = (reply.request_id(), !reply.has_more_to_come());
                         let (message, body) = reply.into_parts();
                         source.answered(id, check(Answer { message, body }));
+                        if !is_last {
+                            return Poll::Ready(Err(self.faulty(MongoFault::MoreToCome)));
+                        }
                     }
-                    Err(fault) => {
-                        self.is_broken = true;
-                        return Poll::Ready(Err(Error::protocol(fault)));
-                    }
+                    Err(fault) => return Poll::Ready(Err(self.faulty(fault))),
                 }
             }
         }

@@ -351,3 +351,21 @@ fn a_server_answers_many_tasks() {
         assert_eq!(client.pool_counts().made, made, "one connection did it all");
     });
 }
+
+#[test]
+fn a_reply_that_announces_another_one_costs_the_connection() {
+    const MORE_TO_COME: u8 = 2;
+    let fake = Fake::serve(|command| {
+        let mut bytes = reply(command.id, &pong(command));
+        bytes[16] |= if command.connection == 0 { MORE_TO_COME } else { 0 };
+        Answer::Bytes(bytes)
+    });
+    let address = fake.address.clone();
+    on_core(async move {
+        let handle = client(&address).database("d").multiplexed().depth(1);
+        for at in 0..3 {
+            assert_eq!(number(&ping(&handle, at).await), Some(at));
+        }
+    });
+    assert_eq!(fake.connections(), 2);
+}

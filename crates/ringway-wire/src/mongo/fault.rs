@@ -21,6 +21,8 @@ pub enum MongoFault {
     Opcode(i32),
     /// A bit of the flags is set that must be understood and is not.
     Flags(u32),
+    /// A reply announces another one, and its command has allowed one only.
+    MoreToCome,
     /// The kind of a section is unknown.
     SectionKind(u8),
     /// A section ends outside of its message, or its length is no length.
@@ -53,6 +55,9 @@ impl fmt::Display for MongoFault {
             }
             Self::Opcode(opcode) => write!(f, "the opcode {opcode} is none of a reply"),
             Self::Flags(flags) => write!(f, "the flags {flags:#010x} contain an unknown bit"),
+            Self::MoreToCome => {
+                f.write_str("a reply announces another one that nobody has asked for")
+            }
             Self::SectionKind(kind) => write!(f, "the section kind {kind} is unknown"),
             Self::Section => f.write_str("a section does not fit into its message"),
             Self::Body => f.write_str("a message needs exactly one body"),
