@@ -214,6 +214,7 @@ async fn exchange(multiplexer: &Rc<Multiplexer>, mut lease: Lease) -> Result {
         preference,
         under_way: HashMap::new(),
         stalls_at: None,
+        has_stalled: false,
         bytes: 0,
         refused: None,
     };
@@ -238,7 +239,11 @@ async fn exchange(multiplexer: &Rc<Multiplexer>, mut lease: Lease) -> Result {
     match &ended {
         Ok(()) => lease.end_several(),
         Err(error) => {
-            multiplexer.deployment.failed(&lease, error);
+            match source.has_stalled {
+                // A slow command says nothing about the server.
+                true => lease.distrust(),
+                false => multiplexer.deployment.failed(&lease, error),
+            }
             source.fail(error);
         }
     }
@@ -253,6 +258,7 @@ struct Exchange<'a> {
     under_way: HashMap<i32, UnderWay>,
     /// Not later than the first of them stalls.
     stalls_at: Option<Instant>,
+    has_stalled: bool,
     /// Bytes of the commands under way.
     bytes: usize,
     /// What says that the server is not what it was, so that nothing more is sent to it.
@@ -268,7 +274,8 @@ impl Exchange<'_> {
     /// Fails if a command has waited for so long, beyond its own time, that the connection cannot be trusted.
     fn look_for_a_stall(&mut self, now: Instant) -> Result {
         self.stalls_at = self.under_way.values().filter_map(|it| it.queued.stalls_at).min();
-        if self.stalls_at.is_some_and(|at| at <= now) {
+        self.has_stalled = self.stalls_at.is_some_and(|at| at <= now);
+        if self.has_stalled {
             let what = "the server does not answer on the shared connection";
             return Err(Error::new(Kind::Network, Fate::Unknown, what));
         }

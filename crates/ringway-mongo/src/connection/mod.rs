@@ -294,6 +294,11 @@ impl ServerConnection {
         true
     }
 
+    /// Has it closed, whatever it waits for.
+    pub(crate) fn distrust(&mut self) {
+        self.is_broken = true;
+    }
+
     fn faulty(&mut self, fault: MongoFault) -> Error {
         self.is_broken = true;
         Error::protocol(fault)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bson::{Document, RawDocumentBuf, doc, rawdoc};
 use ringway_mongo::{Client, Multiplexed, MultiplexedCommand, Result, Wait};
-use ringway_runtime::{JoinHandle, Runtime, spawn};
+use ringway_runtime::{JoinHandle, Runtime, spawn, yield_now};
 
 use crate::support::fake::{Answer, Command, Fake, reply};
 use crate::support::ferret::Ferret;
@@ -368,4 +368,32 @@ fn a_reply_that_announces_another_one_costs_the_connection() {
         }
     });
     assert_eq!(fake.connections(), 2);
+}
+
+#[test]
+fn a_server_that_does_not_answer_costs_no_other_connection() {
+    let fake = Fake::serve(|command| match command.connection {
+        0 => Answer::Silence,
+        _ => Answer::Reply(pong(command)),
+    });
+    on_core(async move {
+        let client = client(&fake.address);
+        let handle = client.database("d").multiplexed().timeout(Duration::from_millis(50));
+        let patient = handle.clone().timeout(Duration::from_secs(20));
+        let first = spawn(ping(&handle, 0).into_future());
+        let second = spawn(ping(&patient, 1).into_future());
+        while fake.commands() < 3 {
+            yield_now().await; // `hello` and both pings
+        }
+        client.database("d").ping().await.expect("on a connection of its own");
+        first.await.expect("no panic").expect_err("no answer came");
+        let error = second.await.expect("no panic").expect_err("its connection is closed");
+        assert!(error.is_network() && error.may_have_happened(), "{error}");
+        assert_eq!(client.idle_connections(), 1, "the other connection is well");
+        client.database("d").ping().await.expect("on the same connection");
+        assert_eq!(client.pool_counts().made, 2);
+        while fake.ended() == 0 {
+            yield_now().await; // the silent connection is closed
+        }
+    });
 }
