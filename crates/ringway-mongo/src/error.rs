@@ -194,6 +194,10 @@ impl Error {
         }))
     }
 
+    pub(crate) fn kind(&self) -> Kind {
+        self.0.kind
+    }
+
     /// Whether no byte of the command was sent.
     pub(crate) fn is_unsent(&self) -> bool {
         self.0.fate == Fate::NotSent

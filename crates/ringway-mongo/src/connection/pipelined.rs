@@ -94,7 +94,12 @@ pub(crate) fn unanswered(whole: &str, ended: Option<&Error>, fate: Fate) -> Erro
     };
     match ended {
         Some(why) => {
-            let kind = if why.is_timeout() { Kind::Timeout } else { Kind::Network };
+            let kind = match why.kind() {
+                Kind::Timeout => Kind::Timeout,
+                // There was no connection at all.
+                kind if why.is_unsent() => kind,
+                _ => Kind::Network,
+            };
             Error::new(kind, fate, format!("{whole} ended {when}: {why}"))
         }
         None => Error::new(Kind::Protocol, fate, format!("{whole} ended {when}")),

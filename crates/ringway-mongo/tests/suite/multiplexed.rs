@@ -397,3 +397,16 @@ fn a_server_that_does_not_answer_costs_no_other_connection() {
         }
     });
 }
+
+#[test]
+fn who_cannot_log_in_is_told_so() {
+    let fake = Fake::serve(|_| {
+        Answer::Reply(doc! { "ok": 0.0, "code": 18, "codeName": "AuthenticationFailed" })
+    });
+    let address = fake.address.replace("mongodb://", "mongodb://ada:pencil@");
+    on_core(async move {
+        let handle = client(&address).database("d").multiplexed();
+        let error = ping(&handle, 1).await.expect_err("refused");
+        assert!(error.is_authentication() && !error.may_have_happened(), "{error}");
+    });
+}
