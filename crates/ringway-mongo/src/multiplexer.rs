@@ -18,7 +18,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
 use bson::RawDocumentBuf;
-use ringway_runtime::{now_exact, sleep, spawn_detached, timeout};
+use ringway_runtime::{contain, drop_contained, now_exact, sleep, spawn_detached, timeout};
 use ringway_wire::mongo::ServerKind;
 
 use crate::connection::{
@@ -131,7 +131,7 @@ impl Queued {
         *self.outcome.borrow_mut() = Some(outcome);
         let waker = self.waker.take();
         if let Some(waker) = waker {
-            waker.wake();
+            contain("a waker", || waker.wake());
         }
     }
 
@@ -172,7 +172,7 @@ impl Drop for Awaited {
     fn drop(&mut self) {
         self.queued.is_given_up.set(true);
         drop(self.take());
-        drop(self.queued.waker.take());
+        drop_contained("the destructor of a waker", self.queued.waker.take());
     }
 }
 

@@ -1,7 +1,9 @@
 //! The handle whose commands share a connection.
 
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use bson::{Document, RawDocumentBuf, doc, rawdoc};
@@ -409,4 +411,31 @@ fn who_cannot_log_in_is_told_so() {
         let error = ping(&handle, 1).await.expect_err("refused");
         assert!(error.is_authentication() && !error.may_have_happened(), "{error}");
     });
+}
+
+#[test]
+fn a_waker_that_panics_harms_nobody_else() {
+    struct Loud;
+
+    impl Wake for Loud {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker of the test");
+        }
+    }
+
+    let fake = Fake::serve(answer_together(3));
+    let address = fake.address.clone();
+    on_core(async move {
+        let handle = client(&address).database("d").multiplexed();
+        let loud = Waker::from(Arc::new(Loud));
+        let mut own: Vec<_> = (0..2).map(|at| ping(&handle, at).into_future()).collect();
+        for own in &mut own {
+            assert!(Pin::new(own).poll(&mut Context::from_waker(&loud)).is_pending());
+        }
+        assert_eq!(number(&ping(&handle, 2).await), Some(2));
+        for (at, own) in (0..).zip(own) {
+            assert_eq!(number(&own.await), Some(at));
+        }
+    });
+    assert_eq!(fake.connections(), 1);
 }
