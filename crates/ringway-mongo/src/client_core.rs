@@ -8,10 +8,10 @@ mod slot;
 
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bson::{RawDocument, rawdoc};
-use ringway_runtime::{spawn_detached, timeout};
+use ringway_runtime::{now_exact, spawn_detached, timeout};
 use ringway_wire::mongo::ServerKind;
 
 pub(crate) use self::slot::{Slot, has_preference};
@@ -45,10 +45,29 @@ pub(crate) struct ClientCore {
 pub(crate) struct Attempt<'a> {
     /// `None` for no session.
     pub(crate) session: Option<&'a mut Session>,
-    pub(crate) timeout: Duration,
+    pub(crate) time: OperationTime,
     pub(crate) purpose: Purpose,
     /// Which servers answer, if it reads; those of the client if `None`.
     pub(crate) reads: Option<&'a Reads>,
+}
+
+/// The time of an operation, of which its commands before this one have spent a part.
+#[derive(Clone, Copy)]
+pub(crate) struct OperationTime {
+    limit: Duration,
+    spent: Duration,
+}
+
+impl OperationTime {
+    pub(crate) fn since(began: Instant, limit: Duration) -> Self {
+        Self { limit, spent: now_exact().saturating_duration_since(began) }
+    }
+}
+
+impl From<Duration> for OperationTime {
+    fn from(limit: Duration) -> Self {
+        Self { limit, spent: Duration::ZERO }
+    }
 }
 
 /// What a command does to the server's data, and whether the specifications of retries let it be sent again.
@@ -156,8 +175,8 @@ impl ClientCore {
         read: impl FnOnce(Answer<'_>) -> Result<R>,
     ) -> Result<R> {
         let mut session = self.session();
-        let (session, timeout) = (Some(&mut session), self.timeout());
-        let attempt = Attempt { session, timeout, purpose, reads: None };
+        let (session, time) = (Some(&mut session), self.timeout().into());
+        let attempt = Attempt { session, time, purpose, reads: None };
         self.run_in(attempt, write, read).await
     }
 
@@ -169,11 +188,12 @@ impl ClientCore {
         write: impl FnMut(Slot<'_>) -> Result,
         read: impl FnOnce(Answer<'_>) -> Result<R>,
     ) -> Result<R> {
-        let Attempt { session, timeout: limit, purpose, reads } = attempt;
+        let Attempt { session, time: OperationTime { limit, spent }, purpose, reads } = attempt;
+        let left = limit.saturating_sub(spent);
         let sent = Sent::new(false);
         let mut used = SessionUse { session, sent: &sent };
         let result =
-            match timeout(limit, self.try_each((purpose, reads), &mut used, write, read)).await {
+            match timeout(left, self.try_each((purpose, reads), &mut used, write, read)).await {
                 Ok(result) => result,
                 Err(_) if sent.get() => Err(Error::timeout(limit, Fate::Unknown)),
                 Err(_) => Err(Error::timeout_before_sending(limit, &self.deployment.describe())),

@@ -284,8 +284,8 @@ impl Operation for NextBatch {
             }
             writer.finish().map(drop).map_err(unsendable)
         };
-        let (timeout, purpose) = (core.timeout(), Purpose::Cursor(self.server));
-        let attempt = Attempt { session: Some(&mut session), timeout, purpose, reads: None };
+        let (time, purpose) = (core.timeout().into(), Purpose::Cursor(self.server));
+        let attempt = Attempt { session: Some(&mut session), time, purpose, reads: None };
         let answer = core.run_in(attempt, write, |answer| Ok(answer.into_owned())).await?;
         Ok((session.rest(), answer))
     }

@@ -41,6 +41,7 @@ pub(crate) async fn run(
     if statements.is_empty() {
         return Err(Error::new(Kind::Options, Fate::NotSent, "there is nothing to write"));
     }
+    settings.begin();
     let (order, runs) = plan(statements, is_ordered);
     let mut done = BulkFailure::default();
     for run in runs {

@@ -85,8 +85,12 @@ impl<T: 'static> Operation for CommandCursor<T> {
         let Command { client, command, database, purpose } = self.command;
         let command = command?;
         let mut session = UsedSession::own(core.session());
-        let attempt =
-            Attempt { session: Some(&mut session), timeout: core.timeout(), purpose, reads: None };
+        let attempt = Attempt {
+            session: Some(&mut session),
+            time: core.timeout().into(),
+            purpose,
+            reads: None,
+        };
         let write = |slot: crate::client_core::Slot<'_>| slot.write_any(&command, &database);
         let keep = |answer: Answer<'_>| {
             if purpose == Purpose::WriteOnce {

@@ -2,13 +2,14 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bson::raw::{BindRawBsonRef, CStr, RawBson};
 use bson::{Bson, RawDocumentBuf};
+use ringway_runtime::now_exact;
 use ringway_wire::mongo::{CommandWriter, MongoFault};
 
-use crate::client_core::{Attempt, ClientCore, Purpose, Slot};
+use crate::client_core::{Attempt, ClientCore, OperationTime, Purpose, Slot};
 use crate::collection_shared::{CollectionShared, CommandKind, Concerns};
 use crate::connection::{Answer, unsendable};
 use crate::error::{Error, Result};
@@ -101,6 +102,8 @@ pub(crate) struct Settings {
     pub(crate) shared: Arc<CollectionShared>,
     pub(crate) fields: Fields,
     timeout: Option<Duration>,
+    /// When its time began, if it may have several commands.
+    began: Option<Instant>,
     /// Other concerns than the collection's.
     concerns: Option<Concerns>,
     session: Option<Arc<KeptSession>>,
@@ -109,7 +112,8 @@ pub(crate) struct Settings {
 impl Settings {
     pub(crate) fn new(shared: &Arc<CollectionShared>) -> Self {
         let shared = Arc::clone(shared);
-        Self { shared, fields: Fields::default(), timeout: None, concerns: None, session: None }
+        let (fields, timeout, began, concerns) = (Fields::default(), None, None, None);
+        Self { shared, fields, timeout, began, concerns, session: None }
     }
 
     pub(crate) fn set_session(&mut self, session: &ClientSession) {
@@ -129,6 +133,11 @@ impl Settings {
                 Ok(session)
             }
         }
+    }
+
+    /// Begins the one time that is over all commands.
+    pub(crate) fn begin(&mut self) {
+        self.began = Some(now_exact());
     }
 
     pub(crate) fn set_timeout(&mut self, limit: Duration) {
@@ -199,9 +208,10 @@ impl Settings {
         let template = built.as_ref().unwrap_or_else(|| self.shared.template(kind));
         let concerns = concerns.unwrap_or_else(|| self.shared.concerns());
         let purpose = if kind.is_unanswered(concerns) { Purpose::Unanswered } else { purpose };
-        let timeout = self.timeout.unwrap_or_else(|| core.timeout());
+        let limit = self.timeout.unwrap_or_else(|| core.timeout());
+        let time = self.began.map_or(limit.into(), |began| OperationTime::since(began, limit));
         let reads = concerns.reads.as_deref();
-        let attempt = Attempt { session: Some(session), timeout, purpose, reads };
+        let attempt = Attempt { session: Some(session), time, purpose, reads };
         let fields = &self.fields;
         let write = |slot: Slot<'_>| {
             let mut command = slot.begin(template);

@@ -35,8 +35,8 @@ impl Operation for OpenStream {
         let Self { client, database, command, batch_size, comment, max_await } = self;
         let command = command?;
         let mut session = UsedSession::own(core.session());
-        let (timeout, purpose) = (core.timeout(), Purpose::Read);
-        let attempt = Attempt { session: Some(&mut session), timeout, purpose, reads: None };
+        let (time, purpose) = (core.timeout().into(), Purpose::Read);
+        let attempt = Attempt { session: Some(&mut session), time, purpose, reads: None };
         let write = |slot: Slot<'_>| slot.write_any(&command, &database);
         let answer =
             core.run_in(attempt, write, |answer: Answer<'_>| Ok(answer.into_owned())).await?;

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use bson::raw::cstr;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use ringway_runtime::now_exact;
 
 use super::{Phase, wrong};
 use crate::action::check_write;
-use crate::client_core::{Attempt, ClientCore, Purpose, Slot};
+use crate::client_core::{Attempt, ClientCore, OperationTime, Purpose, Slot};
 use crate::client_shared::ClientShared;
 use crate::connection::Answer;
 use crate::error::{Error, Result};
@@ -108,19 +109,21 @@ async fn send_twice(
     is_again: bool,
 ) -> Result {
     session.transaction.phase = Phase::Ending { is_commit };
-    let first = match send(core, session, is_commit, is_again).await {
+    let (began, limit) = (now_exact(), core.timeout());
+    let first = match send(core, session, (is_commit, is_again), limit.into()).await {
         Err(error) if error.allows_another_write() => error,
         ended => return ended,
     };
     session.transaction.unpin();
-    send(core, session, is_commit, true).await.map_err(|second| second.after(first))
+    let time = OperationTime::since(began, limit);
+    send(core, session, (is_commit, true), time).await.map_err(|second| second.after(first))
 }
 
 async fn send(
     core: &Rc<ClientCore>,
     session: &mut Session,
-    is_commit: bool,
-    is_again: bool,
+    (is_commit, is_again): (bool, bool),
+    time: OperationTime,
 ) -> Result {
     let name = if is_commit { cstr!("commitTransaction") } else { cstr!("abortTransaction") };
     let mut command = RawDocumentBuf::new();
@@ -140,9 +143,8 @@ async fn send(
     if let Some(token) = &transaction.recovery_token {
         command.append(cstr!("recoveryToken"), token.clone());
     }
-    let timeout = core.timeout();
     let attempt =
-        Attempt { session: Some(session), timeout, purpose: Purpose::WriteOnce, reads: None };
+        Attempt { session: Some(session), time, purpose: Purpose::WriteOnce, reads: None };
     let write = |slot: Slot<'_>| slot.write_any(&command, "admin");
     let read = |answer: Answer<'_>| check_write(answer.body());
     core.run_in(attempt, write, read).await

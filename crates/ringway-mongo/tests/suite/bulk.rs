@@ -1,6 +1,6 @@
 //! Writes whose errors a server rarely makes, and what options add to commands.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use bson::{Bson, Document, doc};
@@ -167,4 +167,26 @@ fn counts_that_cannot_be_do_no_harm_and_a_wrong_reply_hides_no_earlier_one() {
         let done = error.bulk().expect("the earlier ones have been answered");
         assert_eq!((done.result.inserted, error.may_have_happened()), (u64::MAX, true));
     });
+}
+
+#[test]
+fn one_time_is_over_all_commands_of_many_writes() {
+    let (_held, never) = mpsc::channel::<()>();
+    let never = Mutex::new(never);
+    let slow = move |_: &Document| {
+        let never = never.lock().expect("no panic");
+        never.recv_timeout(Duration::from_millis(200)).expect_err("nothing is sent");
+        doc! { "n": 1, "ok": 1.0 }
+    };
+    let commands = with_fake(slow, |things| async move {
+        let writes = (0..4).map(|at| match at % 2 {
+            0 => WriteModel::insert_one(&doc! { "_id": at }),
+            _ => WriteModel::delete_one(doc! { "_id": at }),
+        });
+        let writes = things.bulk_write(writes).timeout(Duration::from_millis(300));
+        let error = writes.await.expect_err("each command takes two thirds of it");
+        assert!(error.is_timeout() && error.may_have_happened(), "{error}");
+        assert!(error.to_string().contains("300ms"), "{error}");
+    });
+    assert!(commands.len() < 4, "{}", commands.len());
 }
