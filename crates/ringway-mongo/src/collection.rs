@@ -250,7 +250,9 @@ impl<T> Collection<T> {
     }
 
     fn command(&self, command: Result<RawDocumentBuf>, purpose: Purpose) -> Command {
-        Command::new(&self.shared.client, &self.shared.database, command, purpose)
+        let CollectionShared { client, database, .. } = &*self.shared;
+        let concern = self.shared.concerns().write.as_ref();
+        Command::new(client, database, command, purpose).concerned(concern)
     }
 }
 

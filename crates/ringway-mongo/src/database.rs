@@ -176,7 +176,8 @@ impl Database {
     }
 
     fn command(&self, command: Result<RawDocumentBuf>, purpose: Purpose) -> Command {
-        Command::new(&self.client, &self.name, command, purpose)
+        let concern = self.client.options.write_concern.as_ref();
+        Command::new(&self.client, &self.name, command, purpose).concerned(concern)
     }
 }
 

@@ -99,6 +99,7 @@ impl IntoFuture for CreateCollection {
             let Self { client, database, command } = self;
             let command = command.into_document();
             let create = Command::new(&client, &database, command, Purpose::WriteOnce);
+            let create = create.concerned(client.options.write_concern.as_ref());
             create.reply().await.map(drop)
         })
     }

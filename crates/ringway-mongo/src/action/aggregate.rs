@@ -64,7 +64,7 @@ impl<T> Aggregate<T> {
     option!(settings.session);
     option!(settings.timeout);
 
-    /// Sets which members must confirm what `$out` and `$merge` write.
+    /// Sets which members must confirm what `$out` and `$merge` write, instead of those of the collection.
     pub fn write_concern(mut self, concern: &crate::WriteConcern) -> Self {
         let concern = crate::options::write_concern(concern);
         self.settings.fields.set_document("writeConcern", concern);
@@ -86,6 +86,10 @@ impl<T: 'static> Operation for Aggregate<T> {
         // A pipeline that writes returns nothing, and servers refuse a size for its batches.
         let batch_size = self.place.batch_size.filter(|_| !is_write);
         let mut session = self.settings.used_session(&core)?;
+        if is_write && !session.transaction.is_open() {
+            let concern = self.settings.shared.concerns().write.as_ref();
+            self.settings.fields.set_default_concern(concern);
+        }
         let write = |mut aggregate: CommandWriter<'_>| {
             aggregate.documents("pipeline", stages.iter().map(|stage| &**stage));
             aggregate.nested("cursor", |cursor| {

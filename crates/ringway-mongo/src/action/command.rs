@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use bson::RawDocumentBuf;
+use bson::raw::cstr;
 use ringway_wire::mongo::CursorReply;
 
 use super::write_reply;
@@ -31,6 +32,16 @@ impl Command {
         purpose: Purpose,
     ) -> Self {
         Self { client: Arc::clone(client), database: Arc::clone(database), command, purpose }
+    }
+
+    /// The same command with the concern that writes have, if it writes and the server is to know it.
+    pub(crate) fn concerned(mut self, concern: Option<&RawDocumentBuf>) -> Self {
+        if let (Purpose::WriteOnce, Ok(command), Some(concern)) =
+            (self.purpose, &mut self.command, concern)
+        {
+            command.append(cstr!("writeConcern"), concern);
+        }
+        self
     }
 
     /// Runs it, and returns the reply.

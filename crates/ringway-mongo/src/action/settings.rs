@@ -39,6 +39,15 @@ impl Fields {
         document.append(key, value);
     }
 
+    /// Sets the concern of a write that has none of its own.
+    pub(crate) fn set_default_concern(&mut self, concern: Option<&RawDocumentBuf>) {
+        const NAME: &str = "writeConcern";
+        let own = self.document.as_ref().and_then(|document| document.get(NAME).ok().flatten());
+        if let Some(concern) = concern.filter(|_| own.is_none()) {
+            self.set(NAME, concern);
+        }
+    }
+
     pub(crate) fn set_document(&mut self, name: &str, document: Result<RawDocumentBuf>) {
         match document {
             Ok(document) => self.set(name, document),

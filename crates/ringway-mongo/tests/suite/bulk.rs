@@ -6,7 +6,7 @@ use std::time::Duration;
 use bson::{Bson, Document, doc};
 use ringway_mongo::{Acknowledgment, Collection, WriteConcern, WriteModel};
 
-use crate::support::fake::{Answer, Fake};
+use crate::support::fake::{Answer, Fake, last_batch};
 use crate::support::{client, on_core};
 
 /// Runs a test with a collection of a server that notes its commands.
@@ -189,4 +189,28 @@ fn one_time_is_over_all_commands_of_many_writes() {
         assert!(error.to_string().contains("300ms"), "{error}");
     });
     assert!(commands.len() < 4, "{}", commands.len());
+}
+
+#[test]
+fn what_writes_by_other_commands_has_the_concern_of_writes() {
+    let answer = |_: &Document| last_batch(Vec::new());
+    let commands = with_fake(answer, |things| async move {
+        let mut concern = WriteConcern::default();
+        concern.w = Some(Acknowledgment::Majority);
+        let things = things.write_concern(&concern).expect("a concern");
+        for last in ["$out", "$merge", "$match"] {
+            things.aggregate([doc! { last: "other" }]).await.expect("done");
+        }
+        things.drop().await.expect("done");
+        concern.w = Some(Acknowledgment::Nodes(2));
+        let own = things.aggregate([doc! { "$out": "other" }]).write_concern(&concern);
+        own.await.expect("done");
+    });
+    let concerns: Vec<_> =
+        commands.iter().map(|it| it.get_document("writeConcern").ok().cloned()).collect();
+    let majority = Some(doc! { "w": "majority" });
+    assert_eq!(
+        concerns,
+        [majority.clone(), majority.clone(), None, majority, Some(doc! { "w": 2 })]
+    );
 }
