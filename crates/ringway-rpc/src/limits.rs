@@ -244,6 +244,10 @@ pub(crate) const VIEWS_PER_TURN: usize = 16;
 /// messages stay below [`STREAM_CHUNK_BYTES_KEPT`].
 pub(crate) const INTAKE_BYTES_PER_TURN: usize = 128 * 1024;
 
+/// Bytes of whole requests that may wait until their core has time to start their handlers, above which no more
+/// is received from their connection: what it takes in at once. Nobody else counts them.
+pub(crate) const DEFERRED_BYTES_MAX: usize = INTAKE_BYTES_PER_TURN;
+
 /// Received bytes after which the connections of a core that take in much wait for its next turn: eight shares of
 /// a connection. That is some thousand small requests, which take a few milliseconds.
 pub(crate) const INTAKE_BYTES_PER_CORE_TURN: usize = 8 * INTAKE_BYTES_PER_TURN;

@@ -19,6 +19,8 @@ pub(super) struct Deferred {
     pub(super) admitted: Admitted,
     pub(super) begin: Begin<'static>,
     pub(super) in_flight: InFlight,
+    /// The bytes in its stream which the machine does not count, because the client has said all.
+    pub(super) len: usize,
 }
 
 /// The message for calls that the drain has kept from beginning.

@@ -48,6 +48,8 @@ pub(crate) struct ServerConnection<M: Machine> {
     pub(super) calls: RefCell<Calls>,
     /// Calls whose handlers start once all received bytes have been processed.
     pub(super) deferred: RefCell<VecDeque<Deferred>>,
+    /// The bytes that they keep, except those that the machine counts.
+    pub(super) deferred_len: Cell<usize>,
     pub(super) method_ids: RefCell<MethodIds>,
     /// The id by which stream handles find this connection; registered with the first stream.
     pub(super) carrier: Cell<Option<CarrierId>>,
@@ -102,6 +104,7 @@ impl<M: Machine> ServerConnection<M> {
             streams: RefCell::default(),
             calls: RefCell::default(),
             deferred: RefCell::default(),
+            deferred_len: Cell::new(0),
             method_ids: RefCell::new(MethodIds::new(core.settings().native.settings.max_methods)),
             carrier: Cell::new(None),
             scratch: Cell::default(),
@@ -276,7 +279,10 @@ impl<M: Machine> ServerConnection<M> {
         if is_unread {
             self.machine.borrow_mut().note_left_unread(self.core.now());
         }
-        is_unread || self.core.budget().is_receiving_paused() || self.waits_to_receive()
+        is_unread
+            || self.has_much_deferred()
+            || self.core.budget().is_receiving_paused()
+            || self.waits_to_receive()
     }
 
     /// Whether the machine has events that do not come from received bytes.
@@ -298,7 +304,7 @@ impl<M: Machine> ServerConnection<M> {
     /// nothing then, so the machine's deadlines wait until the connection is read again. Those of an end do not.
     #[inline]
     fn is_held_back(&self) -> bool {
-        (self.is_in_line() || self.core.budget().is_receiving_paused())
+        (self.is_in_line() || self.has_much_deferred() || self.core.budget().is_receiving_paused())
             && self.core.draining().is_none()
             && !self.age.is_retired()
     }

@@ -77,6 +77,10 @@ impl<M: Machine> ServerConnection<M> {
         if let Some(RequestMeta { metadata, trace, .. }) = said {
             context.set_said(metadata, trace);
         }
+        let len = match end {
+            true => message.as_ref().map_or(0, |message| message.len()),
+            false => 0,
+        };
         let (message, carried) = match method.kind {
             Kind::Unary => (message.take(), None),
             Kind::ServerStream => (message.take(), Some(self.open_stream(entry, stream))),
@@ -95,7 +99,7 @@ impl<M: Machine> ServerConnection<M> {
             self.begin(admitted, Begin { context, message, stream, held, is_json });
         } else {
             let (stream, held) = (carried, None);
-            self.defer(admitted, Begin { context, message: None, stream, held, is_json });
+            self.defer(admitted, Begin { context, message: None, stream, held, is_json }, len);
         }
     }
 
@@ -110,12 +114,13 @@ impl<M: Machine> ServerConnection<M> {
 
     /// Defers a handler of a request stream until all received bytes have been processed: a short stream
     /// is complete then, and its handler does not have to wait.
-    fn defer(&self, admitted: Admitted, begin: Begin<'static>) {
+    fn defer(&self, admitted: Admitted, begin: Begin<'static>, len: usize) {
         let call =
             ServedCall::running(admitted.stream, begin.context.clone(), admitted.times.began);
         self.calls.borrow_mut().insert(call);
         let in_flight = self.core().count_in_flight();
-        self.deferred.borrow_mut().push_back(Deferred { admitted, begin, in_flight });
+        self.deferred.borrow_mut().push_back(Deferred { admitted, begin, in_flight, len });
+        self.deferred_len.set(self.deferred_len.get() + len);
     }
 
     /// Whether deferred handlers have not started yet.
@@ -123,8 +128,16 @@ impl<M: Machine> ServerConnection<M> {
         !self.deferred.borrow().is_empty()
     }
 
+    /// Whether so much waits for handlers to start that no more is to be received before.
+    #[inline]
+    pub(super) fn has_much_deferred(&self) -> bool {
+        self.deferred_len.get() >= limits::DEFERRED_BYTES_MAX
+    }
+
     fn next_deferred(&self) -> Option<Deferred> {
-        self.deferred.borrow_mut().pop_front()
+        let next = self.deferred.borrow_mut().pop_front()?;
+        self.deferred_len.set(self.deferred_len.get() - next.len);
+        Some(next)
     }
 
     /// Starts deferred handlers, at least one and as many as this turn has time for. The connection's
@@ -138,7 +151,7 @@ impl<M: Machine> ServerConnection<M> {
     }
 
     fn begin_in_time(self: &Rc<Self>) {
-        while let Some(Deferred { mut admitted, begin, in_flight }) = self.next_deferred() {
+        while let Some(Deferred { mut admitted, begin, in_flight, .. }) = self.next_deferred() {
             admitted.times = self.core().put_off(admitted.method_index, admitted.times);
             drop(in_flight); // only handlers that wait are in flight
             // The call is gone if the client has cancelled it meanwhile. Only the handler may hold the

@@ -14,6 +14,7 @@ mod left_over;
 mod listener;
 pub(crate) mod mutation;
 mod parts;
+mod put_off;
 mod queued;
 mod relay;
 mod slow_reader;
