@@ -174,8 +174,10 @@ impl Watching {
                 let why = format!("{}: the registry has ended a watch", channel.name);
                 Err(Failure::of_member(why).into())
             }
-            // The changes are too long for one response here, and would be so from every member.
+            // The changes may be too long for one response, which every member would send again, or this one has too much
+            // to do.
             Err(status) if status.is_resource_exhausted() => {
+                self.members.failed(channel, &Failure::of_call(&status, &channel.name));
                 Err(Cut::NeedsList(Error::new(status.to_string())))
             }
             Err(status) => Err(Failure::of_call(&status, &channel.name).into()),
