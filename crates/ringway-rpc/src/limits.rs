@@ -204,6 +204,10 @@ pub(crate) const UNARY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The core reports the timeout itself unless it is blocked, and then must not block the caller too.
 pub(crate) const REMOTE_GRACE: Duration = Duration::from_millis(100);
 
+/// How long after its deadline a call waits for interceptors that have begun it and do not poll it: its core tells
+/// it within a turn that the time is over.
+pub(crate) const UNPOLLED_GRACE: Duration = Duration::from_millis(100);
+
 /// Timeouts below this start at an exact reading of the clock; longer ones start with the core's turn,
 /// which is much shorter and saves the reading.
 pub(crate) const TIMEOUT_EXACT_BELOW: Duration = Duration::from_secs(1);

@@ -15,6 +15,7 @@ use super::interceptor::{
 };
 use crate::call::method::Method;
 use crate::call::status::Status;
+use crate::limits;
 use crate::stream::pending::PendingStream;
 
 /// The running interceptors of a call. Dropping it runs user code.
@@ -22,8 +23,8 @@ pub(super) struct Interception {
     method: &'static Method,
     future: InterceptedReply,
     scope: Rc<Scope>,
-    /// Set when an interceptor waits for something other than the inner call.
-    timer: Option<Sleep>,
+    /// Set when an interceptor waits for something other than the inner call, with its time.
+    timer: Option<(Instant, Sleep)>,
 }
 
 impl Interception {
@@ -64,6 +65,7 @@ impl Interception {
 
     /// Polls the interceptors.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<IncomingReply, Status>> {
+        self.scope.is_polled.set(false);
         match catch_unwind(AssertUnwindSafe(|| self.future.as_mut().poll(cx))) {
             Ok(Poll::Ready(outcome)) => Poll::Ready(outcome.map_err(|status| self.marked(status))),
             Ok(Poll::Pending) => self.poll_deadline(cx).map(Err),
@@ -80,13 +82,21 @@ impl Interception {
         }
     }
 
-    /// Polls the deadline while interceptors wait. While the inner call is in flight, that one watches
-    /// the deadline itself.
+    /// Polls the deadline while interceptors wait. While they wait for the inner call, that one watches the
+    /// deadline itself; if they hold it and wait for something else, it gets some time more to be polled.
     fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<Status> {
-        let Some(deadline) = self.scope.deadline.filter(|_| !self.scope.is_inside.get()) else {
+        let is_inside = self.scope.is_inside.get();
+        let Some(deadline) =
+            self.scope.deadline.filter(|_| !(is_inside && self.scope.is_polled.get()))
+        else {
             return Poll::Pending;
         };
-        let timer = self.timer.get_or_insert_with(|| runtime::sleep_until(deadline));
+        let later = || deadline.checked_add(limits::UNPOLLED_GRACE).unwrap_or(deadline);
+        let until = if is_inside { later() } else { deadline };
+        let (_, timer) = match &mut self.timer {
+            Some(known) if known.0 == until => known,
+            other => other.insert((until, runtime::sleep_until(until))),
+        };
         ready!(Pin::new(timer).poll(cx));
         let why = "an interceptor of the client was not done before the deadline";
         Poll::Ready(Status::deadline_exceeded(why))

@@ -176,6 +176,8 @@ pub(super) struct Scope {
     pub(super) deadline: Option<Instant>,
     /// Whether the inner call is running.
     pub(super) is_inside: Cell<bool>,
+    /// Whether the inner call was polled when the interceptors were polled last.
+    pub(super) is_polled: Cell<bool>,
     /// Whether the inner call was made and may have been executed.
     pub(super) maybe_executed: Cell<bool>,
     /// The pending stream of the handles, until it is open.
@@ -233,7 +235,11 @@ impl NextCall {
         let Self { mut inner, scope, .. } = self;
         let _inside = Inside::enter(&scope);
         inner.begin(call.metadata, call.trace, scope.deadline);
-        let outcome = poll_fn(|cx| inner.poll(&scope, cx)).await;
+        let outcome = poll_fn(|cx| {
+            scope.is_polled.set(true);
+            inner.poll(&scope, cx)
+        })
+        .await;
         drop(inner);
         let not_executed = outcome.as_ref().is_err_and(Status::is_not_executed);
         scope.maybe_executed.set(!not_executed);

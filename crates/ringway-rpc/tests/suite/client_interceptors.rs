@@ -178,7 +178,12 @@ fn deadline_covers_interceptors() {
                 if when == "before" {
                     pending::<()>().await;
                 }
-                let outcome = next.run(call).await;
+                let mut inner = Box::pin(next.run(call));
+                if when == "beside" {
+                    let _begun = poll_once(inner.as_mut()).await;
+                    pending::<()>().await;
+                }
+                let outcome = inner.await;
                 log.add(format!("{:?}", outcome.as_ref().map_err(Status::code).err()));
                 if when == "after" {
                     pending::<()>().await;
@@ -191,13 +196,15 @@ fn deadline_covers_interceptors() {
             (&ECHO, "before", 20, ""),
             (&ECHO, "after", 200, "None"),
             (&HOLD, "after", 20, "Some(DeadlineExceeded)"),
+            (&HOLD, "beside", 20, ""),
+            (&ECHO, "beside", 200, ""),
         ] {
             let call = call(&client, method, "?").timeout(limit * MS).metadata("stall", stall);
             let status = call.await.expect_err("no time for it");
             assert!(status.is_deadline_exceeded(), "{status}");
             assert_eq!(log.take().join(","), told, "{stall}");
         }
-        assert_eq!(dropped.load(Ordering::SeqCst), 4);
+        assert_eq!(dropped.load(Ordering::SeqCst), 6);
         Ok(())
     });
 }
