@@ -220,6 +220,10 @@ pub(crate) const TURN_KEPT: Duration = Duration::from_millis(10);
 /// most as many as a connection has room for; the search takes microseconds.
 pub(crate) const WAITERS_SEARCHED_MAX: usize = 1_024;
 
+/// Connections that are offered a call whose metadata is longer than they take: mostly all servers have the same limit,
+/// and each offer looks at all of them.
+pub(crate) const TOO_LARGE_OFFERS: u32 = 16;
+
 /// Calls of one pool that wait for room. Each costs about 100 bytes, and behind this many, a call waits
 /// longer than any sensible deadline.
 pub(crate) const WAITING_CALLS_MAX: usize = 65_536;

@@ -55,7 +55,7 @@ pub(super) enum NotSent {
 enum Refused {
     /// The call has to wait.
     NoRoom(Awaited),
-    /// The call's metadata is longer than this server accepts.
+    /// The call's metadata is longer than this server accepts, and no other has room.
     TooLarge(ServerAddress),
 }
 
@@ -179,6 +179,8 @@ impl Pool {
         avoided.clear();
         avoided.extend(args.avoid);
         let mut avoids = args.avoid.is_some();
+        let mut too_large: Option<ServerAddress> = None;
+        let mut offers_left = limits::TOO_LARGE_OFFERS;
         let outcome = loop {
             let picked =
                 self.endpoints.pick(args, &avoided, |lacks| self.fill(lacks, self.instant(args)));
@@ -193,15 +195,23 @@ impl Pool {
                     avoids = false;
                     continue;
                 }
-                Picked::None(awaited) => break Err(Refused::NoRoom(awaited)),
+                Picked::None(awaited) => {
+                    let no_room = || Refused::NoRoom(awaited);
+                    break Err(too_large.map_or_else(no_room, Refused::TooLarge));
+                }
             };
             match open(&connection) {
                 Ok(sent) => break Ok(sent),
                 Err(OpenError::TooLarge) => {
-                    break Err(Refused::TooLarge(connection.address().clone()));
+                    offers_left -= 1;
+                    if offers_left == 0 {
+                        break Err(Refused::TooLarge(connection.address().clone()));
+                    }
+                    too_large = Some(connection.address().clone());
                 }
-                Err(_full_or_leaving) => avoided.push(connection.id()),
+                Err(_full_or_leaving) => {}
             }
+            avoided.push(connection.id());
         };
         self.avoided.set(avoided);
         outcome

@@ -37,6 +37,36 @@ fn absent_server_fails_fast_or_is_waited_for() {
 }
 
 #[test]
+fn call_whose_metadata_one_host_does_not_take_goes_to_another() {
+    run(async {
+        let start_small = || {
+            let mut config = Config::default();
+            config.settings.max_meta = 100;
+            HandServer::start(config, Rc::new(|connection, request| connection.echo(request)))
+        };
+        let (small, other, large) = (start_small(), start_small(), HandServer::echo());
+        let of = |servers: [&HandServer; 2]| {
+            let builder = Client::builder().balance(Policy::RoundRobin);
+            servers.iter().fold(builder, |builder, server| builder.address(&*server.url())).build()
+        };
+        let (client, value) = (of([&small, &large])?, "x".repeat(200));
+        for _ in 0..10 {
+            assert_eq!(echo(&client, "connect").await?, "connect");
+        }
+        let before = small.requests();
+        assert!(before > 0, "both are connected to");
+        for n in 0..10 {
+            assert_eq!(echo(&client, n.to_string()).metadata("key", &value).await?, n.to_string());
+        }
+        assert_eq!(small.requests(), before);
+        let refused = echo(&of([&small, &other])?, "?").metadata("key", &value).await;
+        let refused = refused.expect_err("neither takes it");
+        assert!(refused.is_resource_exhausted() && refused.is_not_executed(), "{refused:?}");
+        Ok(())
+    });
+}
+
+#[test]
 fn calls_are_spread_over_all_hosts() {
     run(async {
         let servers: Vec<_> = (0..3).map(|_| HandServer::echo()).collect();
