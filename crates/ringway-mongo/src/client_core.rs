@@ -327,8 +327,8 @@ impl ClientCore {
             self.deployment.state_changed(&lease, change);
         }
         if let Err(error) = &mut result {
-            if attempt.number.is_some() && !lease.labels_errors() {
-                error.label();
+            if attempt.number.is_some() {
+                error.label(lease.labels_errors());
             }
             used.transaction_failed(error);
             observed.iter().for_each(|observed| observed.failed(error));

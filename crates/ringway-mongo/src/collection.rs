@@ -164,13 +164,13 @@ impl<T> Collection<T> {
         }
     }
 
-    /// Lists the indexes.
+    /// Lists the indexes; none if the collection is not there.
     ///
     /// # Errors
     /// Those of every operation.
     pub fn list_indexes(&self) -> Running<CommandCursor<Document>> {
         let list = rawdoc! { "listIndexes": &*self.shared.name, "cursor": {} };
-        self.command(Ok(list), Purpose::Read).cursor()
+        self.command(Ok(list), Purpose::Read).or_empty().cursor()
     }
 
     /// Removes an index by its name.
@@ -209,9 +209,7 @@ impl<T> Collection<T> {
         let dropped = self.command(Ok(command), Purpose::WriteOnce).reply();
         async move {
             match dropped.await {
-                Err(error) if error.server().is_some_and(|it| it.code == NAMESPACE_NOT_FOUND) => {
-                    Ok(())
-                }
+                Err(error) if error.is_missing_namespace() => Ok(()),
                 dropped => dropped.map(drop),
             }
         }
@@ -255,9 +253,6 @@ impl<T> Collection<T> {
         Command::new(client, database, command, purpose).concerned(concern)
     }
 }
-
-/// The number of the server's error for a collection that is not there.
-const NAMESPACE_NOT_FOUND: i32 = 26;
 
 impl<T: Serialize> Collection<T> {
     /// Writes a document; awaiting it returns the document's `_id`, which it gets if it has none.

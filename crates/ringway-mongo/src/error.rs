@@ -8,6 +8,7 @@ use bson::RawDocument;
 use ringway_wire::mongo::{MongoFault, ScramFault, ServerFailure};
 
 use crate::bulk_failure::BulkFailure;
+use crate::limits::LABELS_MAX;
 use crate::topology::StateChange;
 
 /// The result type of this crate.
@@ -29,10 +30,8 @@ struct Inner {
     source: Option<Source>,
     /// What the server says of its own state.
     state_change: Option<StateChange>,
-    /// Whether the transaction that it belongs to may succeed when it is run again.
-    is_transient: bool,
-    /// Whether the transaction may have been committed.
-    is_unknown_commit: bool,
+    /// Labels of the client itself.
+    labels: Vec<&'static str>,
 }
 
 type Source = Box<dyn StdError + Send + Sync>;
@@ -82,11 +81,17 @@ pub struct ServerError {
     pub message: String,
     /// For a write: its position among those of its command.
     pub index: usize,
-    is_retryable: bool,
-    has_written_nothing: bool,
-    is_transient: bool,
-    is_unknown_commit: bool,
-    is_resumable: bool,
+    labels: Vec<String>,
+}
+
+/// What servers and clients say of errors in a word.
+mod labels {
+    pub(super) const RETRYABLE_WRITE: &str = "RetryableWriteError";
+    pub(super) const RETRYABLE: &str = "RetryableError";
+    pub(super) const NOTHING_WRITTEN: &str = "NoWritesPerformed";
+    pub(super) const TRANSIENT: &str = "TransientTransactionError";
+    pub(super) const UNKNOWN_COMMIT: &str = "UnknownTransactionCommitResult";
+    pub(super) const RESUMABLE: &str = "ResumableChangeStreamError";
 }
 
 impl ServerError {
@@ -96,13 +101,12 @@ impl ServerError {
             code_name: failure.code_name().to_owned(),
             message: failure.message().to_owned(),
             index: failure.index(),
-            is_retryable: failure.has_label("RetryableWriteError")
-                || failure.has_label("RetryableError"),
-            has_written_nothing: failure.has_label("NoWritesPerformed"),
-            is_transient: failure.has_label("TransientTransactionError"),
-            is_resumable: failure.has_label("ResumableChangeStreamError"),
-            is_unknown_commit: failure.has_label("UnknownTransactionCommitResult"),
+            labels: failure.labels().take(LABELS_MAX).map(str::to_owned).collect(),
         }
+    }
+
+    fn has_label(&self, label: &str) -> bool {
+        self.labels.iter().any(|it| it == label)
     }
 }
 
@@ -119,8 +123,7 @@ impl Error {
             bulk: None,
             source: None,
             state_change: None,
-            is_transient: false,
-            is_unknown_commit: false,
+            labels: Vec::new(),
         }))
     }
 
@@ -181,15 +184,14 @@ impl Error {
     /// says so.
     pub(crate) fn unconfirmed(reply: &RawDocument, has_labels: bool) -> Result<Option<Self>> {
         let failure = ServerFailure::of_write_concern(reply).map_err(Self::reply)?;
-        let labels = reply.get_array("errorLabels").into_iter().flatten().flatten();
-        let is_retryable = match has_labels {
-            true => { labels }.any(|label| label.as_str() == Some("RetryableWriteError")),
-            false => failure.is_some_and(|failure| RETRYABLE_WRITES.contains(&failure.code())),
-        };
+        let is_retryable = failure.is_some_and(|failure| match has_labels {
+            true => failure.has_label(labels::RETRYABLE_WRITE),
+            false => RETRYABLE_WRITES.contains(&failure.code()),
+        });
         Ok(failure.filter(|_| is_retryable).map(|failure| {
             let mut error = Self::write(failure);
             error.0.state_change = StateChange::of(reply);
-            error.0.server.iter_mut().for_each(|server| server.is_retryable = true);
+            error.mark(labels::RETRYABLE_WRITE);
             error
         }))
     }
@@ -203,10 +205,26 @@ impl Error {
         self.0.fate == Fate::NotSent
     }
 
-    /// Labels the refusal of a write by its number, for a server that does not.
-    pub(crate) fn label(&mut self) {
-        if let (Kind::Command, Some(server)) = (self.0.kind, &mut self.0.server) {
-            server.is_retryable |= RETRYABLE_WRITES.contains(&server.code);
+    /// Labels the failure of a numbered write that may be sent again: of every one whose connection broke, and of a
+    /// refusal by a server that does not label it itself.
+    ///
+    /// Specification: Retryable Writes, "RetryableWriteError Labels".
+    pub(crate) fn label(&mut self, server_labels: bool) {
+        let is_retryable = match (self.0.kind, &self.0.server) {
+            (Kind::Network, _) => true,
+            (Kind::Command, Some(server)) => {
+                !server_labels && RETRYABLE_WRITES.contains(&server.code)
+            }
+            _ => false,
+        };
+        if is_retryable {
+            self.mark(labels::RETRYABLE_WRITE);
+        }
+    }
+
+    fn mark(&mut self, label: &'static str) {
+        if !self.has_label(label) {
+            self.0.labels.push(label);
         }
     }
 
@@ -342,33 +360,47 @@ impl Error {
         self.0.bulk.as_ref()
     }
 
+    /// Whether the server or the client has given the error a label, such as `RetryableWriteError` or
+    /// `TransientTransactionError`.
+    #[must_use]
+    pub fn has_label(&self, label: &str) -> bool {
+        self.0.labels.contains(&label) || self.server().is_some_and(|error| error.has_label(label))
+    }
+
     /// Whether the transaction of the operation may succeed when all of it is run again, as
     /// [`with_transaction`](crate::ClientSession::with_transaction) does.
     #[must_use]
     pub fn is_transient_transaction(&self) -> bool {
-        self.0.is_transient || self.server().is_some_and(|error| error.is_transient)
+        self.has_label(labels::TRANSIENT)
     }
 
     /// Whether the transaction may have been committed although its commit failed. It can be committed again.
     #[must_use]
     pub fn is_unknown_commit(&self) -> bool {
-        self.0.is_unknown_commit || self.server().is_some_and(|error| error.is_unknown_commit)
+        self.has_label(labels::UNKNOWN_COMMIT)
     }
 
     /// Whether a change stream goes on elsewhere after its next batch has failed so.
     pub(crate) fn is_resumable(&self) -> bool {
         let is_of_server = |error: &ServerError| {
-            error.is_resumable || error.code == CURSOR_NOT_FOUND || RESUMABLE.contains(&error.code)
+            error.has_label(labels::RESUMABLE)
+                || error.code == CURSOR_NOT_FOUND
+                || RESUMABLE.contains(&error.code)
         };
         self.is_network() || self.0.kind == Kind::Command && self.server().is_some_and(is_of_server)
     }
 
+    /// Whether the server says that a collection is not there.
+    pub(crate) fn is_missing_namespace(&self) -> bool {
+        self.server().is_some_and(|error| error.code == NAMESPACE_NOT_FOUND)
+    }
+
     pub(crate) fn mark_transient(&mut self) {
-        self.0.is_transient = true;
+        self.mark(labels::TRANSIENT);
     }
 
     pub(crate) fn mark_unknown_commit(&mut self) {
-        self.0.is_unknown_commit = true;
+        self.mark(labels::UNKNOWN_COMMIT);
     }
 
     /// Whether the command was answered, and a write in it failed or was not confirmed.
@@ -389,14 +421,16 @@ impl Error {
     pub(crate) fn allows_another_write(&self) -> bool {
         match self.0.kind {
             Kind::Network => true,
-            Kind::Command | Kind::Write => self.server().is_some_and(|error| error.is_retryable),
+            Kind::Command | Kind::Write => {
+                self.has_label(labels::RETRYABLE_WRITE) || self.has_label(labels::RETRYABLE)
+            }
             _ => false,
         }
     }
 
     /// The error of an operation that failed twice: the one that says more, and what both say of its fate.
     pub(crate) fn after(self, earlier: Self) -> Self {
-        if self.server().is_some_and(|error| error.has_written_nothing) {
+        if self.server().is_some_and(|error| error.has_label(labels::NOTHING_WRITTEN)) {
             return earlier;
         }
         match (self.0.fate, self.may_have_happened(), earlier.may_have_happened()) {
@@ -431,6 +465,9 @@ const PASSING: [i32; 13] = [6, 7, 89, 91, 134, 189, 262, 9001, 10107, 11600, 116
 const RETRYABLE_WRITES: [i32; 12] =
     [6, 7, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436];
 
+/// The number of the error for a collection that is not there.
+const NAMESPACE_NOT_FOUND: i32 = 26;
+
 /// The number of the error for a cursor that the server has not.
 const CURSOR_NOT_FOUND: i32 = 43;
 
@@ -440,7 +477,9 @@ const RESUMABLE: [i32; 17] =
 
 /// Whether a command may have been executed in part before it failed.
 fn may_have_run(error: &ServerError) -> bool {
-    error.is_retryable || INTERRUPTED.contains(&error.code)
+    error.has_label(labels::RETRYABLE_WRITE)
+        || error.has_label(labels::RETRYABLE)
+        || INTERRUPTED.contains(&error.code)
 }
 
 impl fmt::Display for Error {

@@ -144,3 +144,6 @@ pub(crate) const BATCH_BYTES_MAX: usize = 48_000_000 - (16 << 10);
 /// How long the look-up of a `mongodb+srv://` name may take: the library gives each name server 5 seconds, twice.
 #[cfg(feature = "dns")]
 pub(crate) const DNS_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Labels of an error that are kept; servers have five.
+pub(crate) const LABELS_MAX: usize = 16;

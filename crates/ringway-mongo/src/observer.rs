@@ -9,7 +9,7 @@ use bson::{RawDocument, RawDocumentBuf};
 use ringway_runtime::{contain, now_exact};
 use ringway_wire::mongo::{CommandWriter, OpMsg};
 
-use crate::connection::is_secret;
+use crate::connection::may_be_shown;
 use crate::error::{Error, Fate, Kind};
 use crate::uri::HostAddress;
 
@@ -104,7 +104,7 @@ impl<'a> Observed<'a> {
             name: name.map_or_else(String::new, |(name, _)| name.as_str().to_owned()),
             database: command.get_str("$db").unwrap_or_default().to_owned(),
             request_id,
-            is_secret: is_secret(message),
+            is_secret: !name.is_some_and(|(name, _)| may_be_shown(name.as_str(), &command)),
             at: now_exact(),
         };
         let empty = RawDocumentBuf::new();

@@ -10,7 +10,7 @@ use ringway_wire::mongo::CursorReply;
 use super::write_reply;
 use crate::client_core::{Attempt, Purpose};
 use crate::client_shared::ClientShared;
-use crate::connection::Answer;
+use crate::connection::{Answer, OwnedAnswer};
 use crate::cursor::{Cursor, Place};
 use crate::error::{Error, Result};
 use crate::running::{OnCore, Operation, Running};
@@ -22,6 +22,8 @@ pub(crate) struct Command {
     database: Arc<str>,
     command: Result<RawDocumentBuf>,
     purpose: Purpose,
+    /// Whether a collection that is not there is an empty list.
+    may_be_missing: bool,
 }
 
 impl Command {
@@ -31,7 +33,14 @@ impl Command {
         command: Result<RawDocumentBuf>,
         purpose: Purpose,
     ) -> Self {
-        Self { client: Arc::clone(client), database: Arc::clone(database), command, purpose }
+        let (client, database) = (Arc::clone(client), Arc::clone(database));
+        Self { client, database, command, purpose, may_be_missing: false }
+    }
+
+    /// Takes a collection that is not there for an empty list.
+    pub(crate) fn or_empty(mut self) -> Self {
+        self.may_be_missing = true;
+        self
     }
 
     /// The same command with the concern that writes have, if it writes and the server is to know it.
@@ -93,7 +102,7 @@ impl<T: 'static> Operation for CommandCursor<T> {
     }
 
     async fn run(self, OnCore(core): OnCore) -> Result<Cursor<T>> {
-        let Command { client, command, database, purpose } = self.command;
+        let Command { client, command, database, purpose, may_be_missing } = self.command;
         let command = command?;
         let mut session = UsedSession::own(core.session());
         let attempt = Attempt {
@@ -109,7 +118,10 @@ impl<T: 'static> Operation for CommandCursor<T> {
             }
             Ok(answer.into_owned())
         };
-        let answer = core.run_in(attempt, write, keep).await?;
+        let answer = match core.run_in(attempt, write, keep).await {
+            Err(error) if may_be_missing && error.is_missing_namespace() => OwnedAnswer::no_batch(),
+            answer => answer?,
+        };
         let namespace = CursorReply::of(answer.body()).map_err(Error::reply)?.namespace;
         let collection = namespace.split_once('.').map_or("", |(_, collection)| collection).into();
         let place = Place {

@@ -69,7 +69,8 @@ impl Operation for Delete {
 
     async fn run(mut self, OnCore(core): OnCore) -> Result<DeleteResult> {
         let statement = self.statement.into_document()?;
-        let write = |delete: CommandWriter<'_>| {
+        let write = |mut delete: CommandWriter<'_>| {
+            delete.bool("ordered", true);
             let mut sequence = delete.sequence("deletes");
             sequence.document(&statement);
             sequence.finish()

@@ -98,6 +98,12 @@ impl<T> Find<T> {
         self
     }
 
+    /// Sets whether each document has the number of its record, `$recordId`.
+    pub fn show_record_id(mut self, is_shown: bool) -> Self {
+        self.settings.fields.set("showRecordId", is_shown);
+        self
+    }
+
     /// Sets whether the server keeps the cursor for as long as nobody reads on.
     pub fn no_cursor_timeout(mut self, is_kept: bool) -> Self {
         self.settings.fields.set("noCursorTimeout", is_kept);

@@ -46,7 +46,8 @@ impl Operation for InsertOne {
 
     async fn run(mut self, OnCore(core): OnCore) -> Result<Bson> {
         let (document, id) = self.document?;
-        let write = |insert: CommandWriter<'_>| {
+        let write = |mut insert: CommandWriter<'_>| {
+            insert.bool("ordered", true);
             let mut sequence = insert.sequence("documents");
             sequence.document(&document);
             sequence.finish()

@@ -85,7 +85,8 @@ impl Operation for Update {
     async fn run(mut self, OnCore(core): OnCore) -> Result<UpdateResult> {
         let statement = self.statement.into_document()?;
         let purpose = if self.is_multi { Purpose::WriteOnce } else { Purpose::Write };
-        let write = |update: CommandWriter<'_>| {
+        let write = |mut update: CommandWriter<'_>| {
+            update.bool("ordered", true);
             let mut sequence = update.sequence("updates");
             sequence.document(&statement);
             sequence.finish()

@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use bson::RawDocument;
+use bson::{RawDocument, rawdoc};
 use ringway_net::Connection;
 use ringway_runtime::now;
 use ringway_wire::mongo::{
@@ -22,7 +22,7 @@ pub(crate) use self::handshake::{Greeting, ask, connect, connect_to_ask};
 pub(crate) use self::pipelined::{
     CommandSource, Next, NextCommand, PipelinedCommand, unanswered, write as write_pipelined,
 };
-pub(crate) use self::secrets::is_secret;
+pub(crate) use self::secrets::may_be_shown;
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits::{BUFFER_KEPT, COPIED_MAX};
 
@@ -91,6 +91,12 @@ pub(crate) struct OwnedAnswer {
 }
 
 impl OwnedAnswer {
+    /// What stands for the answer to a list of what is not there.
+    pub(crate) fn no_batch() -> Self {
+        let body = rawdoc! { "cursor": { "id": 0_i64, "ns": "", "firstBatch": [] } }.into_bytes();
+        Self { body: 0..body.len(), bytes: body }
+    }
+
     pub(crate) fn body(&self) -> &RawDocument {
         document(&self.bytes, &self.body)
     }

@@ -21,7 +21,7 @@ impl<'a> CommandReply<'a> {
     pub fn of(body: &'a RawDocument) -> Result<Self, MongoFault> {
         match field(body, "ok")?.and_then(number) {
             Some(1.0) => Ok(Self::Ok(body)),
-            Some(_) => Ok(Self::Failed(ServerFailure { document: body })),
+            Some(_) => Ok(Self::Failed(ServerFailure { document: body, reply: body })),
             None => Err(MongoFault::Field("ok")),
         }
     }
@@ -33,6 +33,8 @@ impl<'a> CommandReply<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct ServerFailure<'a> {
     document: &'a RawDocument,
+    /// The reply that it is a part of, or all of.
+    reply: &'a RawDocument,
 }
 
 impl<'a> ServerFailure<'a> {
@@ -46,7 +48,8 @@ impl<'a> ServerFailure<'a> {
             return Self::of_write_concern(body);
         };
         let document = first.ok().and_then(RawBsonRef::as_document);
-        Ok(Some(Self { document: document.ok_or(MongoFault::Field("writeErrors"))? }))
+        let document = document.ok_or(MongoFault::Field("writeErrors"))?;
+        Ok(Some(Self { document, reply: body }))
     }
 
     /// The error of the write concern of a reply whose `ok` is 1.
@@ -58,7 +61,7 @@ impl<'a> ServerFailure<'a> {
             None => Ok(None),
             Some(error) => {
                 let document = error.as_document().ok_or(MongoFault::Field("writeConcernError"))?;
-                Ok(Some(Self { document }))
+                Ok(Some(Self { document, reply: body }))
             }
         }
     }
@@ -71,7 +74,9 @@ impl<'a> ServerFailure<'a> {
         let errors = write_errors(body)?.into_iter().flatten();
         let document = |error: Result<RawBsonRef<'a>, _>| {
             let document = error.ok().and_then(RawBsonRef::as_document);
-            document.map(|document| Self { document }).ok_or(MongoFault::Field("writeErrors"))
+            document
+                .map(|document| Self { document, reply: body })
+                .ok_or(MongoFault::Field("writeErrors"))
         };
         errors.map(document).collect()
     }
@@ -110,9 +115,15 @@ impl<'a> ServerFailure<'a> {
     /// Whether the server has put a label on it, such as `RetryableWriteError`.
     #[must_use]
     pub fn has_label(self, label: &str) -> bool {
-        let labels = field(self.document, "errorLabels").ok().flatten();
-        let labels = labels.and_then(RawBsonRef::as_array).into_iter().flatten();
-        labels.flatten().any(|known| known.as_str() == Some(label))
+        self.labels().any(|known| known == label)
+    }
+
+    /// The labels that the server has put on it, or on the whole reply.
+    pub fn labels(self) -> impl Iterator<Item = &'a str> {
+        let is_part = !std::ptr::eq(self.document, self.reply);
+        let own = self.document.get_array("errorLabels").ok().filter(|_| is_part);
+        let all = own.into_iter().chain(self.reply.get_array("errorLabels").ok());
+        all.flatten().flatten().filter_map(RawBsonRef::as_str)
     }
 
     fn text(self, name: &str) -> &'a str {

@@ -144,14 +144,19 @@ fn read(mut stream: &TcpStream) -> Option<(i32, Document)> {
 
 /// The reply to the command `to`.
 pub(crate) fn reply(to: i32, body: &Document) -> Vec<u8> {
-    raw_reply(to, &RawDocumentBuf::try_from(body).expect("a document of the test"))
+    message(1, to, &RawDocumentBuf::try_from(body).expect("a document of the test"))
 }
 
 /// The same for a body that is encoded already.
 pub(crate) fn raw_reply(to: i32, body: &RawDocument) -> Vec<u8> {
+    message(1, to, body)
+}
+
+/// A message with its number and that of the command that it answers.
+pub(crate) fn message(id: i32, to: i32, body: &RawDocument) -> Vec<u8> {
     let len = 16 + 4 + 1 + body.as_bytes().len();
     let mut out = Vec::new();
-    for number in [len as i32, 1, to, 2013, 0] {
+    for number in [len as i32, id, to, 2013, 0] {
         out.extend_from_slice(&number.to_le_bytes());
     }
     out.push(0);

@@ -15,7 +15,8 @@ const SECONDS_MAX: &str = "120";
 /// A server with an empty database. It ends when it is dropped.
 pub(crate) struct Ferret {
     pub(crate) address: String,
-    place: String,
+    /// `host:port`
+    pub(crate) place: String,
     process: Child,
     _data: TempDir,
 }

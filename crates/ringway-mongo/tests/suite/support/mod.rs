@@ -4,11 +4,12 @@
 pub(crate) mod allocations;
 #[path = "../../../../ringway-wire/tests/suite/support/alone.rs"]
 pub(crate) mod alone;
-pub(crate) mod crud;
 pub(crate) mod fake;
+pub(crate) mod fault_proxy;
 pub(crate) mod ferret;
 pub(crate) mod name_server;
 pub(crate) mod replica_set;
+pub(crate) mod runner;
 pub(crate) mod scram;
 pub(crate) mod specs;
 pub(crate) mod unified;

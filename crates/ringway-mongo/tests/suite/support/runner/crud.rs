@@ -1,18 +1,35 @@
-//! The operations that the specification's tests of CRUD name.
+//! Operations on the documents of a collection.
 
 use std::time::Duration;
 
 use bson::{Bson, Document, doc};
 use ringway_mongo::{
-    BulkFailure, BulkWriteResult, Collection, Database, DeleteResult, Error, ReturnDocument,
+    BulkFailure, BulkWriteResult, ClientSession, Collection, DeleteResult, ReturnDocument,
     UpdateResult, WriteModel,
 };
 
-use super::unified::documents;
+use super::super::unified::documents;
+use super::entities::timeout;
+use super::{Done, Stop};
+
+/// What a test gives with an operation: its arguments, and the session that one of them names.
+type Given<'a> = (&'a Document, Option<&'a ClientSession>);
 
 /// Sets the options of an action that a test gives.
 macro_rules! with {
-    ($action:expr, $arguments:expr, $($option:ident),*) => {{
+    ($action:expr, $given:expr, $($option:ident),*) => {{
+        let (arguments, session) = $given;
+        let mut action = $action;
+        if let Some(session) = session {
+            action = action.session(session);
+        }
+        if let Some(limit) = timeout(arguments) {
+            action = action.timeout(limit);
+        }
+        $( with!(@ action, arguments, $option); )*
+        action
+    }};
+    (statement $action:expr, $arguments:expr, $($option:ident),*) => {{
         let mut action = $action;
         $( with!(@ action, $arguments, $option); )*
         action
@@ -28,6 +45,12 @@ macro_rules! with {
     (@ $action:ident, $arguments:expr, allow_disk_use) => { with!(@@ $action, $arguments, "allowDiskUse", flag, allow_disk_use) };
     (@ $action:ident, $arguments:expr, bypass) => {
         with!(@@ $action, $arguments, "bypassDocumentValidation", flag, bypass_document_validation)
+    };
+    (@ $action:ident, $arguments:expr, min) => { with!(@@ $action, $arguments, "min", document, min) };
+    (@ $action:ident, $arguments:expr, max) => { with!(@@ $action, $arguments, "max", document, max) };
+    (@ $action:ident, $arguments:expr, return_key) => { with!(@@ $action, $arguments, "returnKey", flag, return_key) };
+    (@ $action:ident, $arguments:expr, show_record_id) => {
+        with!(@@ $action, $arguments, "showRecordId", flag, show_record_id)
     };
     (@ $action:ident, $arguments:expr, array_filters) => {
         if let Ok(filters) = $arguments.get_array("arrayFilters") {
@@ -69,47 +92,19 @@ fn milliseconds(value: &Bson) -> Duration {
     Duration::from_millis(count(value).into())
 }
 
-/// Why an operation of a test was not run, or failed.
-pub(crate) enum Stop {
-    Failed(Box<Error>),
-    /// The client has nothing of that name, or of such arguments.
-    Missing(String),
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Self {
-        Self::Failed(Box::new(error))
-    }
-}
-
-type Done = std::result::Result<Bson, Stop>;
-
-pub(crate) async fn on_database(database: &Database, name: &str, arguments: &Document) -> Done {
-    match name {
-        "aggregate" if arguments.len() == 1 => {
-            let stages = documents(arguments, "pipeline").cloned();
-            array(database.aggregate(stages).await?.collect().await?)
-        }
-        "dropCollection" => {
-            let name = arguments.get_str("collection").expect("a name");
-            database.collection::<Document>(name).drop().await?;
-            Ok(Bson::Null)
-        }
-        other => Err(Stop::Missing(format!("Database::{other}"))),
-    }
-}
-
 pub(crate) async fn on_collection(
     things: &Collection<Document>,
     name: &str,
     arguments: &Document,
+    session: Option<&ClientSession>,
 ) -> Done {
+    let given = (arguments, session);
     let filter = || arguments.get_document("filter").cloned().unwrap_or_default();
     match name {
         "find" => {
             let find = with!(
                 things.find(filter()),
-                arguments,
+                given,
                 sort,
                 projection,
                 collation,
@@ -119,19 +114,24 @@ pub(crate) async fn on_collection(
                 allow_disk_use,
                 limit,
                 skip,
-                batch_size
+                batch_size,
+                min,
+                max,
+                return_key,
+                show_record_id,
+                max_time
             );
             array(find.await?.collect().await?)
         }
         "findOne" => {
-            let find = with!(things.find_one(filter()), arguments, sort, projection, skip);
+            let find = with!(things.find_one(filter()), given, sort, projection, skip);
             Ok(find.await?.map_or(Bson::Null, Bson::from))
         }
         "aggregate" => {
             let stages = documents(arguments, "pipeline").cloned();
             let found = with!(
                 things.aggregate(stages),
-                arguments,
+                given,
                 collation,
                 allow_disk_use,
                 let_vars,
@@ -143,34 +143,35 @@ pub(crate) async fn on_collection(
         }
         "countDocuments" => {
             let counted =
-                with!(things.count_documents(filter()), arguments, collation, comment, skip, limit);
+                with!(things.count_documents(filter()), given, collation, comment, skip, limit);
             Ok(number(counted.await?))
         }
         "estimatedDocumentCount" => {
-            let counted = with!(things.estimated_document_count(), arguments, comment, max_time);
+            let counted = with!(things.estimated_document_count(), given, comment, max_time);
             Ok(number(counted.await?))
         }
         "distinct" => {
             let field = arguments.get_str("fieldName").expect("a field");
             let distinct = things.distinct(field, filter());
-            Ok(with!(distinct, arguments, collation, comment, hint).await?.into())
+            Ok(with!(distinct, given, collation, comment, hint).await?.into())
         }
-        _ => write(things, name, arguments).await,
+        _ => write(things, name, given).await,
     }
 }
 
-async fn write(things: &Collection<Document>, name: &str, arguments: &Document) -> Done {
+async fn write(things: &Collection<Document>, name: &str, given: Given<'_>) -> Done {
+    let (arguments, _) = given;
     let filter = || arguments.get_document("filter").expect("a filter").clone();
     match name {
         "insertOne" => {
             let new = document(&arguments["document"]);
-            let id = with!(things.insert_one(&new), arguments, comment, bypass).await?;
+            let id = with!(things.insert_one(&new), given, comment, bypass).await?;
             Ok(doc! { "insertedId": id }.into())
         }
         "insertMany" => {
             let new: Vec<_> = documents(arguments, "documents").collect();
             let insert = things.insert_many(new);
-            let done = with!(insert, arguments, comment, bypass, ordered).await?;
+            let done = with!(insert, given, comment, bypass, ordered).await?;
             Ok(doc! { "insertedIds": numbered(done.ids) }.into())
         }
         "updateOne" | "updateMany" => {
@@ -183,7 +184,7 @@ async fn write(things: &Collection<Document>, name: &str, arguments: &Document) 
             };
             let done = with!(
                 update,
-                arguments,
+                given,
                 upsert,
                 sort,
                 array_filters,
@@ -199,7 +200,7 @@ async fn write(things: &Collection<Document>, name: &str, arguments: &Document) 
             let new = document(&arguments["replacement"]);
             let replace = things.replace_one(filter(), &new);
             let done =
-                with!(replace, arguments, upsert, sort, collation, hint, let_vars, comment, bypass);
+                with!(replace, given, upsert, sort, collation, hint, let_vars, comment, bypass);
             Ok(updated(done.await?))
         }
         "deleteOne" | "deleteMany" => {
@@ -208,23 +209,24 @@ async fn write(things: &Collection<Document>, name: &str, arguments: &Document) 
                 _ => things.delete_many(filter()),
             };
             let DeleteResult { deleted, .. } =
-                with!(delete, arguments, collation, hint, let_vars, comment).await?;
+                with!(delete, given, collation, hint, let_vars, comment).await?;
             Ok(doc! { "deletedCount": number(deleted) }.into())
         }
         "findOneAndUpdate" | "findOneAndReplace" | "findOneAndDelete" => {
-            find_and_modify(things, name, arguments).await
+            find_and_modify(things, name, given).await
         }
         "bulkWrite" => {
             let writes: Vec<_> = documents(arguments, "requests").map(model).collect();
             let write = things.bulk_write(writes);
-            let done = with!(write, arguments, ordered, comment, let_vars, bypass).await?;
+            let done = with!(write, given, ordered, comment, let_vars, bypass).await?;
             Ok(bulk_written(&done))
         }
         other => Err(Stop::Missing(format!("Collection::{other}"))),
     }
 }
 
-async fn find_and_modify(things: &Collection<Document>, name: &str, arguments: &Document) -> Done {
+async fn find_and_modify(things: &Collection<Document>, name: &str, given: Given<'_>) -> Done {
+    let (arguments, _) = given;
     let filter = arguments.get_document("filter").expect("a filter").clone();
     let mut action = match name {
         "findOneAndDelete" => things.find_one_and_delete(filter),
@@ -245,7 +247,7 @@ async fn find_and_modify(things: &Collection<Document>, name: &str, arguments: &
     }
     let found = with!(
         action,
-        arguments,
+        given,
         sort,
         projection,
         upsert,
@@ -292,8 +294,8 @@ fn model(request: &Document) -> WriteModel {
         _ => WriteModel::delete_many(filter()),
     };
     match name.starts_with("delete") {
-        true => with!(model, arguments, collation, hint),
-        false => with!(model, arguments, upsert, sort, collation, hint, array_filters),
+        true => with!(statement model, arguments, collation, hint),
+        false => with!(statement model, arguments, upsert, sort, collation, hint, array_filters),
     }
 }
 

@@ -1,0 +1,298 @@
+//! A proxy in front of FerretDB that makes of it what it is not: a server that fails on demand (`failCommand`,
+//! `onPrimaryTransactionalWrite`), does not answer writes with `w: 0`, and is a replica set of one member, which knows the
+//! numbers of writes.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
+use std::time::Duration;
+
+use bson::{Bson, Document, RawDocumentBuf, doc};
+use ringway_wire::mongo::OpMsg;
+
+use super::fake;
+
+/// Codes whose errors a server labels, if the write has a number. Specification: Retryable Writes, "RetryableWriteError
+/// Labels".
+const RETRYABLE: [i32; 12] = [6, 7, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436];
+
+const MORE_TO_COME: u8 = 2;
+
+/// What the proxy says that its server is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Single,
+    ReplicaSet,
+}
+
+/// The proxy. Its connections end with their clients.
+pub(crate) struct FaultProxy {
+    /// `host:port`
+    pub(crate) place: String,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    fault: Option<Fault>,
+    /// Replies to numbered writes, by their session and number.
+    done: HashMap<(Vec<u8>, i64), Document>,
+}
+
+/// A fail point.
+struct Fault {
+    /// Whether it is that of numbered writes, and not that of commands by their names.
+    is_of_commits: bool,
+    skip: i64,
+    times: i64,
+    data: Document,
+}
+
+/// What happens to one command.
+#[derive(Default)]
+struct Happening {
+    delay: Duration,
+    closes: bool,
+    /// The connection is closed when the command was executed.
+    closes_late: bool,
+    error: Option<Document>,
+    concern_error: Option<Document>,
+    labels: Option<Vec<Bson>>,
+}
+
+struct Request {
+    bytes: Vec<u8>,
+    id: i32,
+    is_unanswered: bool,
+    body: Document,
+}
+
+impl FaultProxy {
+    pub(crate) fn start(server: &str, shape: Shape) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let place = listener.local_addr().expect("an address").to_string();
+        let state = Arc::<Mutex<State>>::default();
+        let talk =
+            Talk { server: server.to_owned(), me: place.clone(), shape, state: Arc::clone(&state) };
+        let talk = Arc::new(talk);
+        thread::spawn(move || {
+            for client in listener.incoming() {
+                let (client, talk) = (client.expect("a connection"), Arc::clone(&talk));
+                thread::spawn(move || {
+                    let _ended = talk.serve(&client);
+                    let _closed = client.shutdown(Shutdown::Both);
+                });
+            }
+        });
+        Self { place, state }
+    }
+
+    /// Sets what fails: the command `configureFailPoint`.
+    pub(crate) fn fail(&self, point: &Document) {
+        let number = |mode: &Document, name| mode.get(name).map(whole);
+        let fault = match point.get("mode").expect("a mode") {
+            Bson::Document(mode) => Some((number(mode, "skip"), number(mode, "times"))),
+            Bson::String(mode) if mode == "alwaysOn" => Some((None, None)),
+            _ => None,
+        };
+        let data = point.get_document("data").cloned().unwrap_or_default();
+        let is_of_commits = match point.get_str("configureFailPoint").expect("a name") {
+            "failCommand" => false,
+            "onPrimaryTransactionalWrite" => true,
+            other => panic!("unknown fail point {other}"),
+        };
+        self.state().fault = fault.map(|(skip, times)| Fault {
+            is_of_commits,
+            skip: skip.unwrap_or(0),
+            times: times.unwrap_or(i64::MAX),
+            data,
+        });
+    }
+
+    pub(crate) fn stop_failing(&self) {
+        self.state().fault = None;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no panic")
+    }
+}
+
+fn whole(number: &Bson) -> i64 {
+    number.as_i64().or_else(|| number.as_i32().map(i64::from)).expect("a number")
+}
+
+impl State {
+    /// What is to happen to a command.
+    fn next(&mut self, request: &Request, app: &str) -> Happening {
+        let Some(fault) = &mut self.fault else { return Happening::default() };
+        let data = &fault.data;
+        let names = data.get_array("failCommands").map_or(&[][..], Vec::as_slice);
+        let is_meant = match fault.is_of_commits {
+            true => request.number().is_some_and(|write| !self.done.contains_key(&write)),
+            false => names.iter().any(|it| it.as_str() == Some(request.name())),
+        };
+        let is_other_app = data.get_str("appName").is_ok_and(|wanted| wanted != app);
+        if !is_meant || is_other_app || fault.times == 0 {
+            return Happening::default();
+        }
+        if fault.skip > 0 {
+            fault.skip -= 1;
+            return Happening::default();
+        }
+        fault.times -= 1;
+        match fault.is_of_commits {
+            true => Happening::of_commit(data),
+            false => Happening::of(data),
+        }
+    }
+}
+
+impl Happening {
+    fn of_commit(data: &Document) -> Self {
+        let is_before = data.contains_key("failBeforeCommitExceptionCode");
+        Self { closes: is_before, closes_late: !is_before, ..Self::default() }
+    }
+
+    fn of(data: &Document) -> Self {
+        let is_blocking = data.get_bool("blockConnection").unwrap_or_default();
+        let millis = data.get("blockTimeMS").filter(|_| is_blocking).map_or(0, whole);
+        let error = data.get("errorCode").map(|code| {
+            doc! { "ok": 0.0, "code": code, "codeName": "Failed", "errmsg": "failing by the fail point failCommand" }
+        });
+        Self {
+            delay: Duration::from_millis(millis.try_into().expect("a time")),
+            closes: data.get_bool("closeConnection").unwrap_or_default(),
+            closes_late: false,
+            error,
+            concern_error: data.get_document("writeConcernError").ok().cloned(),
+            labels: data.get_array("errorLabels").ok().cloned(),
+        }
+    }
+}
+
+struct Talk {
+    server: String,
+    me: String,
+    shape: Shape,
+    state: Arc<Mutex<State>>,
+}
+
+impl Talk {
+    /// Passes commands and replies on until one side ends.
+    fn serve(&self, mut client: &TcpStream) -> Option<()> {
+        let mut server = TcpStream::connect(&self.server).ok()?;
+        let mut app = String::new();
+        loop {
+            let request = read(client)?;
+            if let Ok(client) = request.body.get_document("client") {
+                let named = client.get_document("application").and_then(|it| it.get_str("name"));
+                app = named.unwrap_or_default().to_owned();
+            }
+            let happening = self.state.lock().expect("no panic").next(&request, &app);
+            thread::sleep(happening.delay);
+            if happening.closes {
+                return None;
+            }
+            let mut reply = match happening.error {
+                Some(error) => error,
+                None => self.ask(&request, &mut server)?,
+            };
+            if happening.closes_late {
+                return None;
+            }
+            if let Some(error) = happening.concern_error {
+                reply.insert("writeConcernError", error);
+            }
+            self.label(&request, &mut reply, happening.labels);
+            if !request.is_unanswered {
+                client.write_all(&message(1, request.id, &reply)).ok()?;
+            }
+        }
+    }
+
+    /// Has FerretDB execute a command, unless it is a write that it has executed.
+    fn ask(&self, request: &Request, server: &mut TcpStream) -> Option<Document> {
+        let write = request.number();
+        let done = || self.state.lock().expect("no panic");
+        if let Some(write) = &write
+            && let Some(reply) = done().done.get(write)
+        {
+            return Some(reply.clone());
+        }
+        match write {
+            None => server.write_all(&request.bytes).ok()?,
+            Some(_) => {
+                let mut body = request.body.clone();
+                body.remove("txnNumber");
+                server.write_all(&message(request.id, 0, &body)).ok()?;
+            }
+        }
+        let mut reply = read(server)?.body;
+        if let Some(write) = write {
+            done().done.insert(write, reply.clone());
+        }
+        if matches!(request.name(), "hello" | "isMaster" | "ismaster")
+            && self.shape == Shape::ReplicaSet
+        {
+            let set = doc! {
+                "setName": "rs", "setVersion": 1, "hosts": [&self.me], "me": &self.me, "primary": &self.me,
+                "isWritablePrimary": true, "secondary": false,
+                "electionId": bson::oid::ObjectId::from_bytes([1; 12]),
+            };
+            reply.extend(set);
+        }
+        Some(reply)
+    }
+
+    /// Labels an error as a member of a replica set does.
+    fn label(&self, request: &Request, reply: &mut Document, labels: Option<Vec<Bson>>) {
+        if let Some(labels) = labels {
+            reply.insert("errorLabels", labels);
+            return;
+        }
+        let inner = reply.get_document("writeConcernError").ok();
+        let code = inner.unwrap_or(reply).get_i32("code").unwrap_or_default();
+        if request.number().is_some() && RETRYABLE.contains(&code) {
+            reply.insert("errorLabels", vec![Bson::from("RetryableWriteError")]);
+        }
+    }
+}
+
+impl Request {
+    fn name(&self) -> &str {
+        self.body.keys().next().map_or("", String::as_str)
+    }
+
+    /// The session and the number of a numbered write.
+    fn number(&self) -> Option<(Vec<u8>, i64)> {
+        let Bson::Binary(session) = self.body.get_document("lsid").ok()?.get("id")? else {
+            return None;
+        };
+        Some((session.bytes.clone(), self.body.get_i64("txnNumber").ok()?))
+    }
+}
+
+fn message(id: i32, to: i32, body: &Document) -> Vec<u8> {
+    fake::message(id, to, &RawDocumentBuf::try_from(body).expect("BSON"))
+}
+
+/// The next message, with documents of sequences in its body.
+fn read(mut stream: impl Read) -> Option<Request> {
+    let mut bytes = vec![0; 4];
+    stream.read_exact(&mut bytes).ok()?;
+    let len = u32::from_le_bytes(bytes[..4].try_into().expect("four")) as usize;
+    bytes.resize(len, 0);
+    stream.read_exact(&mut bytes[4..]).ok()?;
+    let id = i32::from_le_bytes(bytes[4..8].try_into().expect("four"));
+    let read = OpMsg::read(&bytes).expect("a whole message");
+    let mut body = Document::try_from(read.body()).expect("BSON");
+    for sequence in read.sequences() {
+        let documents = sequence.documents().map(|it| Document::try_from(it).expect("BSON"));
+        body.insert(sequence.identifier(), documents.collect::<Vec<_>>());
+    }
+    let is_unanswered = bytes[16] & MORE_TO_COME != 0;
+    Some(Request { id, is_unanswered, body, bytes })
+}

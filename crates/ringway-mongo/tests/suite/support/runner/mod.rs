@@ -1,0 +1,239 @@
+//! Runs the specifications' tests of the unified format on FerretDB.
+
+mod admin;
+mod bucket;
+mod crud;
+mod entities;
+mod events;
+
+use std::thread;
+
+use bson::{Bson, Document, doc};
+use ringway_mongo::{Client, Collection};
+
+use self::entities::World;
+use super::fault_proxy::{FaultProxy, Shape};
+use super::ferret::Ferret;
+use super::unified::{Entities, documents, json, matches};
+use super::{on_core, options, specs};
+
+/// Why a test does not pass.
+pub(crate) enum Why {
+    /// The test is not for such a server.
+    NotForThisServer,
+    Failed(String),
+}
+
+/// Why an operation of a test was not run, or failed.
+pub(crate) enum Stop {
+    Failed(Box<ringway_mongo::Error>),
+    /// The client has nothing of that name, or of such arguments.
+    Missing(String),
+}
+
+impl From<ringway_mongo::Error> for Stop {
+    fn from(error: ringway_mongo::Error) -> Self {
+        Self::Failed(Box::new(error))
+    }
+}
+
+type Done = std::result::Result<Bson, Stop>;
+
+/// What the tests of a suite have come to.
+#[derive(Default)]
+pub(crate) struct Tally {
+    pub(crate) passed: usize,
+    for_others: usize,
+    /// The tests that have failed, and why.
+    failed: Vec<(String, String)>,
+}
+
+impl Tally {
+    fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.for_others += other.for_others;
+        self.failed.extend(other.failed);
+    }
+
+    /// Prints the counts.
+    ///
+    /// # Panics
+    /// If a test has failed without one of the reasons, or one of them is not needed any more.
+    pub(crate) fn check(&self, suite: &str, reasons: &[(&str, &str)]) {
+        let Self { passed, for_others, failed } = self;
+        let has_reason = |why: &str| reasons.iter().any(|(part, _)| why.contains(part));
+        let strange: Vec<_> = failed.iter().filter(|(_, why)| !has_reason(why)).collect();
+        println!(
+            "{suite}: {passed} passed, {} failed, {for_others} are for other servers",
+            failed.len()
+        );
+        for (part, reason) in reasons {
+            let count = failed.iter().filter(|(_, why)| why.contains(part)).count();
+            println!("{suite}: {count} failed: {reason}");
+        }
+        assert!(strange.is_empty(), "{} strange: {strange:#?}", strange.len());
+        for (part, reason) in reasons {
+            let is_needed = failed.iter().any(|(_, why)| why.contains(part));
+            assert!(is_needed, "nothing fails because of \"{part}\" any more: {reason}");
+        }
+    }
+}
+
+/// How many servers share the tests of a suite. Most of a test's time it waits for the next look at a server.
+const SHARES: usize = 4;
+
+/// Runs the tests of a folder of the specifications behind proxies; `None`, with a word, if they or FerretDB are not to
+/// be had.
+pub(crate) fn run_suite(folder: &str, shape: Shape) -> Option<Tally> {
+    let mut shares = vec![Vec::new(); SHARES];
+    for (at, file) in specs::files(folder)?.into_iter().enumerate() {
+        shares[at % SHARES].push(file);
+    }
+    Ferret::start()?;
+    let run = |files| {
+        thread::spawn(move || {
+            let ferret = Ferret::start().expect("it is built");
+            on_core(async move {
+                ferret.is_up().await;
+                let proxy = FaultProxy::start(&ferret.place, shape);
+                Runner::behind(&ferret.address, &proxy, shape).run_all(files).await
+            })
+        })
+    };
+    let running: Vec<_> = shares.into_iter().map(run).collect();
+    let mut tally = Tally::default();
+    running.into_iter().for_each(|share| tally.add(share.join().expect("no panic")));
+    Some(tally)
+}
+
+/// Runs tests on one server.
+pub(crate) struct Runner<'a> {
+    /// FerretDB itself, for what is there before a test and after it.
+    setup: Client,
+    /// `host:port` of what the tests' clients talk to.
+    place: &'a str,
+    shape: Shape,
+    proxy: Option<&'a FaultProxy>,
+}
+
+impl<'a> Runner<'a> {
+    /// On FerretDB as it is.
+    pub(crate) fn plain(address: &str, place: &'a str) -> Self {
+        Self { setup: Client::new(options(address)), place, shape: Shape::Single, proxy: None }
+    }
+
+    /// On FerretDB behind a proxy.
+    pub(crate) fn behind(address: &str, proxy: &'a FaultProxy, shape: Shape) -> Self {
+        let place = &proxy.place;
+        Self { setup: Client::new(options(address)), place, shape, proxy: Some(proxy) }
+    }
+
+    /// Runs the tests of all files.
+    pub(crate) async fn run_all(&self, files: Vec<(String, serde_json::Value)>) -> Tally {
+        let mut tally = Tally::default();
+        for (name, file) in files {
+            let file = json(&file);
+            for test in documents(&file, "tests") {
+                let title = format!("{name}: {}", test.get_str("description").expect("a name"));
+                match self.run(&file, test).await {
+                    Ok(()) => tally.passed += 1,
+                    Err(Why::NotForThisServer) => tally.for_others += 1,
+                    Err(Why::Failed(why)) => tally.failed.push((title, why)),
+                }
+                self.proxy.iter().for_each(|proxy| proxy.stop_failing());
+            }
+        }
+        tally
+    }
+
+    async fn run(&self, file: &Document, test: &Document) -> Result<(), Why> {
+        for place in [file, test] {
+            let requirements: Vec<_> = documents(place, "runOnRequirements").collect();
+            if !requirements.is_empty() && !requirements.iter().any(|it| self.is_met(it)) {
+                return Err(Why::NotForThisServer);
+            }
+        }
+        self.prepare(file).await?;
+        let mut world = World::new(self);
+        for entity in documents(file, "createEntities") {
+            world.add(entity).await?;
+        }
+        for operation in documents(test, "operations") {
+            world.check(operation).await?;
+        }
+        for expected in documents(test, "expectEvents") {
+            world.compare_events(expected)?;
+        }
+        for outcome in documents(test, "outcome") {
+            self.compare_outcome(outcome).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether FerretDB is such a server: it takes itself for MongoDB 7.0.
+    fn is_met(&self, requirement: &Document) -> bool {
+        const VERSION: [u32; 2] = [7, 0];
+        let version = |name| -> Option<Vec<u32>> {
+            let text = requirement.get_str(name).ok()?;
+            Some(text.split('.').map(|part| part.parse().expect("a number")).collect())
+        };
+        let shape = match self.shape {
+            Shape::Single => "single",
+            Shape::ReplicaSet => "replicaset",
+        };
+        let topologies = requirement.get_array("topologies").ok();
+        version("minServerVersion").is_none_or(|least| least[..] <= VERSION[..])
+            && version("maxServerVersion").is_none_or(|most| most[..] >= VERSION[..])
+            && topologies.is_none_or(|all| all.contains(&shape.into()))
+            && requirement.get_str("serverless").ok() != Some("require")
+            && !requirement.get_bool("auth").unwrap_or_default()
+    }
+
+    async fn prepare(&self, file: &Document) -> Result<(), Why> {
+        for data in documents(file, "initialData") {
+            let things = self.collection(data);
+            let prepared = async {
+                things.drop().await?;
+                let initial: Vec<_> = documents(data, "documents").cloned().collect();
+                if !initial.is_empty() {
+                    things.insert_many(&initial).await?;
+                }
+                Ok::<_, ringway_mongo::Error>(())
+            };
+            prepared
+                .await
+                .map_err(|error| failed(format!("the data cannot be stored: {error}")))?;
+        }
+        Ok(())
+    }
+
+    async fn compare_outcome(&self, outcome: &Document) -> Result<(), Why> {
+        let found = self.collection(outcome).find(doc! {}).sort(doc! { "_id": 1 }).await;
+        let found = match found {
+            Ok(found) => found.collect().await,
+            Err(error) => Err(error),
+        };
+        let found =
+            found.map_err(|error| failed(format!("the outcome cannot be read: {error}")))?;
+        let found: Bson = found.into_iter().map(Bson::from).collect::<Vec<_>>().into();
+        let same = matches(&Entities::new(), &outcome["documents"], &found);
+        same.map_err(|why| failed(format!("the outcome: {why}")))
+    }
+
+    fn collection(&self, data: &Document) -> Collection<Document> {
+        let text = |name| data.get_str(name).expect("a name");
+        self.setup.database(text("databaseName")).collection(text("collectionName"))
+    }
+}
+
+fn failed(why: String) -> Why {
+    Why::Failed(why)
+}
+
+/// Refuses an operation with arguments that the client does not have.
+fn has_only(name: &str, arguments: &Document, known: &[&str]) -> Result<(), Stop> {
+    match arguments.keys().find(|it| !known.contains(&it.as_str())) {
+        Some(unknown) => Err(Stop::Missing(format!("{name} with {unknown}"))),
+        None => Ok(()),
+    }
+}
