@@ -1,5 +1,7 @@
 //! The error of this crate.
 
+mod server_error;
+
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
@@ -8,8 +10,10 @@ use bson::RawDocument;
 use ringway_wire::mongo::{MongoFault, ScramFault, ServerFailure};
 
 use crate::bulk_failure::BulkFailure;
-use crate::limits::LABELS_MAX;
 use crate::topology::StateChange;
+
+pub use self::server_error::ServerError;
+use self::server_error::labels;
 
 /// The result type of this crate.
 pub type Result<T = (), E = Error> = std::result::Result<T, E>;
@@ -68,46 +72,6 @@ pub(crate) enum Fate {
     Unknown,
     /// The server answered.
     Answered,
-}
-
-/// What a server said about a failure.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ServerError {
-    /// The number, such as 11000 for a duplicate key; 0 if there is none.
-    pub code: i32,
-    /// The name, such as `NamespaceNotFound`; often empty for writes.
-    pub code_name: String,
-    /// The server's words.
-    pub message: String,
-    /// For a write: its position among those of its command.
-    pub index: usize,
-    labels: Vec<String>,
-}
-
-/// What servers and clients say of errors in a word.
-mod labels {
-    pub(super) const RETRYABLE_WRITE: &str = "RetryableWriteError";
-    pub(super) const RETRYABLE: &str = "RetryableError";
-    pub(super) const NOTHING_WRITTEN: &str = "NoWritesPerformed";
-    pub(super) const TRANSIENT: &str = "TransientTransactionError";
-    pub(super) const UNKNOWN_COMMIT: &str = "UnknownTransactionCommitResult";
-    pub(super) const RESUMABLE: &str = "ResumableChangeStreamError";
-}
-
-impl ServerError {
-    pub(crate) fn of(failure: ServerFailure<'_>) -> Self {
-        Self {
-            code: failure.code(),
-            code_name: failure.code_name().to_owned(),
-            message: failure.message().to_owned(),
-            index: failure.index(),
-            labels: failure.labels().take(LABELS_MAX).map(str::to_owned).collect(),
-        }
-    }
-
-    fn has_label(&self, label: &str) -> bool {
-        self.labels.iter().any(|it| it == label)
-    }
 }
 
 /// Numbers of errors that mean a duplicate key.
