@@ -192,6 +192,10 @@ impl Talk {
                 app = named.unwrap_or_default().to_owned();
             }
             let happening = self.state.lock().expect("no panic").next(&request, &app);
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "the fail point says how slow the server is"
+            )]
             thread::sleep(happening.delay);
             if happening.closes {
                 return None;
