@@ -34,6 +34,7 @@ mod grpc_tonic;
 mod grpc_tonic_server;
 mod grpc_web;
 mod handed_sinks;
+mod http2_browser;
 mod http2_clients;
 mod http2_web;
 mod http_calls;

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
 
@@ -29,7 +30,7 @@ const BROWSERS: [&str; 4] =
 const LAUNCH: &str = "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1";
 
 impl Page {
-    /// Opens `url`. Without a browser the test is skipped, and says so.
+    /// Opens `url`, whoever has signed its certificate. Without a browser the test is skipped, and says so.
     pub(crate) fn open(url: &str) -> Option<Self> {
         let is_there = |name: &&&str| {
             let mut version = Command::new(name);
@@ -43,10 +44,13 @@ impl Page {
             );
             return None;
         };
-        let profile = std::env::temp_dir().join(format!("ringway-browser-{}", std::process::id()));
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name_of_profile = format!("ringway-browser-{}-{number}", std::process::id());
+        let profile = std::env::temp_dir().join(name_of_profile);
         let mut command = Command::new("sh");
         command.args(["-c", LAUNCH, "sh", name, "--headless", "--no-sandbox", "--disable-gpu"]);
-        command.arg("--remote-debugging-pipe");
+        command.args(["--remote-debugging-pipe", "--ignore-certificate-errors"]);
         command.arg(format!("--user-data-dir={}", profile.display())).arg("about:blank");
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut browser = alone::start(&mut command).expect("a shell");
@@ -61,9 +65,14 @@ impl Page {
         for domain in ["Runtime.enable", "Log.enable", "Page.enable"] {
             page.call(domain, json!({}));
         }
-        let opened = page.call("Page.navigate", json!({ "url": url }));
-        assert!(opened["errorText"].is_null(), "{opened}");
+        page.go_to(url);
         Some(page)
+    }
+
+    /// Opens another page in its place.
+    pub(crate) fn go_to(&mut self, url: &str) {
+        let opened = self.call("Page.navigate", json!({ "url": url }));
+        assert!(opened["errorText"].is_null(), "{opened}");
     }
 
     /// The value of an expression, which may be a promise.
