@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ringway_net::ServerHandle;
 use ringway_runtime as runtime;
 
 use super::Registry;
@@ -19,6 +20,15 @@ impl Drop for Duty {
 }
 
 impl Registry {
+    /// Has a server's first core look after the leases that there are, before anybody asks for one. If it cannot, the
+    /// first request does.
+    pub(super) fn begin_on(&self, server: &ServerHandle) {
+        let registry = self.clone();
+        if let Some(core) = server.cores().first() {
+            drop(core.spawn(async move || registry.expire_leases()));
+        }
+    }
+
     /// Makes sure that a task on some core ends the leases that nobody renews. It ends when there are none left.
     pub(super) fn expire_leases(&self) {
         let mut state = self.state();

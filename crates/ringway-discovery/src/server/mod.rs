@@ -151,6 +151,8 @@ impl Registry {
     pub fn serve_on(&self, server: Server) -> Server {
         let urls = server.addresses().iter().map(|address| url(&address.to_string())).collect();
         self.state().urls = urls;
+        let registry = self.clone();
+        let server = server.net(|net| net.on_started(move |handle| registry.begin_on(handle)));
         self.show_on(server)
             .service(KvServer::new(self.clone()))
             .service(WatchServer::new(self.clone()))

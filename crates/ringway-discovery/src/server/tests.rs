@@ -194,6 +194,24 @@ fn others_have_their_turn_while_many_leases_expire() {
 }
 
 #[test]
+fn leases_end_at_a_server_that_nobody_asks() {
+    let registry = Registry::new();
+    let ttl = Duration::from_millis(1);
+    registry.state().store.grant(LeaseId(1), ttl, Duration::ZERO).expect("the id is free");
+    let server = registry.serve_on(Server::bind("tcp://127.0.0.1:0").expect("a free port"));
+    let handle = server.threads(1).start().expect("the server starts");
+    let has_ended = async move {
+        while registry.state().store.lease_count() > 0 {
+            runtime::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let ended = runtime::block_on(runtime::timeout(Duration::from_secs(5), has_ended));
+    handle.shutdown();
+    handle.wait().expect("it ends in order");
+    ended.expect("a runtime").expect("somebody looks after the leases");
+}
+
+#[test]
 fn streams_end_when_their_server_stops() {
     let registry = Registry::new();
     let server = registry.serve_on(Server::bind("tcp://127.0.0.1:0").expect("a free port"));

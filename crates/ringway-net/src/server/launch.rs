@@ -37,10 +37,10 @@ pub(crate) struct Launched {
 }
 
 impl Launched {
-    /// Calls the program's `on_ready` callbacks, in their order.
+    /// Calls the program's `on_ready` and `on_started` callbacks, in their order.
     pub(crate) fn announce(self) -> ServerHandle {
         for ready in self.ready_hooks {
-            ready(self.handle.addresses());
+            ready(&self.handle);
         }
         self.handle
     }

@@ -81,7 +81,7 @@ pub struct Server {
 }
 
 /// Called once the server listens.
-type Ready = Box<dyn FnOnce(&[Address])>;
+type Ready = Box<dyn FnOnce(&ServerHandle)>;
 
 /// Called when the server is asked to stop.
 type ShutdownHook = Box<dyn FnOnce() + Send>;
@@ -279,8 +279,14 @@ impl Server {
 
     /// Calls `ready` with the addresses once all cores listen, on the thread that starts the
     /// server: the moment to announce the server.
-    pub fn on_ready(mut self, ready: impl FnOnce(&[Address]) + 'static) -> Self {
-        self.ready_hooks.push(Box::new(ready));
+    pub fn on_ready(self, ready: impl FnOnce(&[Address]) + 'static) -> Self {
+        self.on_started(|handle| ready(handle.addresses()))
+    }
+
+    /// Calls `started` with the server's handle, when [`on_ready`](Self::on_ready) callbacks are called and in one
+    /// order with them: the moment to begin what the server's [cores](ServerHandle::cores) do without being asked.
+    pub fn on_started(mut self, started: impl FnOnce(&ServerHandle) + 'static) -> Self {
+        self.ready_hooks.push(Box::new(started));
         self
     }
 
