@@ -38,7 +38,7 @@ fn sessions_are_used_as_specified() {
 fn collections_are_managed_as_specified() {
     let reasons = [
         ("is not implemented yet", "FerretDB has no time series"),
-        ("there is no clustered", "FerretDB has no clustered indexes"),
+        ("the result of list", "FerretDB has no clustered indexes"),
     ];
     check("collection_management", Shape::ReplicaSet, 2, &reasons);
 }
