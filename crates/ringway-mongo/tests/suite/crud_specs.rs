@@ -2,7 +2,7 @@
 
 use crate::support::ferret::Ferret;
 use crate::support::runner::Runner;
-use crate::support::{on_core, specs};
+use crate::support::{specs, suite_on_core};
 
 /// Tests that pass; of pymongo 4.15.4, 151 do, the same and three of a method that this client does not have.
 const PASSED: usize = 148;
@@ -26,8 +26,7 @@ const REASONS: [(&str, &str); 8] = [
 fn specification_passes_where_the_server_allows() {
     let Some(files) = specs::files("crud/unified") else { return };
     let Some(ferret) = Ferret::start() else { return };
-    on_core(async move {
-        ferret.is_up().await;
+    suite_on_core(async move {
         let tally = Runner::plain(&ferret.address, &ferret.place).run_all(files).await;
         tally.check("crud", &REASONS);
         assert_eq!(tally.passed, PASSED);

@@ -7,18 +7,9 @@ use crate::support::fake::{Answer, Fake, last_batch};
 use crate::support::ferret::Ferret;
 use crate::support::{client, on_core, options};
 
-/// A server that accepts connections.
-fn running() -> Option<Ferret> {
-    let ferret = Ferret::start()?;
-    Some(on_core(async move {
-        ferret.is_up().await;
-        ferret
-    }))
-}
-
 #[test]
 fn a_plain_thread_waits() {
-    let Some(ferret) = running() else { return };
+    let Some(ferret) = Ferret::start() else { return };
     let client = client(&ferret.address);
     let numbers: Collection<Document> = client.database("d").collection("numbers");
     let documents: Vec<_> = (0..250).map(|at| doc! { "_id": at }).collect();
@@ -36,7 +27,7 @@ fn a_plain_thread_waits() {
 
 #[test]
 fn tasks_of_tokio_await() {
-    let Some(ferret) = running() else { return };
+    let Some(ferret) = Ferret::start() else { return };
     let client = client(&ferret.address);
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build();
     let tokio = tokio.expect("threads");
@@ -69,7 +60,7 @@ fn a_core_must_not_block() {
 
 #[test]
 fn a_cursor_may_go_to_another_thread() {
-    let Some(ferret) = running() else { return };
+    let Some(ferret) = Ferret::start() else { return };
     let address = ferret.address.clone();
     let runtime = ringway_runtime::Runtime::builder().threads(1).start().expect("a core");
     let client = client(&address);

@@ -170,7 +170,6 @@ fn a_wrong_type_names_its_field() {
 fn many_operations_share_few_connections() {
     let Some(ferret) = Ferret::start() else { return };
     on_core(async move {
-        ferret.is_up().await;
         let client = Client::new(crate::support::options(&ferret.address).pool_size_max(3));
         let numbers: Collection<Document> = client.database("d").collection("numbers");
         let tasks: Vec<_> = (0..60)

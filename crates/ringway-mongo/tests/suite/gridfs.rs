@@ -9,14 +9,13 @@ use ringway_mongo::Collection;
 use crate::support::fake::{Answer, Fake, last_batch};
 use crate::support::ferret::Ferret;
 use crate::support::runner::Runner;
-use crate::support::{client, on_core, specs, with_server};
+use crate::support::{client, on_core, specs, suite_on_core, with_server};
 
 #[test]
 fn specification_passes() {
     let Some(files) = specs::files("gridfs") else { return };
     let Some(ferret) = Ferret::start() else { return };
-    on_core(async move {
-        ferret.is_up().await;
+    suite_on_core(async move {
         let tally = Runner::plain(&ferret.address, &ferret.place).run_all(files).await;
         tally.check("gridfs", &[]);
         assert_eq!(tally.passed, 39);

@@ -330,7 +330,6 @@ fn a_server_answers_many_tasks() {
     let Some(ferret) = Ferret::start() else { return };
     let address = ferret.address.clone();
     on_core(async move {
-        ferret.is_up().await;
         let client = Client::new(options(&address));
         let books = client.database("d").collection::<Document>("c");
         let documents: Vec<_> = (0..200).map(|id| doc! { "_id": id }).collect();

@@ -192,7 +192,6 @@ fn a_server_answers_in_order() {
     let Some(ferret) = Ferret::start() else { return };
     let address = ferret.address.clone();
     on_core(async move {
-        ferret.is_up().await;
         let client = client(&address);
         let books = client.database("d").collection::<Document>("c");
         let documents: Vec<_> = (0..100).map(|id| doc! { "_id": id }).collect();

@@ -13,11 +13,6 @@ use crate::example::{Example, connect};
 /// Starts a server, and an example that talks to it; `None` where there is no Go.
 fn start(name: &'static str) -> Option<(Ferret, Example)> {
     let ferret = Ferret::start()?;
-    let is_up = async move {
-        ferret.is_up().await;
-        ferret
-    };
-    let ferret = ringway::runtime::block_on(is_up).expect("a runtime");
     let example = Example::start(name, &[&ferret.address]);
     Some((ferret, example))
 }

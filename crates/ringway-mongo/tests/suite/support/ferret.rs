@@ -1,16 +1,16 @@
 //! FerretDB, which speaks MongoDB's protocol over SQLite: a Go module, built once.
 
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
 use super::alone;
 
-/// Seconds after which a forgotten server ends.
-const SECONDS_MAX: &str = "120";
+/// Seconds after which a forgotten server ends: no test takes as long, however busy the machine is.
+const SECONDS_MAX: &str = "900";
 
 /// A server with an empty database. It ends when it is dropped.
 pub(crate) struct Ferret {
@@ -22,28 +22,23 @@ pub(crate) struct Ferret {
 }
 
 impl Ferret {
-    /// Starts a server; `None`, with a word on stderr, where there is no Go to build it.
+    /// Starts a server, which accepts connections; `None`, with a word on stderr, where there is no Go to build it.
+    ///
+    /// It chooses its port itself and prints it. A port that were chosen here could be another's by the time it listens.
     pub(crate) fn start() -> Option<Self> {
         let program = program()?;
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let place = listener.local_addr().expect("an address").to_string();
-        drop(listener);
         let data = tempfile::tempdir().expect("a folder");
         let mut command = Command::new("timeout");
-        command.arg(SECONDS_MAX).arg(program).arg(&place).arg(data.path());
-        let process = alone::start(command.stderr(std::process::Stdio::null())).expect("it starts");
+        command.arg(SECONDS_MAX).arg(program).arg("127.0.0.1:0").arg(data.path());
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = alone::start(&mut command).expect("it starts");
+        let mut place = String::new();
+        let told = process.stdout.take().expect("a pipe");
+        BufReader::new(told).read_line(&mut place).expect("it says where it listens");
+        let place = place.trim_end().to_owned();
+        assert!(!place.is_empty(), "FerretDB ended before it listened");
         Some(Self { address: format!("mongodb://{place}"), place, process, _data: data })
     }
-
-    /// Waits until it accepts connections.
-    pub(crate) async fn is_up(&self) {
-        is_up(&self.place).await;
-    }
-}
-
-async fn is_up(place: &str) {
-    let connector = ringway_net::Client::new(&*format!("tcp://{place}")).expect("an address");
-    connector.attempts_max(100).open().await.expect("FerretDB comes up");
 }
 
 impl Drop for Ferret {

@@ -21,9 +21,21 @@ use ringway_mongo::{Client, ClientOptions};
 /// Ends a test that hangs; no test takes a tenth of it.
 const TIME_MAX: Duration = Duration::from_secs(60);
 
+/// The same for the tests of a whole specification, of which some take 10 s, and 40 s on a busy machine.
+const SUITE_TIME_MAX: Duration = Duration::from_secs(600);
+
 /// Runs a test on a core.
 pub(crate) fn on_core<T: 'static>(test: impl Future<Output = T> + 'static) -> T {
-    let limited = ringway_runtime::timeout(TIME_MAX, test);
+    on_core_within(TIME_MAX, test)
+}
+
+/// Runs the tests of a whole specification on a core.
+pub(crate) fn suite_on_core<T: 'static>(tests: impl Future<Output = T> + 'static) -> T {
+    on_core_within(SUITE_TIME_MAX, tests)
+}
+
+fn on_core_within<T: 'static>(limit: Duration, test: impl Future<Output = T> + 'static) -> T {
+    let limited = ringway_runtime::timeout(limit, test);
     ringway_runtime::block_on(limited).expect("a runtime").expect("the test hangs")
 }
 
@@ -31,7 +43,6 @@ pub(crate) fn on_core<T: 'static>(test: impl Future<Output = T> + 'static) -> T 
 pub(crate) fn with_server<F: Future<Output = ()>>(test: impl FnOnce(Client) -> F + 'static) {
     let Some(ferret) = ferret::Ferret::start() else { return };
     on_core(async move {
-        ferret.is_up().await;
         test(client(&ferret.address)).await;
     });
 }

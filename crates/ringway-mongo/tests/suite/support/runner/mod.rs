@@ -15,7 +15,7 @@ use self::entities::World;
 use super::fault_proxy::{FaultProxy, Shape};
 use super::ferret::Ferret;
 use super::unified::{Entities, documents, json, matches};
-use super::{on_core, options, specs};
+use super::{options, specs, suite_on_core};
 
 /// Why a test does not pass.
 pub(crate) enum Why {
@@ -71,7 +71,8 @@ impl Tally {
             let count = failed.iter().filter(|(_, why)| why.contains(part)).count();
             println!("{suite}: {count} failed: {reason}");
         }
-        assert!(strange.is_empty(), "{} strange: {strange:#?}", strange.len());
+        // One line, for logs that keep no more of a panic.
+        assert!(strange.is_empty(), "{suite}: {} strange: {strange:?}", strange.len());
         for (part, reason) in reasons {
             let is_needed = failed.iter().any(|(_, why)| why.contains(part));
             assert!(is_needed, "nothing fails because of \"{part}\" any more: {reason}");
@@ -93,8 +94,7 @@ pub(crate) fn run_suite(folder: &str, shape: Shape) -> Option<Tally> {
     let run = |files| {
         thread::spawn(move || {
             let ferret = Ferret::start().expect("it is built");
-            on_core(async move {
-                ferret.is_up().await;
+            suite_on_core(async move {
                 let proxy = FaultProxy::start(&ferret.place, shape);
                 Runner::behind(&ferret.address, &proxy, shape).run_all(files).await
             })
