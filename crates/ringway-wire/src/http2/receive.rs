@@ -58,6 +58,9 @@ impl<R: Role> Connection<R> {
 
     fn step<'i>(&mut self, input: &mut &'i [u8]) -> Result<Step<'i>, Violation> {
         if let Some(event) = self.pending.pop_front() {
+            if let Event::Failed { stream, code } = event {
+                self.end_stalled(stream, code);
+            }
             return Ok(Step::Event(event));
         }
         if self.arriving.is_active {

@@ -329,7 +329,8 @@ impl<R: Role> Connection<R> {
         self.outbox.backlog()
     }
 
-    /// Resets streams whose peer has accepted no data for too long.
+    /// Reports streams whose peers have accepted no data for too long. They are reset when their callers are told:
+    /// the slot of a client's stream is free from then on, and another stream must not have it earlier.
     pub(super) fn look_for_stalls(&mut self) {
         let (now, timeout) = (self.now, self.config.stall_timeout);
         let waiting = self.streams.open_streams().filter(|(_, s)| s.queued() > 0);
@@ -338,10 +339,17 @@ impl<R: Role> Connection<R> {
         let next = until.iter().map(|&(_, at)| at).filter(|&at| at > now).min();
         self.stall_at = next.map_or(Stamp::NEVER, Stamp::of);
         for (stream, _) in until.into_iter().filter(|&(_, at)| at <= now) {
-            let code = ErrorCode::CANCEL;
+            self.streams.at(stream.slot).touched = now; // it is reported once
+            self.pending.push_back(Event::Failed { stream, code: ErrorCode::CANCEL });
+        }
+    }
+
+    /// Resets a stream that has stalled and is still open.
+    #[cold]
+    pub(super) fn end_stalled(&mut self, stream: StreamHandle, code: ErrorCode) {
+        if self.streams.get(stream).is_some() {
             self.unserved.stalled += 1;
             self.give_up(stream, code);
-            self.pending.push_back(Event::Failed { stream, code });
         }
     }
 }

@@ -742,3 +742,28 @@ fn a_server_that_takes_requests_slowly_is_not_dead() {
     }
     assert_eq!(ended, Err(Violation::SettingsTimeout), "all has left, and no answer");
 }
+
+#[test]
+fn a_call_whose_server_takes_nothing_ends_although_another_begins_before_that_is_told() {
+    let mut client = new_client();
+    hear(&mut client, &[frame(SETTINGS, 0, 0, &[]), frame(SETTINGS, ACK, 0, &[])].concat());
+    let message = Some(Body::Shared(vec![7; 1 << 20].into()));
+    let stalled = client.open(Open { message, ..unary() }).expect("room");
+    sent(&mut client);
+    let mut at = NOW;
+    while !client.has_events() {
+        at += Duration::from_secs(20);
+        let ping = frame(PING, 0, 0, &[0; 8]);
+        assert!(client.receive(&mut &ping[..], at).expect("it is alive").is_none());
+        client.handle_timeout(at).expect("it is alive");
+        sent(&mut client);
+        assert!(at < Duration::from_secs(1_000), "it takes nothing");
+    }
+    let next = client.open(unary()).expect("room");
+    assert_ne!(next.slot(), stalled.slot(), "the slot is the first call's until its end is told");
+    let told = client.receive(&mut &[][..], at).expect("it is alive");
+    let Some(ClientEvent::Response { stream, status: 14, .. }) = told else { panic!("{told:?}") };
+    assert_eq!((stream, client.in_flight(), client.has_events()), (stalled, 1, false));
+    let last = client.open(unary()).expect("room");
+    assert_eq!(last.slot(), stalled.slot(), "now it is free");
+}
