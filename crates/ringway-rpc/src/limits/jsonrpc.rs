@@ -37,7 +37,8 @@ pub(crate) const JSONRPC_NAME_KEPT: usize = 256;
 /// reply behind them does not wait long.
 pub(crate) const JSONRPC_SUBSCRIPTION_ROOM: usize = 64 * 1024;
 
-/// Bytes that were sent in front of ones that were not, above which these are moved to the front.
+/// Bytes that were sent in front of ones that were not, above which these are moved to the front, once they are no
+/// more than those: so each byte is moved about once, however long a text is.
 pub(crate) const JSONRPC_SENT_KEPT: usize = 64 * 1024;
 
 /// Calls in flight on a client's connection to a JSON-RPC server, which grants none: a Ringway server runs a

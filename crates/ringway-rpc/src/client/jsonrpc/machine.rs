@@ -74,7 +74,7 @@ impl ClientMachine for JsonClient {
             self.out.clear();
             self.out.shrink_to(limits::CLIENT_SCRATCH_BYTES_KEPT);
             self.sent = 0;
-        } else if self.sent >= limits::JSONRPC_SENT_KEPT {
+        } else if self.sent >= limits::JSONRPC_SENT_KEPT && self.sent >= self.out.len() / 2 {
             self.out.drain(..self.sent);
             self.sent = 0;
         }

@@ -96,3 +96,24 @@ fn a_server_that_does_not_read_is_sent_no_more_than_a_bound() {
         assert!(client.open(open()).is_ok(), "there is room again");
     }
 }
+
+#[test]
+fn what_waits_of_a_long_text_is_not_moved_again_and_again() {
+    const LEN: usize = 64 * limits::JSONRPC_SENT_KEPT;
+    let mut client = JsonClient::on_lines(config(), Duration::ZERO);
+    let text = vec![b' '; LEN];
+    let (codec, message) = (TextForm::Call.codec(), Some(Body::Copy(&text)));
+    client.open(Open { codec, message, end: true, ..Open::default() }).expect("room");
+    let (mut moved, mut sent) = (0, 0);
+    while client.has_output() {
+        let before = client.out.len();
+        client.transmit(limits::JSONRPC_SENT_KEPT, &mut |out| match out {
+            Outgoing::Copy(bytes) => sent += bytes.len(),
+            Outgoing::Shared(bytes) => sent += bytes.len(),
+        });
+        if client.out.len() < before {
+            moved += client.out.len();
+        }
+    }
+    assert!(sent > LEN && moved <= LEN, "{moved} bytes were moved to send {sent}");
+}

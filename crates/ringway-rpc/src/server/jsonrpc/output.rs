@@ -95,7 +95,7 @@ impl Output {
             self.sent = 0;
             self.written.clear();
             self.written.shrink_to(limits::SERVER_SCRATCH_BYTES_KEPT);
-        } else if self.sent >= limits::JSONRPC_SENT_KEPT {
+        } else if self.sent >= limits::JSONRPC_SENT_KEPT && self.sent >= self.written.len() / 2 {
             self.compact();
         }
     }
