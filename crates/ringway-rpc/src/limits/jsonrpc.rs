@@ -60,7 +60,8 @@ pub(crate) const JSONRPC_GIVEN_UP_MAX: usize = JSONRPC_CALLS_MAX / 2;
 /// a server wait for one reader without the others of the connection.
 pub(crate) const JSONRPC_UNREAD_MESSAGES_MAX: usize = 16 * 1024;
 
-/// Bytes of them: more than a connection receives in one turn, before its readers run.
+/// Bytes of them, in addition to the longest message: more than a connection receives in one turn, before its readers
+/// run.
 pub(crate) const JSONRPC_UNREAD_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Bytes of a text beside the longest message in it: the names of its members, an id, a subscription.

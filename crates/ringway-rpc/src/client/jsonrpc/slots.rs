@@ -48,21 +48,23 @@ pub(super) struct Subscriber {
     pub(super) id: Box<str>,
     /// The bytes of each message that has not been read.
     lens: VecDeque<usize>,
-    /// Their sum.
+    /// Their sum, and how much of it is too much.
     bytes: usize,
+    bytes_max: usize,
 }
 
 impl Subscriber {
-    pub(super) fn new(id: &str) -> Self {
-        Self { id: id.into(), lens: VecDeque::new(), bytes: 0 }
+    /// A subscription whose messages have at most `text_max` bytes.
+    pub(super) fn new(id: &str, text_max: usize) -> Self {
+        let bytes_max = text_max.saturating_add(limits::JSONRPC_UNREAD_BYTES_MAX);
+        Self { id: id.into(), lens: VecDeque::new(), bytes: 0, bytes_max }
     }
 
     /// Notes a message; false if too many have not been read.
     pub(super) fn add(&mut self, len: usize) -> bool {
         self.lens.push_back(len);
         self.bytes += len;
-        self.lens.len() <= limits::JSONRPC_UNREAD_MESSAGES_MAX
-            && self.bytes <= limits::JSONRPC_UNREAD_BYTES_MAX
+        self.lens.len() <= limits::JSONRPC_UNREAD_MESSAGES_MAX && self.bytes <= self.bytes_max
     }
 
     /// Notes that the first messages have been read.
@@ -196,7 +198,7 @@ mod tests {
 
     #[test]
     fn reader_that_always_has_one_message_left_has_not_fallen_behind() {
-        let mut subscriber = Subscriber::new("1");
+        let mut subscriber = Subscriber::new("1", 0);
         let len = limits::JSONRPC_UNREAD_BYTES_MAX / 4;
         assert!(subscriber.add(len));
         for _ in 0..10 {
@@ -209,11 +211,23 @@ mod tests {
     }
 
     #[test]
+    fn reader_of_messages_as_long_as_its_client_takes_has_not_fallen_behind() {
+        let len = 2 * limits::JSONRPC_UNREAD_BYTES_MAX;
+        let mut subscriber = Subscriber::new("1", len);
+        for _ in 0..3 {
+            // All of one turn, before the reader runs.
+            assert!([1, len, 1].into_iter().all(|len| subscriber.add(len)));
+            subscriber.read(3);
+        }
+        assert!(subscriber.add(len) && !subscriber.add(len), "it does not read");
+    }
+
+    #[test]
     fn only_one_may_be_meant_by_an_answer_without_an_id() {
         let mut slots = JsonSlots::default();
         assert_eq!(slots.only_unanswered(), None);
         let (batch, _) = slots.insert(AwaitedCall::Batch(7));
-        slots.insert(AwaitedCall::Subscribed(Subscriber::new("1")));
+        slots.insert(AwaitedCall::Subscribed(Subscriber::new("1", 0)));
         assert_eq!(slots.only_unanswered(), Some(batch));
         assert_eq!((slots.find_batch(7), slots.find_batch(8)), (Some(batch), None));
         slots.insert(AwaitedCall::Unary);

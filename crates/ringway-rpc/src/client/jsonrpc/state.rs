@@ -34,7 +34,7 @@ pub(in crate::client) struct JsonClientConfig {
 /// The machine of a connection.
 #[derive(Debug)]
 pub(in crate::client) struct JsonClient {
-    config: JsonClientConfig,
+    pub(super) config: JsonClientConfig,
     now: Duration,
     pub(super) carrier: TextCarrier,
     pub(super) slots: JsonSlots,

@@ -19,8 +19,9 @@ impl JsonClient {
             let why = "the server has given the subscription an id that is too long";
             return self.end(stream, Err(CallFailure::here(Code::ResourceExhausted, why)));
         }
+        let text_max = self.config.text_max;
         let Some(call) = self.slots.get(stream) else { return };
-        *call = AwaitedCall::Subscribed(Subscriber::new(id));
+        *call = AwaitedCall::Subscribed(Subscriber::new(id, text_max));
         // A server that gives an id twice has ended what had it.
         if let Some(former) = self.subscriptions.insert(id.into(), stream) {
             let why = "the server has given the id of this subscription to another one";
