@@ -243,7 +243,7 @@ impl ClientBuilder {
 
     /// Pings a server from which nothing has arrived for `interval`, and gives the connection up if
     /// nothing arrives within `timeout`. The defaults are 30 and 10 seconds; for gRPC servers, many of
-    /// which allow one ping in five minutes, they are 300 and 10.
+    /// which allow one ping in five minutes, they are 310 and 10.
     pub fn keep_alive(mut self, interval: Duration, timeout: Duration) -> Self {
         self.native.ping_after = interval;
         self.native.ping_timeout = timeout;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use ringway_wire::native::{MetaReader, MetaWriter, Tag, Violation};
 
+use crate::call::codec::unreadable_reply;
 use crate::call::metadata::Metadata;
 use crate::call::status::{Code, Origin, Pushback, Status};
 
@@ -36,7 +37,8 @@ impl Status {
     /// Reads a RESPONSE: the trailers of a call that succeeded, or the status of one that failed.
     ///
     /// # Errors
-    /// Returns the peer's status; INTERNAL if it cannot be read.
+    /// Returns the peer's status; INTERNAL if it cannot be read, RESOURCE_EXHAUSTED if its metadata
+    /// is too large.
     pub(crate) fn of_response(number: u8, meta: &[u8]) -> Result<Metadata, Status> {
         if number == Code::Ok.number() && meta.is_empty() {
             return Ok(Metadata::new());
@@ -67,7 +69,9 @@ impl Status {
                     let after = |ms| Pushback::After(Duration::from_millis(ms));
                     self.0.pushback = Some(wait.map_or(Pushback::Never, after));
                 }
-                Tag::Entry | Tag::Authorization => self.0.metadata.read(tag, value)?,
+                Tag::Entry | Tag::Authorization => {
+                    self.0.metadata.read(tag, value).map_err(unreadable)?;
+                }
                 Tag::Unknown(tag) => {
                     let message = format!("the reply has metadata of an unknown kind: tag {tag}");
                     return Err(Status::unimplemented(message));
@@ -76,6 +80,14 @@ impl Status {
             }
         }
         Ok(())
+    }
+}
+
+/// The status of a reply with an entry that breaks the rules, for which its caller is not to blame.
+fn unreadable(failure: Status) -> Status {
+    match failure.code() {
+        Code::InvalidArgument => unreadable_reply(failure),
+        _ => failure,
     }
 }
 
@@ -153,5 +165,17 @@ mod tests {
             assert!(unknown.is_unimplemented(), "{unknown}");
         }
         assert!(Status::of_response(200, &[]).expect_err("a failure").is_unknown());
+    }
+
+    #[test]
+    fn caller_is_not_blamed_for_trailers_that_break_the_rules() {
+        for number in [0, 5] {
+            for (key, value) in [("a key", "x"), ("grpc-x", "x"), ("name", "\u{e9}")] {
+                let mut meta = Vec::new();
+                MetaWriter::new(&mut meta).entry(key, value.as_bytes());
+                let status = Status::of_response(number, &meta).expect_err("unreadable");
+                assert!(status.is_internal(), "{key}: {status}");
+            }
+        }
     }
 }

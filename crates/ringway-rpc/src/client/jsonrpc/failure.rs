@@ -5,6 +5,7 @@ use ringway_wire::jsonrpc::{ErrorNumber, ErrorObject};
 use ringway_wire::native::MetaWriter;
 use serde_json::{Map, Value};
 
+use crate::call::metadata::Metadata;
 use crate::call::status::{Code, Status};
 
 /// The failure of a call, as the connection reports it.
@@ -35,27 +36,28 @@ impl CallFailure {
     pub(super) fn of_error(error: &ErrorObject<'_>) -> Self {
         let code = Code::from_wire(error.code.status());
         let mut failure = Self::here(code, &error.message);
+        let mut metadata = Metadata::new();
         if ErrorNumber::of_status(error.code.status()) != error.code {
             // It means more to who knows the server than to us.
-            let number = error.code.0.to_string();
-            MetaWriter::new(&mut failure.meta).entry("jsonrpc-code", number.as_bytes());
+            put(&mut metadata, "jsonrpc-code", error.code.0.to_string().as_bytes());
         }
         if let Some(data) = error.data {
-            failure.read_data(data);
+            failure.read_data(data, &mut metadata);
         }
+        metadata.write(&mut MetaWriter::new(&mut failure.meta));
         failure
     }
 
     /// Reads what the server adds: the parts of a status if it is Ringway, otherwise details.
-    fn read_data(&mut self, data: &str) {
+    fn read_data(&mut self, data: &str, metadata: &mut Metadata) {
         let read = serde_json::from_str::<Value>(data).unwrap_or_default();
         match read.get("ringway") {
-            Some(Value::Object(ours)) => self.read_ours(ours),
+            Some(Value::Object(ours)) => self.read_ours(ours, metadata),
             _ => _ = MetaWriter::new(&mut self.meta).status_details(data.as_bytes()),
         }
     }
 
-    fn read_ours(&mut self, ours: &Map<String, Value>) {
+    fn read_ours(&mut self, ours: &Map<String, Value>, metadata: &mut Metadata) {
         let mut writer = MetaWriter::new(&mut self.meta);
         if ours.get("executed") == Some(&Value::Bool(false)) {
             self.is_refused = true;
@@ -74,9 +76,34 @@ impl CallFailure {
             let value = value.as_str().unwrap_or_default().as_bytes();
             bytes.clear();
             match key.ends_with("-bin") && parse_base64(value, &mut bytes) {
-                true => writer.entry(key, &bytes),
-                false => writer.entry(key, value),
-            };
+                true => put(metadata, key, &bytes),
+                false => put(metadata, key, value),
+            }
+        }
+    }
+}
+
+/// Adds an entry, unless no metadata can hold it: it must not hide the failure.
+fn put(metadata: &mut Metadata, key: &str, value: &[u8]) {
+    _ = metadata.append(key, value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_that_no_metadata_holds_do_not_hide_the_failure() {
+        let odd = r#""a key": "x", "grpc-x": "x", "name": "\u00e9", "n": 7, "shard": "7""#;
+        let long = format!(r#""long": "{}""#, "x".repeat(20 << 10));
+        for (number, entries) in [(-32004, odd), (-32004, long.as_str()), (9, odd), (9, &long)] {
+            let data = format!(r#"{{"ringway": {{"metadata": {{{entries}}}}}}}"#);
+            let message = "no such user".into();
+            let error = ErrorObject { code: ErrorNumber(number), message, data: Some(&data) };
+            let status = status_of(&error);
+            assert_eq!(status.message(), "no such user", "{status:?}");
+            assert_eq!(status.metadata().get("shard").is_some(), entries == odd);
+            assert_eq!(status.metadata().get("jsonrpc-code").is_some(), number == 9);
         }
     }
 }
