@@ -4,7 +4,10 @@
 //! gets it, and whether it is sent once more if it fails: a read is, and a write where the server knows it again by its
 //! number. One time is over all tries.
 
+mod purpose;
+mod session_use;
 mod slot;
+mod streams;
 
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -14,10 +17,13 @@ use bson::{RawDocument, rawdoc};
 use ringway_runtime::{now_exact, spawn_detached, timeout};
 use ringway_wire::mongo::ServerKind;
 
-pub(crate) use self::slot::{Slot, has_preference};
+pub(crate) use self::purpose::Purpose;
+use self::session_use::{SessionUse, heard};
+pub(crate) use self::slot::{ReadConcernOf, Slot, has_preference};
+pub(crate) use self::streams::{AfterBatch, StreamKey, Streams};
 use crate::client_shared::ClientShared;
 use crate::connection::{Answer, Greeting, Sent};
-use crate::deployment::{Deployment, Wanted};
+use crate::deployment::Deployment;
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits::{ORPHAN_TIMEOUT, TRIES_MAX};
 use crate::multiplexer::Multiplexer;
@@ -26,18 +32,20 @@ use crate::options::ClientOptions;
 use crate::orphans::{Orphan, Orphans};
 use crate::pool::ServerId;
 use crate::reads::Reads;
-use crate::session::{KeptSession, RestingSession, Session, SessionPool, UsedSession};
+use crate::session::{
+    ClusterClock, KeptSession, RestingSession, Session, SessionPool, UsedSession,
+};
 use crate::topology::StateChange;
-use crate::transaction::TransactionFields;
-use crate::uri::HostAddress;
 
 /// What operations, cursors and handles of one client share.
 pub(crate) struct ClientCore {
     client: u64,
     deployment: Rc<Deployment>,
     sessions: Arc<SessionPool>,
+    clock: Arc<ClusterClock>,
     orphans: Rc<Orphans>,
     multiplexer: Rc<Multiplexer>,
+    streams: Streams,
     options: Arc<ClientOptions>,
 }
 
@@ -49,6 +57,15 @@ pub(crate) struct Attempt<'a> {
     pub(crate) purpose: Purpose,
     /// Which servers answer, if it reads; those of the client if `None`.
     pub(crate) reads: Option<&'a Reads>,
+    /// `None` if it has none, or its template has it.
+    pub(crate) concern: Option<ReadConcernOf<'a>>,
+}
+
+impl<'a> Attempt<'a> {
+    /// Of a command that any server answers by the client's preference.
+    pub(crate) fn new(session: &'a mut Session, time: OperationTime, purpose: Purpose) -> Self {
+        Self { session: Some(session), time, purpose, reads: None, concern: None }
+    }
 }
 
 /// The time of an operation, of which its commands before this one have spent a part.
@@ -70,35 +87,6 @@ impl From<Duration> for OperationTime {
     }
 }
 
-/// What a command does to the server's data, and whether the specifications of retries let it be sent again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Purpose {
-    Read,
-    /// Such as a command that the user has written, whatever it does.
-    ReadOnce,
-    /// A command about a cursor, for the server that has it.
-    Cursor(ServerId),
-    Write,
-    /// Such as a write to many documents at once, or of collections and indexes.
-    WriteOnce,
-    /// A write that the server does not answer (`w=0`).
-    Unanswered,
-}
-
-impl Purpose {
-    fn wanted(self, reads: Option<&Reads>) -> Wanted<'_> {
-        match self {
-            Self::Read => Wanted::Read(reads),
-            Self::Cursor(server) => Wanted::At(server),
-            Self::ReadOnce | Self::Write | Self::WriteOnce | Self::Unanswered => Wanted::Write,
-        }
-    }
-
-    fn is_write(self) -> bool {
-        matches!(self, Self::Write | Self::WriteOnce)
-    }
-}
-
 impl ClientCore {
     pub(crate) fn start(shared: &ClientShared) -> Rc<Self> {
         let (options, sessions) = (&shared.options, &shared.sessions);
@@ -106,8 +94,10 @@ impl ClientCore {
         let core = Self {
             client: shared.id,
             multiplexer: Multiplexer::new(&deployment, sessions),
+            streams: Streams::new(&deployment, options, &shared.clock),
             deployment,
             sessions: Arc::clone(sessions),
+            clock: Arc::clone(&shared.clock),
             orphans: Rc::default(),
             options: Arc::clone(options),
         };
@@ -121,6 +111,11 @@ impl ClientCore {
     /// What commands share a connection with.
     pub(crate) fn multiplexer(&self) -> Rc<Multiplexer> {
         Rc::clone(&self.multiplexer)
+    }
+
+    /// What exhaust cursors read.
+    pub(crate) fn streams(&self) -> &Streams {
+        &self.streams
     }
 
     pub(crate) fn timeout(&self) -> Duration {
@@ -175,8 +170,7 @@ impl ClientCore {
         read: impl FnOnce(Answer<'_>) -> Result<R>,
     ) -> Result<R> {
         let mut session = self.session();
-        let (session, time) = (Some(&mut session), self.timeout().into());
-        let attempt = Attempt { session, time, purpose, reads: None };
+        let attempt = Attempt::new(&mut session, self.timeout().into(), purpose);
         self.run_in(attempt, write, read).await
     }
 
@@ -188,12 +182,15 @@ impl ClientCore {
         write: impl FnMut(Slot<'_>) -> Result,
         read: impl FnOnce(Answer<'_>) -> Result<R>,
     ) -> Result<R> {
-        let Attempt { session, time: OperationTime { limit, spent }, purpose, reads } = attempt;
+        let Attempt { session, time, purpose, reads, concern } = attempt;
+        let OperationTime { limit, spent } = time;
         let left = limit.saturating_sub(spent);
         let sent = Sent::new(false);
         let mut used = SessionUse { session, sent: &sent };
         let result =
-            match timeout(left, self.try_each((purpose, reads), &mut used, write, read)).await {
+            match timeout(left, self.try_each((purpose, reads, concern), &mut used, write, read))
+                .await
+            {
                 Ok(result) => result,
                 Err(_) if sent.get() => Err(Error::timeout(limit, Fate::Unknown)),
                 Err(_) => Err(Error::timeout_before_sending(limit, &self.deployment.describe())),
@@ -213,7 +210,7 @@ impl ClientCore {
     /// Write Commands".
     async fn try_each<R>(
         &self,
-        (purpose, reads): (Purpose, Option<&Reads>),
+        (purpose, reads, concern): (Purpose, Option<&Reads>, Option<ReadConcernOf<'_>>),
         used: &mut SessionUse<'_>,
         mut write: impl FnMut(Slot<'_>) -> Result,
         read: impl FnOnce(Answer<'_>) -> Result<R>,
@@ -236,7 +233,8 @@ impl ClientCore {
             tries -= 1;
             let (is_last, has_labels) = (tries == 0, true);
             let (number, server) = (&mut number, &mut last_server);
-            let mut attempt = OneTry { purpose, reads, number, server, is_last, has_labels };
+            let mut attempt =
+                OneTry { purpose, reads, concern, number, server, is_last, has_labels };
             let read_once = |answer: Answer<'_>| read.take().expect("one reply is read")(answer);
             let error = match self.exchange(&mut attempt, used, &mut write, read_once).await {
                 Ok(result) => return Ok(result),
@@ -283,34 +281,33 @@ impl ClientCore {
         attempt.check_number(lease.numbers_writes(), used.sent.get())?;
         let is_router = kind == ServerKind::Mongos;
         attempt.has_labels = lease.labels_errors() || is_router;
-        let transaction = used.begin_command(server, is_router.then(|| lease.pool().address()));
-        let session = used.session.as_ref().map(|session| *session.id());
+        let fields = used.begin_command(&lease, (purpose, attempt.concern), &self.clock)?;
         let is_unanswered = purpose == Purpose::Unanswered;
-        // Specification: Driver Sessions, "Unacknowledged writes".
-        let session = session.filter(|_| lease.has_sessions() && !is_unanswered);
         let number = *attempt.number;
+        let is_in_transaction = fields.transaction.is_some();
         let read_preference = match (purpose, kind) {
             (_, ServerKind::Standalone) => None,
             // The primary answers.
-            _ if transaction.is_some() => self.deployment.least_preference(!is_router),
+            _ if is_in_transaction => self.deployment.least_preference(!is_router),
             (Purpose::Read, _) => self.deployment.read_preference(reads, !is_router),
             (Purpose::ReadOnce, _) => self.deployment.least_preference(!is_router),
             _ => None,
         };
-        let session = session.as_ref();
         let pool = Rc::clone(lease.pool());
         let observer = self.options.observer.as_ref();
         let observed = observer.map(|observer| Observed::new(observer, pool.address()));
         let write = |id, out: &mut Vec<u8>| {
-            let transaction = transaction.as_ref();
-            write(Slot { id, session, number, transaction, read_preference, is_unanswered, out })?;
+            let fields = &fields;
+            write(Slot { id, fields, number, read_preference, is_unanswered, out })?;
             observed.iter().for_each(|observed| observed.started(id, out));
             Ok(())
         };
         let (mut refusal, mut state) = (None, None);
+        let (sent, times) = (used.sent, used.times());
         let read = |answer: Answer<'_>| {
             observed.iter().for_each(|observed| observed.succeeded(answer.body()));
-            if transaction.is_some() && is_router {
+            heard(&self.clock, kind, times, answer.body());
+            if is_in_transaction && is_router {
                 state = Some(answer.body().to_owned());
             }
             if purpose.is_write() {
@@ -319,8 +316,8 @@ impl ClientCore {
             read(answer)
         };
         let mut result = match is_unanswered {
-            true => lease.send_only(used.sent, write).await.and_then(|()| read(Answer::none())),
-            false => lease.run(used.sent, write, read).await,
+            true => lease.send_only(sent, write).await.and_then(|()| read(Answer::none())),
+            false => lease.run(sent, write, read).await,
         };
         used.end_command(state.as_deref());
         if let Some(change) = &refusal {
@@ -330,6 +327,8 @@ impl ClientCore {
             if attempt.number.is_some() {
                 error.label(lease.labels_errors());
             }
+            let told = error.times();
+            told.iter().for_each(|told| heard(&self.clock, kind, used.times(), told));
             used.transaction_failed(error);
             observed.iter().for_each(|observed| observed.failed(error));
             self.deployment.failed(&lease, error);
@@ -342,6 +341,7 @@ impl ClientCore {
 struct OneTry<'a> {
     purpose: Purpose,
     reads: Option<&'a Reads>,
+    concern: Option<ReadConcernOf<'a>>,
     /// The number of a write in its session, by which the server knows it again; `None` if it cannot be repeated.
     number: &'a mut Option<i64>,
     /// The server of the try before, and then of this one.
@@ -386,76 +386,6 @@ impl OneTry<'_> {
             return Err(error);
         }
         Ok(StateChange::of(body))
-    }
-}
-
-/// A session that a command uses. Unless the command is answered, or was not sent, the session is lost when this is
-/// dropped: nobody else may use it while the server may be at work in it.
-struct SessionUse<'a> {
-    session: Option<&'a mut Session>,
-    sent: &'a Sent,
-}
-
-impl SessionUse<'_> {
-    fn is_in_transaction(&self) -> bool {
-        self.session.as_ref().is_some_and(|session| session.transaction.is_open())
-    }
-
-    /// Which server the next command needs.
-    fn wanted<'a>(&'a self, purpose: Purpose, reads: Option<&'a Reads>) -> Wanted<'a> {
-        match &self.session {
-            Some(session) if session.transaction.is_open() => match session.transaction.pinned() {
-                Some(router) => Wanted::Of(router),
-                None => Wanted::Write,
-            },
-            _ => purpose.wanted(reads),
-        }
-    }
-
-    /// Notes where the next command goes, and returns what a transaction adds to it.
-    fn begin_command(
-        &mut self,
-        server: ServerId,
-        router: Option<&HostAddress>,
-    ) -> Option<TransactionFields> {
-        let session = self.session.as_mut()?;
-        session.note_server(server);
-        let fields = session.transaction_fields()?;
-        router.iter().for_each(|router| session.transaction.pin(router));
-        Some(fields)
-    }
-
-    /// Notes that the command was sent, if it was, and what a router has answered.
-    fn end_command(&mut self, answer: Option<&RawDocument>) {
-        if let Some(session) = self.session.as_mut().filter(|_| self.sent.get()) {
-            session.transaction.sent();
-            answer.iter().for_each(|answer| session.transaction.take_reply(answer));
-        }
-    }
-
-    fn transaction_failed(&mut self, error: &mut Error) {
-        if let Some(session) = self.session.as_mut().filter(|it| it.transaction.is_open()) {
-            session.transaction.failed(error);
-        }
-    }
-
-    /// A later try may be answered, but the server may still be at work on this one.
-    fn failed(&mut self, error: &Error) {
-        if error.is_network()
-            && self.sent.get()
-            && let Some(session) = &mut self.session
-        {
-            session.lose();
-        }
-    }
-}
-
-impl Drop for SessionUse<'_> {
-    fn drop(&mut self) {
-        if let Some(session) = self.session.as_mut().filter(|_| self.sent.get()) {
-            session.transaction.sent();
-            session.lose();
-        }
     }
 }
 

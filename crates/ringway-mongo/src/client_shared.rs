@@ -4,13 +4,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::here::{self, CoreNumber};
 use crate::options::ClientOptions;
-use crate::session::SessionPool;
+use crate::session::{ClusterClock, SessionPool};
 
 /// What all threads share of a client.
 pub struct ClientShared {
     pub(crate) id: u64,
     pub(crate) options: Arc<ClientOptions>,
     pub(crate) sessions: Arc<SessionPool>,
+    pub(crate) clock: Arc<ClusterClock>,
     /// The cores that have a part of it.
     cores: Mutex<Vec<CoreNumber>>,
 }
@@ -21,6 +22,7 @@ impl ClientShared {
             id: here::next_client_id(),
             options: Arc::new(options),
             sessions: Arc::default(),
+            clock: Arc::default(),
             cores: Mutex::default(),
         })
     }

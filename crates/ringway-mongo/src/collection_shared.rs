@@ -59,7 +59,7 @@ impl CommandKind {
         self.is_write() && concerns.write.as_ref().is_some_and(is_asked)
     }
 
-    fn is_write(self) -> bool {
+    pub(crate) fn is_write(self) -> bool {
         matches!(self, Self::Insert | Self::Update | Self::Delete | Self::FindAndModify)
     }
 }
@@ -69,6 +69,11 @@ impl Concerns {
         let options = &client.options;
         let (read, write) = (options.read_concern.clone(), options.write_concern.clone());
         Self { reads: None, read, write }
+    }
+
+    /// The same without the concern of reads, for commands that have another one.
+    pub(crate) fn unread(&self) -> Self {
+        Self { read: None, ..self.clone() }
     }
 }
 

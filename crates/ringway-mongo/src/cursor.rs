@@ -12,15 +12,16 @@ use std::time::Duration;
 
 use bson::raw::RawBson;
 use bson::{Bson, RawDocument, RawDocumentBuf};
-use ringway_wire::mongo::{CursorReply, MongoFault};
+use ringway_runtime::timeout;
+use ringway_wire::mongo::{CursorReply, MongoFault, MsgFlags};
 use serde::de::DeserializeOwned;
 
-use crate::client_core::{Attempt, ClientCore, Purpose, Slot};
+use crate::client_core::{AfterBatch, Attempt, ClientCore, Purpose, Slot, StreamKey};
 use crate::client_shared::ClientShared;
 use crate::collection_shared::CollectionShared;
 use crate::connection::{OwnedAnswer, unsendable};
 use crate::decode::decode;
-use crate::error::{Error, Result};
+use crate::error::{Error, Fate, Result};
 use crate::here::{self, CoreNumber};
 use crate::orphans::Orphan;
 use crate::pool::ServerId;
@@ -50,14 +51,22 @@ pub struct Cursor<T> {
     /// The cursor at the server; 0 when it has ended there.
     id: i64,
     server: ServerId,
-    /// The session that it was made in; `None` while a batch is being fetched.
-    session: Option<RestingSession>,
+    /// Where its next batch comes from; `None` while that is being fetched.
+    source: Option<BatchSource>,
     batch: OwnedAnswer,
     /// Where the next element of the batch begins in the body.
     next: usize,
     current: Range<usize>,
     fetching: Option<Running<NextBatch>>,
     documents: PhantomData<fn() -> T>,
+}
+
+/// Where the next batch of a cursor comes from.
+pub(crate) enum BatchSource {
+    /// The server is asked for it, in the session that the cursor was made in.
+    Asked(RestingSession),
+    /// It comes by itself.
+    Streamed(StreamKey),
 }
 
 /// Where a cursor reads.
@@ -71,13 +80,19 @@ pub(crate) struct Place {
     pub(crate) comment: Option<Bson>,
     /// How long the server waits for a document before it answers that there is none, if it waits at all.
     pub(crate) max_await: Option<Duration>,
+    /// Whether the server may send all batches without being asked for each.
+    pub(crate) is_exhaust: bool,
 }
 
 impl Place {
     pub(crate) fn of(shared: &CollectionShared) -> Self {
         let (database, collection) = (Arc::clone(&shared.database), Arc::clone(&shared.name));
-        let client = Arc::clone(&shared.client);
-        Self { client, database, collection, batch_size: None, comment: None, max_await: None }
+        Self::new(Arc::clone(&shared.client), database, collection)
+    }
+
+    pub(crate) fn new(client: Arc<ClientShared>, database: Arc<str>, collection: Arc<str>) -> Self {
+        let (batch_size, comment, max_await) = (None, None, None);
+        Self { client, database, collection, batch_size, comment, max_await, is_exhaust: false }
     }
 }
 
@@ -94,7 +109,7 @@ impl<T> Cursor<T> {
             home: here::number().expect("a core that runs operations has a number"),
             id: 0,
             server: session.server().expect("its first batch has come from there"),
-            session: Some(session.rest()),
+            source: Some(BatchSource::Asked(session.rest())),
             batch: first,
             next: 0,
             current: 0..0,
@@ -125,8 +140,8 @@ impl<T> Cursor<T> {
             if let Some(fetching) = &mut self.fetching {
                 let fetched = ready!(Pin::new(fetching).poll(cx));
                 self.fetching = None;
-                let begun = fetched.and_then(|(session, answer)| {
-                    (self.session, self.batch) = (Some(session), answer);
+                let begun = fetched.and_then(|(source, answer)| {
+                    (self.source, self.batch) = (Some(source), answer);
                     self.begin_batch()
                 });
                 if let Err(error) = begun {
@@ -145,12 +160,12 @@ impl<T> Cursor<T> {
                     return Poll::Ready(Err(Error::reply(fault)));
                 }
             }
-            match self.session.take().filter(|_| self.id != 0) {
-                Some(session) => {
+            match self.take_source() {
+                Some(source) => {
                     let (place, home, id) = (self.place.clone(), self.home, self.id);
                     let server = self.server;
-                    self.fetching =
-                        Some(Running::new(NextBatch { place, home, id, server, session }));
+                    let next = NextBatch { place, home, id, server, source };
+                    self.fetching = Some(Running::new(next));
                 }
                 None => {
                     self.end();
@@ -181,11 +196,30 @@ impl<T> Cursor<T> {
         self.batch.body().as_bytes().get(self.next) == Some(&0)
     }
 
+    /// Where the next batch comes from, if there is one.
+    fn take_source(&mut self) -> Option<BatchSource> {
+        if self.id == 0 { None } else { self.source.take() }
+    }
+
     /// Nothing is left here, in memory and at the session.
     fn end(&mut self) {
-        (self.session, self.current) = (None, 0..0);
+        self.current = 0..0;
+        self.drop_source();
         // The end of an empty array: there is no further document.
         self.next = self.batch.body().as_bytes().len() - 1;
+    }
+
+    /// Gives up what the next batch would come from. True if it would have come by itself: then its connection is closed,
+    /// and with it the server ends the cursor.
+    fn drop_source(&mut self) -> bool {
+        match self.source.take() {
+            Some(BatchSource::Streamed(key)) => {
+                let client = self.place.client.id;
+                here::with_core(self.home, client, move |core| drop(core.streams().take(key)));
+                true
+            }
+            _ => false,
+        }
     }
 
     fn begin_batch(&mut self) -> Result {
@@ -225,7 +259,8 @@ impl<T: DeserializeOwned + 'static> Cursor<T> {
 
 impl<T> Drop for Cursor<T> {
     fn drop(&mut self) {
-        if self.id != 0 {
+        let is_streamed = self.drop_source();
+        if self.id != 0 && !is_streamed {
             let Place { client, database, collection, .. } = &self.place;
             let (database, collection) = (Arc::clone(database), Arc::clone(collection));
             let orphan = Orphan { id: self.id, server: self.server, database, collection };
@@ -246,11 +281,11 @@ pub(crate) struct NextBatch {
     home: CoreNumber,
     id: i64,
     server: ServerId,
-    session: RestingSession,
+    source: BatchSource,
 }
 
 impl Operation for NextBatch {
-    type Output = (RestingSession, OwnedAnswer);
+    type Output = (BatchSource, OwnedAnswer);
 
     fn client(&self) -> &Arc<ClientShared> {
         &self.place.client
@@ -261,33 +296,79 @@ impl Operation for NextBatch {
     }
 
     async fn run(self, OnCore(core): OnCore) -> Result<Self::Output> {
-        let mut session = core.rested_session(self.session)?;
-        let place = &self.place;
-        let comment = place.comment.clone().map(RawBson::try_from).transpose();
-        let comment = comment.map_err(Error::encoding)?.map(|comment| {
+        let Self { place, id, server, source, .. } = self;
+        let comment = place.comment_field()?;
+        let (place, comment) = (&place, comment.as_deref());
+        match source {
+            BatchSource::Streamed(key) => {
+                let stream = core.streams().take(key)?;
+                streamed(&core, core.streams().next(stream)).await
+            }
+            BatchSource::Asked(session) if place.is_exhaust => {
+                let session = core.rested_session(session)?;
+                let write = |slot: Slot<'_>| place.write_more(slot, id, comment);
+                let next = async {
+                    let stream = core.streams().begin(server, session, write).await?;
+                    core.streams().next(stream).await
+                };
+                streamed(&core, next).await
+            }
+            BatchSource::Asked(session) => {
+                let mut session = core.rested_session(session)?;
+                let write = |slot: Slot<'_>| place.write_more(slot, id, comment);
+                let (time, purpose) = (core.timeout().into(), Purpose::Cursor(server));
+                let attempt = Attempt::new(&mut session, time, purpose);
+                let answer = core.run_in(attempt, write, |answer| Ok(answer.into_owned())).await?;
+                Ok((BatchSource::Asked(session.rest()), answer))
+            }
+        }
+    }
+}
+
+/// A batch that came by itself, or began those that do, in the client's time.
+async fn streamed(
+    core: &Rc<ClientCore>,
+    next: impl Future<Output = Result<(OwnedAnswer, AfterBatch)>>,
+) -> Result<(BatchSource, OwnedAnswer)> {
+    let limit = core.timeout();
+    let (answer, after) =
+        timeout(limit, next).await.unwrap_or_else(|_| Err(Error::timeout(limit, Fate::Unknown)))?;
+    let source = match after {
+        AfterBatch::Comes(stream) => BatchSource::Streamed(core.streams().keep(stream)),
+        AfterBatch::Ask(session) => BatchSource::Asked(session.rest()),
+    };
+    Ok((source, answer))
+}
+
+impl Place {
+    /// The field `comment`, if there is one.
+    fn comment_field(&self) -> Result<Option<RawDocumentBuf>> {
+        let comment = self.comment.clone().map(RawBson::try_from).transpose();
+        Ok(comment.map_err(Error::encoding)?.map(|comment| {
             let mut field = RawDocumentBuf::new();
             field.append(bson::raw::cstr!("comment"), comment);
             field
-        });
-        let write = |slot: Slot<'_>| {
-            let mut writer = slot.begin_more("getMore", self.id);
-            writer.str("collection", &place.collection);
-            writer.str("$db", &place.database);
-            if let Some(size) = place.batch_size.filter(|size| *size > 0) {
-                writer.i64("batchSize", size.into());
-            }
-            if let Some(time) = place.max_await {
-                writer.i64("maxTimeMS", i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
-            }
-            if let Some(comment) = &comment {
-                writer.fields(comment);
-            }
-            writer.finish().map(drop).map_err(unsendable)
-        };
-        let (time, purpose) = (core.timeout().into(), Purpose::Cursor(self.server));
-        let attempt = Attempt { session: Some(&mut session), time, purpose, reads: None };
-        let answer = core.run_in(attempt, write, |answer| Ok(answer.into_owned())).await?;
-        Ok((session.rest(), answer))
+        }))
+    }
+
+    /// Asks for the next batch of a cursor.
+    fn write_more(&self, slot: Slot<'_>, id: i64, comment: Option<&RawDocument>) -> Result {
+        let mut writer = slot.begin_more("getMore", id);
+        if self.is_exhaust {
+            writer.flags(MsgFlags::EXHAUST_ALLOWED);
+        }
+        writer.str("collection", &self.collection);
+        writer.str("$db", &self.database);
+        if let Some(size) = self.batch_size.filter(|size| *size > 0) {
+            writer.i64("batchSize", size.into());
+        }
+        if let Some(time) = self.max_await {
+            writer.i64("maxTimeMS", i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
+        }
+        if let Some(comment) = comment {
+            writer.fields(comment);
+        }
+        writer.finish().map(drop).map_err(unsendable)
     }
 }
 

@@ -1,17 +1,23 @@
 //! The error of this crate.
 
+mod codes;
 mod server_error;
 
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
-use bson::RawDocument;
+use bson::{RawDocument, RawDocumentBuf};
 use ringway_wire::mongo::{MongoFault, ScramFault, ServerFailure};
 
 use crate::bulk_failure::BulkFailure;
+use crate::session::ReplyTimes;
 use crate::topology::StateChange;
 
+use self::codes::{
+    CURSOR_NOT_FOUND, DUPLICATE_KEY, INTERRUPTED, NAMESPACE_NOT_FOUND, PASSING, RESUMABLE,
+    RETRYABLE_WRITES,
+};
 pub use self::server_error::ServerError;
 use self::server_error::labels;
 
@@ -36,6 +42,8 @@ struct Inner {
     state_change: Option<StateChange>,
     /// Labels of the client itself.
     labels: Vec<&'static str>,
+    /// The reply of a server that has refused the command, as far as it tells the time.
+    times: Option<RawDocumentBuf>,
 }
 
 type Source = Box<dyn StdError + Send + Sync>;
@@ -74,9 +82,6 @@ pub(crate) enum Fate {
     Answered,
 }
 
-/// Numbers of errors that mean a duplicate key.
-const DUPLICATE_KEY: [i32; 3] = [11000, 11001, 12582];
-
 impl Error {
     pub(crate) fn new(kind: Kind, fate: Fate, what: impl Into<String>) -> Self {
         Self(Box::new(Inner {
@@ -88,6 +93,7 @@ impl Error {
             source: None,
             state_change: None,
             labels: Vec::new(),
+            times: None,
         }))
     }
 
@@ -141,7 +147,13 @@ impl Error {
     pub(crate) fn command(failure: ServerFailure<'_>) -> Self {
         let mut error = Self::of_server(Kind::Command, "the server refused the command", failure);
         error.0.state_change = StateChange::of(failure.document());
+        error.0.times = ReplyTimes::of(failure.document()).to_document();
         error
+    }
+
+    /// What the refusal of a command says of the time.
+    pub(crate) fn times(&self) -> Option<&RawDocument> {
+        self.0.times.as_deref()
     }
 
     /// The error of a write that its servers could not confirm, if it may be sent again. Without labels, its number
@@ -414,30 +426,6 @@ impl Error {
         matches!(self.0.kind, Kind::Network | Kind::Protocol) && self.0.fate == Fate::Unknown
     }
 }
-
-/// Numbers of errors that come in the middle of a command: its time is over, somebody has killed it, its server stops or
-/// is no primary any more, or a router has lost the server that was at work. Servers label only those of writes that
-/// are numbered.
-const INTERRUPTED: [i32; 13] = [6, 7, 24, 50, 64, 89, 91, 189, 262, 9001, 11600, 11601, 11602];
-
-/// Numbers of errors that pass with the state of the server: the retryable ones of the specification of retryable
-/// reads.
-const PASSING: [i32; 13] = [6, 7, 89, 91, 134, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436];
-
-/// Numbers of errors after which a write may be sent again, of servers before MongoDB 4.4: the specification of
-/// retryable writes has them.
-const RETRYABLE_WRITES: [i32; 12] =
-    [6, 7, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436];
-
-/// The number of the error for a collection that is not there.
-const NAMESPACE_NOT_FOUND: i32 = 26;
-
-/// The number of the error for a cursor that the server has not.
-const CURSOR_NOT_FOUND: i32 = 43;
-
-/// Numbers of errors after which a change stream goes on, of servers before MongoDB 4.4, which do not label them.
-const RESUMABLE: [i32; 17] =
-    [6, 7, 63, 89, 91, 133, 150, 189, 234, 262, 9001, 10107, 11600, 11602, 13388, 13435, 13436];
 
 /// Whether a command may have been executed in part before it failed.
 fn may_have_run(error: &ServerError) -> bool {

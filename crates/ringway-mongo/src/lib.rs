@@ -12,6 +12,7 @@
 //! | send many commands over a long line | [`Database::pipeline`], [`Pipeline`] |
 //! | the same from many tasks | [`Database::multiplexed`], [`Multiplexed`] |
 //! | read many | [`Cursor`] |
+//! | read what was seen or written before, or a snapshot | [`ClientSession`] |
 //! | write many | [`Collection::bulk_write`], [`WriteModel`] |
 //! | keep files | [`Database::gridfs`] |
 //! | see each command | [`ClientOptions::on_command`] |

@@ -107,6 +107,12 @@ pub(crate) const WIRE_VERSION_MIN: i32 = 7;
 /// Highest version of the protocol whose lowest is known to this client: 28, MongoDB 8.2.
 pub(crate) const WIRE_VERSION_MAX: i32 = 28;
 
+/// The first version of the protocol whose servers label their errors: 9, MongoDB 4.4.
+pub(crate) const WIRE_VERSION_LABELS: i32 = 9;
+
+/// The first version of the protocol whose servers read of snapshots outside of transactions: 13, MongoDB 5.0.
+pub(crate) const WIRE_VERSION_SNAPSHOTS: i32 = 13;
+
 /// Default time in which a server is found that suits an operation, as in MongoDB's other drivers. The election of a
 /// primary takes some ten seconds.
 pub(crate) const SELECTION_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
@@ -144,6 +150,9 @@ pub(crate) const BATCH_BYTES_MAX: usize = 48_000_000 - (16 << 10);
 /// How long the look-up of a `mongodb+srv://` name may take: the library gives each name server 5 seconds, twice.
 #[cfg(feature = "dns")]
 pub(crate) const DNS_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Longest time of a cluster that is kept and told on, in bytes. With its signature it has about 130.
+pub(crate) const CLUSTER_TIME_LEN_MAX: usize = 1 << 10;
 
 /// Labels of an error that are kept; servers have five.
 pub(crate) const LABELS_MAX: usize = 16;

@@ -1,6 +1,8 @@
 //! Sessions of the server, which each operation borrows.
 
+mod clock;
 mod kept;
+mod times;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,7 +11,9 @@ use bson::Uuid;
 use ringway_runtime::now;
 use ringway_wire::mongo::SessionId;
 
+pub(crate) use self::clock::{ClusterClock, ClusterTime, ReplyTimes};
 pub(crate) use self::kept::{KeptSession, RestingSession, UsedSession};
+pub(crate) use self::times::SessionTimes;
 use crate::limits::{SESSION_MARGIN, SESSIONS_KEPT};
 use crate::pool::ServerId;
 use crate::transaction::{Transaction, TransactionFields};
@@ -37,6 +41,8 @@ pub(crate) struct Session {
     /// The server that it was used at last.
     server: Option<ServerId>,
     pub(crate) transaction: Transaction,
+    /// Of a session that the user keeps.
+    pub(crate) times: Option<Box<SessionTimes>>,
     /// When this use of it began, which is not later than its last command.
     since: Instant,
     pool: Arc<SessionPool>,
@@ -65,6 +71,7 @@ impl SessionPool {
             number,
             server: None,
             transaction: Transaction::default(),
+            times: None,
             since: now(),
             pool,
             is_lost: false,
@@ -106,14 +113,21 @@ impl Session {
 }
 
 impl Session {
-    /// What its transaction adds to the next command.
+    /// What its transaction adds to the next command. The first one of it begins behind what the session has seen.
     pub(crate) fn transaction_fields(&mut self) -> Option<TransactionFields> {
         let number = &mut self.number;
         let next_number = || {
             *number += 1;
             *number
         };
-        self.transaction.fields(next_number)
+        let mut fields = self.transaction.fields(next_number)?;
+        if fields.is_first
+            && let Some(times) = &self.times
+            && let Some(causal) = times.causal_concern(fields.read_concern.as_deref())
+        {
+            fields.read_concern = Some(causal);
+        }
+        Some(fields)
     }
 }
 

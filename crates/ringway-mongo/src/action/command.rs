@@ -105,12 +105,7 @@ impl<T: 'static> Operation for CommandCursor<T> {
         let Command { client, command, database, purpose, may_be_missing } = self.command;
         let command = command?;
         let mut session = UsedSession::own(core.session());
-        let attempt = Attempt {
-            session: Some(&mut session),
-            time: core.timeout().into(),
-            purpose,
-            reads: None,
-        };
+        let attempt = Attempt::new(&mut session, core.timeout().into(), purpose);
         let write = |slot: crate::client_core::Slot<'_>| slot.write_any(&command, &database);
         let keep = |answer: Answer<'_>| {
             if purpose == Purpose::WriteOnce {
@@ -124,14 +119,7 @@ impl<T: 'static> Operation for CommandCursor<T> {
         };
         let namespace = CursorReply::of(answer.body()).map_err(Error::reply)?.namespace;
         let collection = namespace.split_once('.').map_or("", |(_, collection)| collection).into();
-        let place = Place {
-            client,
-            database,
-            collection,
-            batch_size: None,
-            comment: None,
-            max_await: None,
-        };
+        let place = Place::new(client, database, collection);
         Cursor::new(&core, place, session, answer)
     }
 }

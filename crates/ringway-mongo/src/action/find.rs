@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bson::RawDocumentBuf;
 
 use super::settings::{Settings, option};
-use crate::client_core::Purpose;
+use crate::client_core::{Purpose, Streams};
 use crate::client_shared::ClientShared;
 use crate::collection_shared::{CollectionShared, CommandKind};
 use crate::cursor::{Cursor, Place};
@@ -66,6 +66,15 @@ impl<T> Find<T> {
         self
     }
 
+    /// Sets whether the server sends all batches one after the other, without being asked for each; false by default. The
+    /// cursor has a connection for itself meanwhile, and dropping it before its end closes that. Worth it for many batches
+    /// over a long line; servers that cannot do it, and routers before MongoDB 7.1, are asked for each batch. Not in
+    /// transactions.
+    pub fn exhaust(mut self, is_exhaust: bool) -> Self {
+        self.place.is_exhaust = is_exhaust;
+        self
+    }
+
     /// A first batch of just as many documents as are wanted would leave an empty cursor at the server.
     fn first_batch_size(&self) -> Option<i64> {
         let size = i64::from(self.place.batch_size?);
@@ -122,6 +131,9 @@ impl<T: 'static> Operation for Find<T> {
         let batch_size = self.first_batch_size();
         let filter = self.filter?;
         let mut session = self.settings.used_session(&core)?;
+        if self.place.is_exhaust {
+            Streams::check(&session)?;
+        }
         let command = (CommandKind::Find, Purpose::Read);
         let write = |mut find: ringway_wire::mongo::CommandWriter<'_>| {
             find.document("filter", &filter);

@@ -9,7 +9,7 @@ use bson::{Bson, RawDocumentBuf};
 use ringway_runtime::now_exact;
 use ringway_wire::mongo::{CommandWriter, MongoFault};
 
-use crate::client_core::{Attempt, ClientCore, OperationTime, Purpose, Slot};
+use crate::client_core::{Attempt, ClientCore, OperationTime, Purpose, ReadConcernOf, Slot};
 use crate::collection_shared::{CollectionShared, CommandKind, Concerns};
 use crate::connection::{Answer, unsendable};
 use crate::error::{Error, Result};
@@ -213,14 +213,18 @@ impl Settings {
             true => Some(&none),
             false => self.concerns.as_ref(),
         };
-        let built = concerns.map(|concerns| self.shared.build(kind, concerns));
+        let is_read = !kind.is_write() && !session.transaction.is_open();
+        let has_own = is_read && session.times.as_ref().is_some_and(|times| times.has_concern());
+        let bare = has_own.then(|| concerns.unwrap_or_else(|| self.shared.concerns()).unread());
+        let built = bare.as_ref().or(concerns).map(|concerns| self.shared.build(kind, concerns));
         let template = built.as_ref().unwrap_or_else(|| self.shared.template(kind));
         let concerns = concerns.unwrap_or_else(|| self.shared.concerns());
+        let concern = has_own.then_some(ReadConcernOf(concerns.read.as_ref()));
         let purpose = if kind.is_unanswered(concerns) { Purpose::Unanswered } else { purpose };
         let limit = self.timeout.unwrap_or_else(|| core.timeout());
         let time = self.began.map_or(limit.into(), |began| OperationTime::since(began, limit));
         let reads = concerns.reads.as_deref();
-        let attempt = Attempt { session: Some(session), time, purpose, reads };
+        let attempt = Attempt { reads, concern, ..Attempt::new(session, time, purpose) };
         let fields = &self.fields;
         let write = |slot: Slot<'_>| {
             let mut command = slot.begin(template);

@@ -35,14 +35,14 @@ impl Operation for OpenStream {
         let Self { client, database, command, batch_size, comment, max_await } = self;
         let command = command?;
         let mut session = UsedSession::own(core.session());
-        let (time, purpose) = (core.timeout().into(), Purpose::Read);
-        let attempt = Attempt { session: Some(&mut session), time, purpose, reads: None };
+        let attempt = Attempt::new(&mut session, core.timeout().into(), Purpose::Read);
         let write = |slot: Slot<'_>| slot.write_any(&command, &database);
         let answer =
             core.run_in(attempt, write, |answer: Answer<'_>| Ok(answer.into_owned())).await?;
         let namespace = CursorReply::of(answer.body()).map_err(Error::reply)?.namespace;
         let collection = namespace.split_once('.').map_or("", |(_, collection)| collection).into();
-        let place = Place { client, database, collection, batch_size, comment, max_await };
+        let place =
+            Place { batch_size, comment, max_await, ..Place::new(client, database, collection) };
         Cursor::new(&core, place, session, answer)
     }
 }

@@ -1,31 +1,46 @@
 //! Where a command is written, and the fields that belong to no command in particular.
 
+use std::sync::Arc;
+
 use bson::{RawDocument, RawDocumentBuf};
 use ringway_wire::mongo::{CommandTemplate, CommandWriter, MsgFlags, SessionId};
 
 use crate::error::Result;
+use crate::session::ClusterTime;
 use crate::transaction::TransactionFields;
 
 /// Where a command is to be written.
 pub(crate) struct Slot<'a> {
     pub(crate) id: i32,
-    pub(crate) session: Option<&'a SessionId>,
     /// `txnNumber` of a write that may be repeated.
     pub(super) number: Option<i64>,
-    pub(super) transaction: Option<&'a TransactionFields>,
+    pub(super) fields: &'a SessionFields,
     /// `$readPreference`
     pub(super) read_preference: Option<&'a RawDocumentBuf>,
     pub(super) is_unanswered: bool,
     pub(crate) out: &'a mut Vec<u8>,
 }
 
+/// What a session adds to a command.
+#[derive(Default)]
+pub(super) struct SessionFields {
+    pub(super) id: Option<SessionId>,
+    pub(super) cluster_time: Option<Arc<ClusterTime>>,
+    /// Of a command that is no part of a transaction, if its template has it not.
+    pub(super) read_concern: Option<RawDocumentBuf>,
+    pub(super) transaction: Option<TransactionFields>,
+}
+
+/// The read concern of a command whose template has none, because its session adds to it.
+#[derive(Clone, Copy)]
+pub(crate) struct ReadConcernOf<'a>(pub(crate) Option<&'a RawDocumentBuf>);
+
 impl<'a> Slot<'a> {
     /// Begins a command of a cursor, which has the session and the transaction only.
     pub(crate) fn begin_more(self, name: &str, cursor: i64) -> CommandWriter<'a> {
         let mut writer = CommandWriter::new(self.out, self.id);
         writer.i64(name, cursor);
-        put_general(&mut writer, self.session, None, None);
-        put_transaction(&mut writer, self.transaction);
+        put_general(&mut writer, self.fields, None, None);
         writer
     }
 
@@ -35,8 +50,8 @@ impl<'a> Slot<'a> {
         if self.is_unanswered {
             writer.flags(MsgFlags::MORE_TO_COME);
         }
-        put_general(&mut writer, self.session, self.number, self.read_preference);
-        put_transaction(&mut writer, self.transaction);
+        put_general(&mut writer, self.fields, self.number, self.read_preference);
+        put_concern(&mut writer, self.fields);
         writer
     }
 
@@ -46,8 +61,8 @@ impl<'a> Slot<'a> {
         writer.fields(document);
         writer.str("$db", database);
         let preference = self.read_preference.filter(|_| !has_preference(document));
-        put_general(&mut writer, self.session, self.number, preference);
-        put_transaction(&mut writer, self.transaction);
+        put_general(&mut writer, self.fields, self.number, preference);
+        put_concern(&mut writer, self.fields);
         writer.finish().map(drop).map_err(crate::connection::unsendable)
     }
 }
@@ -60,12 +75,15 @@ pub(crate) fn has_preference(command: &RawDocument) -> bool {
 /// Writes the fields that belong to no command in particular.
 fn put_general(
     writer: &mut CommandWriter<'_>,
-    session: Option<&SessionId>,
+    fields: &SessionFields,
     number: Option<i64>,
     read_preference: Option<&RawDocumentBuf>,
 ) {
-    if let Some(session) = session {
+    if let Some(session) = &fields.id {
         writer.nested("lsid", |lsid| lsid.uuid("id", session));
+    }
+    if let Some(time) = &fields.cluster_time {
+        writer.document("$clusterTime", time.document());
     }
     if let Some(number) = number {
         writer.i64("txnNumber", number);
@@ -73,17 +91,19 @@ fn put_general(
     if let Some(preference) = read_preference {
         writer.document("$readPreference", preference);
     }
+    if let Some(transaction) = &fields.transaction {
+        writer.i64("txnNumber", transaction.number);
+        if transaction.is_first {
+            writer.bool("startTransaction", true);
+        }
+        writer.bool("autocommit", false);
+    }
 }
 
-/// Writes the fields that a transaction adds to a command.
-fn put_transaction(writer: &mut CommandWriter<'_>, transaction: Option<&TransactionFields>) {
-    let Some(fields) = transaction else { return };
-    writer.i64("txnNumber", fields.number);
-    if fields.is_first {
-        writer.bool("startTransaction", true);
-    }
-    writer.bool("autocommit", false);
-    if let Some(concern) = &fields.read_concern {
+/// Writes the read concern that is not the command's own.
+fn put_concern(writer: &mut CommandWriter<'_>, fields: &SessionFields) {
+    let of_transaction = fields.transaction.as_ref().and_then(|it| it.read_concern.as_ref());
+    if let Some(concern) = of_transaction.or(fields.read_concern.as_ref()) {
         writer.document("readConcern", concern);
     }
 }

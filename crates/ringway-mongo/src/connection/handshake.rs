@@ -19,9 +19,6 @@ use crate::limits::{HELLO_LEN_MAX, SEND_QUEUE_MAX, WIRE_VERSION_MAX, WIRE_VERSIO
 use crate::options::{ClientOptions, Login};
 use crate::uri::HostAddress;
 
-/// The first version of the protocol whose servers label their errors: 9, MongoDB 4.4.
-const WIRE_VERSION_LABELS: i32 = 9;
-
 /// What all connections of a client begin with.
 pub(crate) struct Greeting {
     pub(crate) options: Arc<ClientOptions>,
@@ -120,7 +117,7 @@ async fn greet(greeting: &Greeting, address: &HostAddress) -> Result<ServerConne
     check_set_name(options, reply.set_name)?;
     connection.has_sessions = reply.session_timeout_minutes.is_some();
     connection.server = reply.kind;
-    connection.labels_errors = reply.wire_version_max >= WIRE_VERSION_LABELS;
+    connection.wire_version = reply.wire_version_max;
     let compressors = options.compressors.iter().copied();
     let compressor = { compressors }.find(|known| reply.has_compressor(known.name()));
     if let (Some(login), Some(speculation)) = (login, speculation) {

@@ -5,6 +5,7 @@ mod handshake;
 mod keys;
 mod pipelined;
 mod secrets;
+mod streamed;
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -23,8 +24,9 @@ pub(crate) use self::pipelined::{
     CommandSource, Next, NextCommand, PipelinedCommand, unanswered, write as write_pipelined,
 };
 pub(crate) use self::secrets::may_be_shown;
+pub(crate) use self::streamed::StreamedReply;
 use crate::error::{Error, Fate, Kind, Result};
-use crate::limits::{BUFFER_KEPT, COPIED_MAX};
+use crate::limits::{BUFFER_KEPT, COPIED_MAX, WIRE_VERSION_LABELS};
 
 /// A connection that has been greeted and authenticated, or is about to be.
 ///
@@ -41,7 +43,8 @@ pub(crate) struct ServerConnection {
     compressor: Option<MongoCompressor>,
     has_sessions: bool,
     server: ServerKind,
-    labels_errors: bool,
+    /// The highest version of the protocol that the server speaks.
+    wire_version: i32,
     is_broken: bool,
     last_used: Instant,
     /// The number of the connection in its pool; 0 for one of a monitor.
@@ -116,7 +119,7 @@ impl ServerConnection {
             compressor: None,
             has_sessions: false,
             server: ServerKind::Standalone,
-            labels_errors: false,
+            wire_version: 0,
             is_broken: false,
             last_used: now(),
             number: 0,
@@ -147,7 +150,12 @@ impl ServerConnection {
 
     /// Whether the server says itself which errors allow a write to be sent again, as those since MongoDB 4.4 do.
     pub(crate) fn labels_errors(&self) -> bool {
-        self.labels_errors
+        self.wire_version >= WIRE_VERSION_LABELS
+    }
+
+    /// The highest version of the protocol that the server speaks.
+    pub(crate) fn wire_version(&self) -> i32 {
+        self.wire_version
     }
 
     pub(crate) fn is_broken(&self) -> bool {

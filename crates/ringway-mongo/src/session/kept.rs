@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::Session;
+use super::{Session, SessionTimes};
 use crate::error::{Error, Fate, Kind, Result};
 use crate::transaction::Transaction;
 
@@ -20,17 +20,25 @@ struct Kept {
     is_used: bool,
     /// That of the session, while no operation uses it.
     transaction: Transaction,
+    /// What is known of the session's times; an operation adds what it has learned when it ends.
+    times: SessionTimes,
 }
 
 impl KeptSession {
     pub(crate) fn new(client: u64) -> Arc<Self> {
-        Arc::new(Self { client, state: Mutex::default() })
+        let kept = Kept { times: SessionTimes::of_user(), ..Kept::default() };
+        Arc::new(Self { client, state: Mutex::new(kept) })
+    }
+
+    /// Looks at the times of the session, or changes them.
+    pub(crate) fn with_times<R>(&self, f: impl FnOnce(&mut SessionTimes) -> R) -> R {
+        f(&mut self.kept().times)
     }
 
     /// The session, for one operation.
     ///
     /// # Errors
-    /// It is another client's, or another operation uses it.
+    /// It is another client's, or another operation uses it, or its options contradict each other.
     pub(crate) fn take(
         self: &Arc<Self>,
         client: u64,
@@ -41,11 +49,13 @@ impl KeptSession {
             return Err(wrong("the session is one of another client"));
         }
         let mut kept = self.kept();
+        kept.times.check()?;
         if std::mem::replace(&mut kept.is_used, true) {
             return Err(wrong("another operation uses the session: await one before the next"));
         }
         let mut session = kept.session.take().unwrap_or_else(make);
         session.transaction = std::mem::take(&mut kept.transaction);
+        **session.times.get_or_insert_default() = kept.times.clone();
         Ok(UsedSession { session: Some(session), kept: Some(Arc::clone(self)) })
     }
 
@@ -65,6 +75,7 @@ impl KeptSession {
     fn put_back(&self, mut session: Session) {
         let mut kept = self.kept();
         kept.transaction = std::mem::take(&mut session.transaction);
+        session.times.iter().for_each(|times| kept.times.merge(times));
         (kept.session, kept.is_used) = (Some(session), false);
     }
 

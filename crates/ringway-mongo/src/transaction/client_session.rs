@@ -4,15 +4,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bson::{RawDocument, RawDocumentBuf, Timestamp};
 use ringway_runtime::sleep;
 
 use super::end::EndTransaction;
 use super::options::TransactionOptions;
 use crate::client_shared::ClientShared;
-use crate::error::{Error, Result};
+use crate::error::{Error, Fate, Kind, Result};
 use crate::limits::{TRANSACTION_PAUSE_FIRST, TRANSACTION_PAUSE_MAX, TRANSACTION_TIME_MAX};
 use crate::running::{OnCore, Operation, Running};
-use crate::session::KeptSession;
+use crate::session::{ClusterTime, KeptSession};
 
 /// A session for several operations, made by [`Client::start_session`](crate::Client::start_session). An action runs in
 /// it if it is given it by its method `session`; one at a time.
@@ -49,11 +50,62 @@ impl ClientSession {
         &self.kept
     }
 
+    /// Sets whether its reads see what the session has read and written before, at whatever member of a replica set; true
+    /// by default. Reads wait there until the member has caught up.
+    ///
+    /// What servers confirm only if the majority of a replica set has it needs such concerns as well.
+    #[must_use]
+    pub fn causal_consistency(self, is_causal: bool) -> Self {
+        self.kept.with_times(|times| times.set_causal(is_causal));
+        self
+    }
+
+    /// Sets whether all its reads see the data as they were at one time, that of the first read; false by default. Servers
+    /// from MongoDB 5.0 on can do it with `find`, `aggregate` and `distinct`, and refuse everything else in such a session.
+    #[must_use]
+    pub fn snapshot(self, is_snapshot: bool) -> Self {
+        self.kept.with_times(|times| times.set_snapshot(is_snapshot));
+        self
+    }
+
+    /// When its last operation was executed, by the time of the cluster; `None` before, and at servers that stand alone.
+    #[must_use]
+    pub fn operation_time(&self) -> Option<Timestamp> {
+        self.kept.with_times(|times| times.operation())
+    }
+
+    /// Has its reads see also what another session has seen, whose time this is. An earlier time changes nothing.
+    pub fn advance_operation_time(&self, at: Timestamp) {
+        self.kept.with_times(|times| times.advance_operation(at));
+    }
+
+    /// The latest time of the cluster that the session has heard of, as its servers have signed it.
+    #[must_use]
+    pub fn cluster_time(&self) -> Option<RawDocumentBuf> {
+        self.kept.with_times(|times| times.cluster().map(|time| time.document().to_owned()))
+    }
+
+    /// Takes a time of the cluster that another session, or another program, has heard of. It is given with
+    /// [`advance_operation_time`](Self::advance_operation_time), so that servers believe that.
+    ///
+    /// # Errors
+    /// [`is_options`](Error::is_options): it is no such time.
+    pub fn advance_cluster_time(&self, time: &RawDocument) -> Result {
+        let wrong = || {
+            let what = "a time of a cluster has a timestamp in the field `clusterTime`";
+            Error::new(Kind::Options, Fate::NotSent, what)
+        };
+        let time = Arc::new(ClusterTime::of(time).ok_or_else(wrong)?);
+        self.kept.with_times(|times| times.advance_cluster(&time));
+        Ok(())
+    }
+
     /// Starts a transaction. Nothing is sent before its first operation.
     ///
     /// # Errors
-    /// [`is_options`](Error::is_options): one is under way in this session, or an operation is.
+    /// [`is_options`](Error::is_options): one is under way in this session, or an operation is, or it reads of a snapshot.
     pub fn start_transaction(&self, options: TransactionOptions) -> Result {
+        self.kept.with_times(|times| times.check_transaction())?;
         self.kept.with_transaction(|transaction| transaction.start(options))?
     }
 

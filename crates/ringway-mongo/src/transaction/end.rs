@@ -143,8 +143,7 @@ async fn send(
     if let Some(token) = &transaction.recovery_token {
         command.append(cstr!("recoveryToken"), token.clone());
     }
-    let attempt =
-        Attempt { session: Some(session), time, purpose: Purpose::WriteOnce, reads: None };
+    let attempt = Attempt::new(session, time, Purpose::WriteOnce);
     let write = |slot: Slot<'_>| slot.write_any(&command, "admin");
     let read = |answer: Answer<'_>| check_write(answer.body());
     core.run_in(attempt, write, read).await

@@ -26,6 +26,8 @@ pub(crate) struct Command {
     /// Which connection of the server it came on, from 0.
     pub(crate) connection: usize,
     pub(crate) body: Document,
+    /// Whether several replies are allowed.
+    pub(crate) allows_more: bool,
     stream: TcpStream,
 }
 
@@ -103,9 +105,9 @@ impl Fake {
 }
 
 fn talk(mut stream: &TcpStream, connection: usize, answer: &dyn Fn(&Command) -> Answer) {
-    while let Some((id, body)) = read(stream) {
+    while let Some((id, body, allows_more)) = read(stream) {
         let stream_too = stream.try_clone().expect("a descriptor");
-        let command = Command { id, connection, body, stream: stream_too };
+        let command = Command { id, connection, body, allows_more, stream: stream_too };
         let (bytes, ends) = match answer(&command) {
             Answer::Reply(document) => (reply(id, &document), false),
             Answer::Bytes(bytes) => (bytes, false),
@@ -126,7 +128,7 @@ pub(crate) fn hello() -> Document {
     }
 }
 
-fn read(mut stream: &TcpStream) -> Option<(i32, Document)> {
+fn read(mut stream: &TcpStream) -> Option<(i32, Document, bool)> {
     let mut message = vec![0; 4];
     stream.read_exact(&mut message).ok()?;
     let len = u32::from_le_bytes(message[..4].try_into().expect("four")) as usize;
@@ -139,7 +141,30 @@ fn read(mut stream: &TcpStream) -> Option<(i32, Document)> {
         let documents = sequence.documents().map(|it| Document::try_from(it).expect("BSON"));
         body.insert(sequence.identifier(), documents.collect::<Vec<_>>());
     }
-    Some((id, body))
+    Some((id, body, message[EXHAUST_AT] & 1 != 0))
+}
+
+/// Where the flag `exhaustAllowed` is, the lowest one of its byte.
+const EXHAUST_AT: usize = 16 + 2;
+
+/// Batches of the cursor 7, each of which answers the one before and announces the next; the first answers the command
+/// `to`. The last one ends the cursor if `is_end`, and announces nothing.
+pub(crate) fn streamed_batches(to: i32, batches: Vec<Vec<Document>>, is_end: bool) -> Vec<Vec<u8>> {
+    const MORE_TO_COME: u8 = 2;
+    let last = batches.len() - 1;
+    let batch = |(at, documents): (usize, Vec<Document>)| {
+        let number = |at: usize| 1000 + i32::try_from(at).expect("few");
+        let answers = if at == 0 { to } else { number(at - 1) };
+        let id = if at == last && is_end { 0_i64 } else { 7 };
+        let body = doc! { "cursor": { "id": id, "ns": "d.c", "nextBatch": documents }, "ok": 1.0 };
+        let body = RawDocumentBuf::try_from(&body).expect("a document of the test");
+        let mut bytes = message(number(at), answers, &body);
+        if at < last {
+            bytes[16] |= MORE_TO_COME;
+        }
+        bytes
+    };
+    batches.into_iter().enumerate().map(batch).collect()
 }
 
 /// The reply to the command `to`.

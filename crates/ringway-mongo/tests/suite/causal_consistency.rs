@@ -1,0 +1,282 @@
+//! Causal consistency, snapshots, and the time of the cluster: the tests in prose of the specifications "Causal
+//! Consistency" and "Driver Sessions", against servers of the test.
+
+use bson::{Document, RawDocumentBuf, Timestamp, doc};
+use ringway_mongo::{Client, ClientSession, Collection, ReadConcern, TransactionOptions};
+
+use crate::support::fake::{Answer, Command, Fake, last_batch};
+use crate::support::replica_set::{ReplicaSet, SetState};
+use crate::support::{on_core, options};
+
+fn at(increment: u32) -> Timestamp {
+    Timestamp { time: 1_700_000_000, increment }
+}
+
+fn cluster_time(increment: u32) -> Document {
+    doc! { "clusterTime": at(increment), "signature": { "hash": "of the test", "keyId": 1_i64 } }
+}
+
+/// Answers properly, at a time that each command advances.
+fn proper(state: &mut SetState, _: usize, command: &Command) -> Answer {
+    let now = u32::try_from(state.log.len()).expect("few");
+    let mut reply = match command.name() {
+        "find" | "aggregate" => doc! {
+            "cursor": { "id": 0_i64, "ns": "d.c", "firstBatch": [{ "n": 1 }], "atClusterTime": at(now) },
+            "ok": 1.0,
+        },
+        "distinct" => doc! { "values": [1], "atClusterTime": at(now), "ok": 1.0 },
+        "count" => doc! { "n": 1, "ok": 1.0 },
+        "delete" => doc! { "ok": 0.0, "code": 72, "errmsg": "as the test wants" },
+        _ => doc! { "n": 1, "nModified": 1, "ok": 1.0 },
+    };
+    reply.insert("operationTime", at(now));
+    reply.insert("$clusterTime", cluster_time(now));
+    Answer::Reply(reply)
+}
+
+fn things(client: &Client) -> Collection<Document> {
+    client.database("d").collection("c")
+}
+
+/// The commands of this name that a set has got, and forgets all.
+fn take(set: &ReplicaSet, name: &str) -> Vec<Document> {
+    let got = set.got(name).into_iter().map(|(_, body)| body).collect();
+    set.state().log.clear();
+    got
+}
+
+fn concern(command: &Document) -> Option<Document> {
+    command.get_document("readConcern").ok().cloned()
+}
+
+async fn read(client: &Client, session: &ClientSession) {
+    things(client).find_one(doc! {}).session(session).await.expect("found");
+}
+
+fn with_set(test: impl AsyncFn(ReplicaSet, Client) + 'static) {
+    let set = ReplicaSet::start(1, proper);
+    on_core(async move {
+        let client = Client::new(options(&set.address(&[0])));
+        test(set, client).await;
+    });
+}
+
+#[test]
+fn a_session_reads_what_it_has_seen() {
+    with_set(async |set, client| {
+        let session = client.start_session();
+        assert_eq!(session.operation_time(), None);
+        read(&client, &session).await;
+        assert_eq!(session.operation_time(), Some(at(1)));
+        things(&client).insert_one(&doc! {}).session(&session).await.expect("inserted");
+        assert_eq!(session.operation_time(), Some(at(2)));
+        things(&client)
+            .delete_one(doc! {})
+            .session(&session)
+            .await
+            .expect_err("the server says so, and when");
+        assert_eq!(session.operation_time(), Some(at(3)));
+        let things = things(&client);
+        read(&client, &session).await;
+        things.aggregate([doc! { "$match": {} }]).session(&session).await.expect("aggregated");
+        things.distinct("n", doc! {}).session(&session).await.expect("found");
+        things.count_documents(doc! {}).session(&session).await.expect("counted");
+        let log: Vec<_> = set.state().log.iter().map(|(_, body)| body.clone()).collect();
+        let concerns: Vec<_> = log.iter().map(concern).collect();
+        let after = |time| Some(doc! { "afterClusterTime": at(time) });
+        assert_eq!(concerns, [None, None, None, after(3), after(4), after(5), after(6)]);
+    });
+}
+
+#[test]
+fn a_concern_of_the_collection_stays() {
+    with_set(async |set, client| {
+        let majority = ReadConcern { level: "majority".into() };
+        let things = things(&client).read_concern(&majority);
+        let session = client.start_session();
+        for _ in 0..2 {
+            things.find_one(doc! {}).session(&session).await.expect("found");
+        }
+        things.find_one(doc! {}).await.expect("found");
+        let found: Vec<_> = take(&set, "find").iter().map(concern).collect();
+        let both = doc! { "level": "majority", "afterClusterTime": at(1) };
+        let level = doc! { "level": "majority" };
+        assert_eq!(found, [Some(level.clone()), Some(both), Some(level)]);
+    });
+}
+
+#[test]
+fn who_does_not_want_it_sends_nothing() {
+    with_set(async |set, client| {
+        let session = client.start_session().causal_consistency(false);
+        read(&client, &session).await;
+        read(&client, &session).await;
+        things(&client).find_one(doc! {}).await.expect("a session of its own");
+        things(&client).find_one(doc! {}).await.expect("a session of its own");
+        assert_eq!(session.operation_time(), Some(at(2)));
+        assert!(take(&set, "find").iter().all(|command| concern(command).is_none()));
+    });
+}
+
+#[test]
+fn a_session_may_be_told_what_another_has_seen() {
+    with_set(async |set, client| {
+        let (one, other) = (client.start_session(), client.start_session());
+        other.advance_operation_time(at(9));
+        other.advance_operation_time(at(8));
+        let later = RawDocumentBuf::try_from(&cluster_time(9)).expect("BSON");
+        other.advance_cluster_time(&later).expect("a time");
+        assert_eq!(other.cluster_time(), Some(later));
+        let wrong = RawDocumentBuf::try_from(&doc! { "clusterTime": 1 }).expect("BSON");
+        assert!(other.advance_cluster_time(&wrong).expect_err("no timestamp").is_options());
+        read(&client, &one).await;
+        read(&client, &other).await;
+        let found = take(&set, "find");
+        assert_eq!(concern(&found[1]), Some(doc! { "afterClusterTime": at(9) }));
+        assert_eq!(found[1].get_document("$clusterTime").ok(), Some(&cluster_time(9)));
+        assert_eq!(other.operation_time(), Some(at(9)), "an earlier time changes nothing");
+    });
+}
+
+#[test]
+fn the_first_command_of_a_transaction_begins_behind_it() {
+    with_set(async |set, client| {
+        let session = client.start_session();
+        read(&client, &session).await;
+        let snapshot = ReadConcern { level: "snapshot".into() };
+        let settings = TransactionOptions::new().read_concern(&snapshot);
+        session.start_transaction(settings).expect("none is open");
+        read(&client, &session).await;
+        read(&client, &session).await;
+        session.commit().await.expect("committed");
+        let found: Vec<_> = set.got("find").iter().map(|(_, body)| concern(body)).collect();
+        let first = doc! { "level": "snapshot", "afterClusterTime": at(1) };
+        assert_eq!(found, [None, Some(first), None]);
+        assert_eq!(concern(&set.got("commitTransaction")[0].1), None);
+    });
+}
+
+#[test]
+fn the_latest_time_of_the_cluster_is_told_on() {
+    with_set(async |set, client| {
+        for _ in 0..3 {
+            things(&client).find_one(doc! {}).await.expect("found");
+        }
+        things(&client).insert_one(&doc! {}).await.expect("inserted");
+        client.database("d").ping().await.expect("answered");
+        let log: Vec<_> = set.state().log.iter().map(|(_, body)| body.clone()).collect();
+        let told: Vec<_> = log.iter().map(|it| it.get_document("$clusterTime").ok()).collect();
+        let times = [1, 2, 3, 4].map(cluster_time);
+        let expected: Vec<_> = std::iter::once(None).chain(times.iter().map(Some)).collect();
+        assert_eq!(told, expected);
+    });
+}
+
+#[test]
+fn a_server_that_stands_alone_is_told_no_time() {
+    let fake = Fake::serve(|command| {
+        assert!(!command.body.contains_key("$clusterTime"), "{}", command.body);
+        assert!(!command.body.contains_key("readConcern"), "{}", command.body);
+        let mut reply = match command.name() {
+            "find" => doc! { "cursor": { "id": 0_i64, "ns": "d.c", "firstBatch": [] } },
+            _ => doc! {},
+        };
+        reply.insert("ok", 1.0);
+        reply.insert("operationTime", at(1));
+        reply.insert("$clusterTime", cluster_time(1));
+        Answer::Reply(reply)
+    });
+    on_core(async move {
+        let client = Client::new(options(&fake.address));
+        let session = client.start_session();
+        session.advance_operation_time(at(9));
+        for _ in 0..2 {
+            things(&client).find_one(doc! {}).session(&session).await.expect("answered");
+        }
+        assert_eq!(session.operation_time(), Some(at(9)));
+    });
+}
+
+#[test]
+fn times_that_are_none_are_passed_over() {
+    let long = "x".repeat(2000);
+    let odd = [
+        doc! { "$clusterTime": 1, "operationTime": "late" },
+        doc! { "$clusterTime": {}, "operationTime": {} },
+        doc! { "$clusterTime": { "clusterTime": at(9), "signature": long } },
+    ];
+    for times in odd {
+        let set = ReplicaSet::start(1, move |_, _, _| {
+            let mut reply = last_batch(vec![]);
+            reply.extend(times.clone());
+            Answer::Reply(reply)
+        });
+        on_core(async move {
+            let client = Client::new(options(&set.address(&[0])));
+            let session = client.start_session();
+            for _ in 0..2 {
+                things(&client).find_one(doc! {}).session(&session).await.expect("answered");
+            }
+            assert_eq!((session.operation_time(), session.cluster_time()), (None, None));
+            let told = |command: &Document| command.contains_key("$clusterTime");
+            assert!(!take(&set, "find").iter().any(told));
+        });
+    }
+}
+
+#[test]
+fn a_snapshot_is_that_of_the_first_read() {
+    with_set(async |set, client| {
+        let session = client.start_session().snapshot(true);
+        read(&client, &session).await;
+        things(&client).distinct("n", doc! {}).session(&session).await.expect("found");
+        things(&client)
+            .aggregate([doc! { "$match": {} }])
+            .session(&session)
+            .await
+            .expect("aggregated");
+        things(&client).insert_one(&doc! {}).session(&session).await.expect("as servers like");
+        let log: Vec<_> = set.state().log.iter().map(|(_, body)| concern(body)).collect();
+        let later = Some(doc! { "level": "snapshot", "atClusterTime": at(1) });
+        let first = Some(doc! { "level": "snapshot" });
+        assert_eq!(log, [first, later.clone(), later.clone(), later]);
+        let error =
+            session.start_transaction(TransactionOptions::new()).expect_err("of a snapshot");
+        assert!(error.is_options(), "{error}");
+    });
+}
+
+#[test]
+fn a_snapshot_may_begin_with_distinct() {
+    with_set(async |set, client| {
+        let session = client.start_session().snapshot(true);
+        for _ in 0..2 {
+            things(&client).distinct("n", doc! {}).session(&session).await.expect("found");
+        }
+        let found: Vec<_> = take(&set, "distinct").iter().map(concern).collect();
+        let later = doc! { "level": "snapshot", "atClusterTime": at(1) };
+        assert_eq!(found, [Some(doc! { "level": "snapshot" }), Some(later)]);
+    });
+}
+
+#[test]
+fn snapshots_are_refused_where_they_cannot_be() {
+    with_set(async |set, client| {
+        for session in [
+            client.start_session().snapshot(true).causal_consistency(true),
+            client.start_session().causal_consistency(true).snapshot(true),
+        ] {
+            let error = things(&client).find_one(doc! {}).session(&session).await;
+            let error = error.expect_err("not both");
+            assert!(error.is_options() && error.to_string().contains("not both"), "{error}");
+        }
+        assert!(set.state().log.is_empty());
+        set.state().wire_version = Some(9);
+        let old = Client::new(options(&set.address(&[0])));
+        let session = old.start_session().snapshot(true);
+        let error = things(&old).find_one(doc! {}).session(&session).await.expect_err("too old");
+        let what = "Snapshot reads require MongoDB 5.0 or later";
+        assert!(error.to_string().contains(what) && error.server().is_none(), "{error}");
+        assert!(!error.may_have_happened() && set.state().log.is_empty());
+    });
+}
