@@ -1,16 +1,16 @@
 //! What a client may be told.
 
 mod from_uri;
+mod identity;
 #[cfg(feature = "dns")]
 mod srv;
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bson::RawDocumentBuf;
 use ringway_net::ClientTls;
-use ringway_wire::mongo::{MongoCompressor, ScramMechanism};
+use ringway_wire::mongo::MongoCompressor;
 
 use crate::error::{Error, Result};
 use crate::limits;
@@ -21,6 +21,7 @@ use crate::topology::Topology;
 use crate::uri::{ConnectionString, ReadPreference, WriteConcern};
 
 pub(crate) use from_uri::malformed;
+pub(crate) use identity::{Identity, Login, PlainLogin};
 
 /// The settings of a [`Client`](crate::Client), read from a connection string. Setters go before it.
 ///
@@ -41,7 +42,9 @@ pub struct ClientOptions {
     pub(crate) is_direct: bool,
     pub(crate) is_tls: bool,
     pub(crate) tls: Option<ClientTls>,
-    pub(crate) login: Option<Arc<Login>>,
+    pub(crate) login: Option<Arc<Identity>>,
+    /// Whether a password may be sent as it is where others can read it.
+    pub(crate) plain_without_tls: bool,
     pub(crate) database: Option<String>,
     pub(crate) application: Option<String>,
     pub(crate) compressors: Vec<MongoCompressor>,
@@ -78,6 +81,14 @@ impl ClientOptions {
     #[must_use]
     pub fn tls(mut self, tls: ClientTls) -> Self {
         self.tls = Some(tls);
+        self
+    }
+
+    /// Sets whether authentication by PLAIN, which sends the password as it is, may do so without TLS; false by default. A
+    /// Unix socket is always good enough.
+    #[must_use]
+    pub fn plain_without_tls(mut self, is_allowed: bool) -> Self {
+        self.plain_without_tls = is_allowed;
         self
     }
 
@@ -193,24 +204,4 @@ fn idle_max(period: Duration) -> Option<Duration> {
 /// The field `writeConcern` of a command.
 pub(crate) fn write_concern(concern: &WriteConcern) -> Result<RawDocumentBuf> {
     RawDocumentBuf::try_from(&concern.to_document()).map_err(Error::encoding)
-}
-
-/// Who a client is: a user whose password a server knows.
-#[derive(Clone)]
-pub(crate) struct Login {
-    pub(crate) user: String,
-    pub(crate) password: String,
-    /// The database that knows the user.
-    pub(crate) source: String,
-    pub(crate) mechanism: Option<ScramMechanism>,
-}
-
-impl fmt::Debug for Login {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Login")
-            .field("user", &self.user)
-            .field("source", &self.source)
-            .field("mechanism", &self.mechanism)
-            .finish_non_exhaustive()
-    }
 }

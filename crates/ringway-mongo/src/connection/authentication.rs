@@ -29,10 +29,10 @@ pub(super) struct Begun {
 }
 
 /// An answer of the server within an exchange.
-struct ServerStep {
+pub(super) struct ServerStep {
     conversation: i32,
     payload: Vec<u8>,
-    is_done: bool,
+    pub(super) is_done: bool,
 }
 
 impl Begun {
@@ -113,7 +113,7 @@ async fn step(
 }
 
 impl ServerStep {
-    fn of(document: &RawDocument) -> Result<Self, MongoFault> {
+    pub(super) fn of(document: &RawDocument) -> Result<Self, MongoFault> {
         let field = |name| document.get(name).map_err(|_| MongoFault::Document("a step of SCRAM"));
         let conversation = field("conversationId")?.and_then(RawBsonRef::as_i32);
         let payload = field("payload")?.and_then(RawBsonRef::as_binary);

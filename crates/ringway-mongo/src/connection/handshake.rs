@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bson::RawDocumentBuf;
+use bson::{RawDocument, RawDocumentBuf};
 use ringway_net::{Client as Connector, StreamLimits};
 use ringway_runtime::{now_exact, timeout};
 use ringway_wire::mongo::{
@@ -13,10 +13,10 @@ use ringway_wire::mongo::{
 
 use super::authentication::{self, nonce};
 use super::keys::KeyCache;
-use super::{OwnedAnswer, ServerConnection, unsendable};
+use super::{OwnedAnswer, ServerConnection, external, unsendable};
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits::{HELLO_LEN_MAX, SEND_QUEUE_MAX, WIRE_VERSION_MAX, WIRE_VERSION_MIN};
-use crate::options::{ClientOptions, Login};
+use crate::options::{ClientOptions, Identity, Login, PlainLogin};
 use crate::uri::HostAddress;
 
 /// What all connections of a client begin with.
@@ -108,10 +108,13 @@ async fn open(
 
 async fn greet(greeting: &Greeting, address: &HostAddress) -> Result<ServerConnection> {
     let options = &greeting.options;
-    let mut connection = open(greeting, address, REPLY_LEN_MAX_DEFAULT).await?;
     let login = options.login.as_deref();
+    if let Some(Identity::Plain(_)) = login {
+        check_secrecy(options, address)?;
+    }
+    let mut connection = open(greeting, address, REPLY_LEN_MAX_DEFAULT).await?;
     let speculation = login.map(Speculation::new);
-    let hello = hello(&mut connection, greeting, login, speculation.as_ref()).await?;
+    let hello = hello(&mut connection, greeting, speculation.as_ref()).await?;
     let reply = HelloReply::of(hello.body()).map_err(Error::reply)?;
     check_version(&reply)?;
     check_set_name(options, reply.set_name)?;
@@ -120,9 +123,8 @@ async fn greet(greeting: &Greeting, address: &HostAddress) -> Result<ServerConne
     connection.wire_version = reply.wire_version_max;
     let compressors = options.compressors.iter().copied();
     let compressor = { compressors }.find(|known| reply.has_compressor(known.name()));
-    if let (Some(login), Some(speculation)) = (login, speculation) {
-        let begun = authentication::Begun::of(&reply, login, speculation.client);
-        authentication::run(&mut connection, login, &greeting.keys, begun).await?;
+    if let Some(speculation) = speculation {
+        speculation.go_on(&mut connection, &greeting.keys, &reply).await?;
     }
     // Commands that authenticate are never compressed.
     connection.compressor = compressor;
@@ -130,36 +132,101 @@ async fn greet(greeting: &Greeting, address: &HostAddress) -> Result<ServerConne
 }
 
 /// An authentication that `hello` begins, because the server most likely has its mechanism.
-struct Speculation {
-    client: ScramClient,
-    document: RawDocumentBuf,
+enum Speculation<'a> {
+    Scram {
+        login: &'a Login,
+        client: ScramClient,
+        document: RawDocumentBuf,
+    },
+    X509 {
+        user: Option<&'a str>,
+        document: RawDocumentBuf,
+    },
+    /// It begins afterwards: a password is not shown to a server that does not want it.
+    Plain(&'a PlainLogin),
 }
 
-impl Speculation {
-    fn new(login: &Login) -> Self {
-        let mechanism = login.mechanism.unwrap_or(ScramMechanism::Sha256);
-        let client = ScramClient::new(mechanism, &login.user, &nonce());
-        let document = client.speculate(&login.source);
-        Self { client, document }
+impl<'a> Speculation<'a> {
+    fn new(identity: &'a Identity) -> Self {
+        match identity {
+            Identity::Scram(login) => {
+                let mechanism = login.mechanism.unwrap_or(ScramMechanism::Sha256);
+                let client = ScramClient::new(mechanism, &login.user, &nonce());
+                let document = client.speculate(&login.source);
+                Self::Scram { login, client, document }
+            }
+            Identity::X509(user) => {
+                let user = user.as_deref();
+                Self::X509 { user, document: external::speculate_x509(user) }
+            }
+            Identity::Plain(login) => Self::Plain(login),
+        }
+    }
+
+    fn document(&self) -> Option<&RawDocument> {
+        match self {
+            Self::Scram { document, .. } | Self::X509 { document, .. } => Some(document),
+            Self::Plain(_) => None,
+        }
+    }
+
+    /// The user whose mechanisms the server is to tell.
+    fn asks_for(&self) -> Option<String> {
+        match self {
+            Self::Scram { login, .. } if login.mechanism.is_none() => {
+                Some(format!("{}.{}", login.source, login.user))
+            }
+            _ => None,
+        }
+    }
+
+    /// Goes on behind the reply to `hello`, up to the end.
+    async fn go_on(
+        self,
+        connection: &mut ServerConnection,
+        keys: &KeyCache,
+        reply: &HelloReply<'_>,
+    ) -> Result {
+        match self {
+            Self::Scram { login, client, .. } => {
+                let begun = authentication::Begun::of(reply, login, client);
+                authentication::run(connection, login, keys, begun).await
+            }
+            // The server has taken the certificate already.
+            Self::X509 { .. } if reply.speculative_authenticate.is_some() => Ok(()),
+            Self::X509 { user, .. } => external::run_x509(connection, user).await,
+            Self::Plain(login) => external::run_plain(connection, login).await,
+        }
     }
 }
 
 async fn hello(
     connection: &mut ServerConnection,
     greeting: &Greeting,
-    login: Option<&Login>,
-    speculation: Option<&Speculation>,
+    speculation: Option<&Speculation<'_>>,
 ) -> Result<OwnedAnswer> {
-    let asks = login.filter(|login| login.mechanism.is_none());
-    let user = asks.map(|login| format!("{}.{}", login.source, login.user));
+    let user = speculation.and_then(Speculation::asks_for);
     let request = HelloRequest {
         metadata: Some(&greeting.metadata),
         compressors: &greeting.options.compressors,
         mechanisms_of: user.as_deref(),
-        speculative_authenticate: speculation.map(|begun| &*begun.document),
+        speculative_authenticate: speculation.and_then(Speculation::document),
         is_load_balanced: false,
     };
     say(connection, request).await
+}
+
+/// Checks that nobody else can read a password on its way to a server.
+fn check_secrecy(options: &ClientOptions, address: &HostAddress) -> Result {
+    let is_local = matches!(address, HostAddress::Unix(_));
+    if options.is_tls || is_local || options.plain_without_tls {
+        return Ok(());
+    }
+    let what = format!(
+        "PLAIN would show the password to everybody on the way to {address}: add tls=true, or allow it by \
+         ClientOptions::plain_without_tls"
+    );
+    Err(Error::new(Kind::Options, Fate::NotSent, what))
 }
 
 async fn say(connection: &mut ServerConnection, request: HelloRequest<'_>) -> Result<OwnedAnswer> {

@@ -1,6 +1,7 @@
 //! One connection to a server: a command, then its reply.
 
 mod authentication;
+mod external;
 mod handshake;
 mod keys;
 mod pipelined;

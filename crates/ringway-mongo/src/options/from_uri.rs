@@ -6,16 +6,14 @@ use std::time::Duration;
 
 use bson::RawDocumentBuf;
 use ringway_net::{Address, Authority, ClientTls};
-use ringway_wire::mongo::{MongoCompressor, ScramMechanism};
+use ringway_wire::mongo::MongoCompressor;
 
-use super::{ClientOptions, Login};
+use super::{ClientOptions, Identity};
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits;
 use crate::reads::Reads;
 use crate::topology::Topology;
-use crate::uri::{
-    AuthMechanism, Compressor, ConnectionString, Credential, HostAddress, TlsOptions,
-};
+use crate::uri::{Compressor, ConnectionString, HostAddress, TlsOptions};
 
 impl ClientOptions {
     /// Takes the settings of a parsed connection string.
@@ -36,6 +34,7 @@ impl ClientOptions {
         }
         let is_tls = uri.options.tls.enabled == Some(true);
         uri.hosts.iter().try_for_each(|host| host.to_address(is_tls).map(drop))?;
+        let identity = uri.credential.as_ref().map(|it| Identity::of(it, is_tls));
         let unlimited = |time: Duration| if time.is_zero() { Duration::MAX } else { time };
         let timeout = options.timeout.or(options.socket_timeout).map(unlimited);
         let connect_timeout = options.connect_timeout.map(unlimited);
@@ -48,7 +47,8 @@ impl ClientOptions {
             is_direct: options.direct_connection == Some(true),
             is_tls,
             tls: tls(&options.tls)?,
-            login: uri.credential.as_ref().map(login).transpose()?.map(Arc::new),
+            login: identity.transpose()?.map(Arc::new),
+            plain_without_tls: false,
             database: uri.database.clone(),
             application: options.app_name.clone(),
             compressors: options
@@ -98,21 +98,6 @@ impl HostAddress {
             }
         }
     }
-}
-
-fn login(credential: &Credential) -> Result<Login> {
-    let mechanism = match credential.mechanism {
-        None => None,
-        Some(AuthMechanism::ScramSha1) => Some(ScramMechanism::Sha1),
-        Some(AuthMechanism::ScramSha256) => Some(ScramMechanism::Sha256),
-        Some(other) => return Err(missing(other.name())),
-    };
-    let (Some(user), Some(password)) = (&credential.user, &credential.password) else {
-        let what = "SCRAM needs a user and a password: write both before the @";
-        return Err(Error::new(Kind::Options, Fate::NotSent, what));
-    };
-    let (user, password) = (user.clone(), password.clone());
-    Ok(Login { user, password, source: credential.source.clone(), mechanism })
 }
 
 fn tls(options: &TlsOptions) -> Result<Option<ClientTls>> {

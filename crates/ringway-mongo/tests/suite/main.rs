@@ -11,6 +11,7 @@ mod concern_specs;
 mod crud_specs;
 mod deployments;
 mod exhaust;
+mod external_users;
 mod faces;
 mod faults;
 mod ferretdb;

@@ -4,6 +4,9 @@
 pub(crate) mod allocations;
 #[path = "../../../../ringway-wire/tests/suite/support/alone.rs"]
 pub(crate) mod alone;
+#[path = "../../../../ringway-net/tests/suite/support/certificates.rs"]
+#[allow(dead_code, reason = "the tests of TLS itself use all of it")]
+pub(crate) mod certificates;
 pub(crate) mod fake;
 pub(crate) mod fault_proxy;
 pub(crate) mod ferret;
@@ -12,6 +15,7 @@ pub(crate) mod replica_set;
 pub(crate) mod runner;
 pub(crate) mod scram;
 pub(crate) mod specs;
+pub(crate) mod tls_front;
 pub(crate) mod unified;
 
 use std::time::Duration;
