@@ -17,6 +17,7 @@
 //! | keep files | [`Database::gridfs`] |
 //! | see each command | [`ClientOptions::on_command`] |
 //! | see what pools do | [`ClientOptions::on_pool`] |
+//! | see what becomes of the servers | [`ClientOptions::on_topology`] |
 //! | block a plain thread | [`Wait`] |
 //! | know what a failure means | [`Error`], above all [`Error::may_have_happened`] |
 //!
@@ -49,7 +50,10 @@ mod raw_argument;
 mod reads;
 mod running;
 mod session;
+#[cfg(test)]
+mod test_support;
 mod topology;
+mod topology_events;
 mod transaction;
 mod uri;
 
@@ -83,6 +87,7 @@ pub use topology::{
     OperationFailure, RoundTripTime, Selection, SelectionError, ServerDescription, ServerType,
     StateChange, Topology, TopologyType, TopologyVersion,
 };
+pub use topology_events::{TopologyChange, TopologyEvent};
 pub use transaction::{ClientSession, EndTransaction, TransactionOptions};
 pub use uri::{
     Acknowledgment, AuthMechanism, Compressor, ConnectionString, Credential, HostAddress,

@@ -124,6 +124,10 @@ pub(crate) const LOCAL_THRESHOLD_DEFAULT: Duration = Duration::from_millis(15);
 /// specification of monitoring sets it.
 pub(crate) const CHECK_PERIOD_MIN: Duration = Duration::from_millis(500);
 
+/// Answers that a server may give by itself, one after the other, before it is listened to only after a pause of
+/// [`CHECK_PERIOD_MIN`]: an election or a reconfiguration has a handful.
+pub(crate) const STREAMED_MAX: u32 = 32;
+
 /// Longest answer to the question how a server is: 64 KiB hold all members of the largest replica set with their tags.
 /// A monitor keeps what it says.
 pub(crate) const HELLO_LEN_MAX: usize = 64 << 10;
@@ -153,6 +157,10 @@ pub(crate) const DNS_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Longest time of a cluster that is kept and told on, in bytes. With its signature it has about 130.
 pub(crate) const CLUSTER_TIME_LEN_MAX: usize = 1 << 10;
+
+/// Least time between two look-ups of the servers of a `mongodb+srv://` name; the specification of SRV polling sets it.
+#[cfg(feature = "dns")]
+pub(crate) const SRV_PERIOD_MIN: Duration = Duration::from_secs(60);
 
 /// Labels of an error that are kept; servers have five.
 pub(crate) const LABELS_MAX: usize = 16;

@@ -1,5 +1,6 @@
 //! What a client may be told.
 
+mod cloud_function;
 mod from_uri;
 mod identity;
 #[cfg(feature = "dns")]
@@ -18,10 +19,13 @@ use crate::observer::{CommandEvent, CommandObserver};
 use crate::pool_events::{PoolEvent, PoolObserver};
 use crate::reads::Reads;
 use crate::topology::Topology;
+use crate::topology_events::{TopologyEvent, TopologyObserver};
 use crate::uri::{ConnectionString, ReadPreference, WriteConcern};
 
 pub(crate) use from_uri::malformed;
 pub(crate) use identity::{Identity, Login, PlainLogin};
+#[cfg(feature = "dns")]
+pub(crate) use srv::SrvSource;
 
 /// The settings of a [`Client`](crate::Client), read from a connection string. Setters go before it.
 ///
@@ -38,6 +42,9 @@ pub(crate) use identity::{Identity, Login, PlainLogin};
 pub struct ClientOptions {
     /// What is known of the servers before any has answered.
     pub(crate) seeds: Topology,
+    /// Where the servers are looked up again; `None` if the connection string names them.
+    #[cfg(feature = "dns")]
+    pub(crate) srv: Option<SrvSource>,
     /// Whether the only server is used as it is, whatever it says of others.
     pub(crate) is_direct: bool,
     pub(crate) is_tls: bool,
@@ -58,9 +65,12 @@ pub struct ClientOptions {
     pub(crate) retry_writes: bool,
     pub(crate) selection_timeout: Duration,
     pub(crate) local_threshold: Duration,
+    /// Whether servers that can tell of changes by themselves are had to.
+    pub(crate) streams: bool,
     pub(crate) reads: Reads,
     pub(crate) observer: Option<CommandObserver>,
     pub(crate) pool_observer: Option<PoolObserver>,
+    pub(crate) topology_observer: Option<TopologyObserver>,
     pub(crate) read_concern: Option<RawDocumentBuf>,
     pub(crate) write_concern: Option<RawDocumentBuf>,
 }
@@ -178,6 +188,29 @@ impl ClientOptions {
     #[must_use]
     pub fn on_pool(mut self, hear: impl Fn(&PoolEvent<'_>) + Send + Sync + 'static) -> Self {
         self.pool_observer = Some(PoolObserver::new(hear));
+        self
+    }
+
+    /// Has what becomes of the servers told to `hear`, and each question to them how they are: for logs, metrics and
+    /// tests. Each core has its own view. It runs on that core, so it must be short; what it panics with is logged. A
+    /// server that is used as it is (`directConnection`) and a load balancer are not asked.
+    ///
+    /// ```
+    /// use ringway_mongo::{ClientOptions, TopologyChange};
+    ///
+    /// let options = ClientOptions::parse("mongodb://127.0.0.1")?.on_topology(|event| {
+    ///     if let TopologyChange::ServerChanged { previous, current } = event.change {
+    ///         println!("{} was {:?} and is {:?}", current.address, previous.kind, current.kind);
+    ///     }
+    /// });
+    /// # Ok::<(), ringway_mongo::Error>(())
+    /// ```
+    #[must_use]
+    pub fn on_topology(
+        mut self,
+        hear: impl Fn(&TopologyEvent<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        self.topology_observer = Some(TopologyObserver::new(hear));
         self
     }
 

@@ -2,11 +2,10 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bson::{RawDocument, RawDocumentBuf};
 use ringway_net::{Client as Connector, StreamLimits};
-use ringway_runtime::{now_exact, timeout};
+use ringway_runtime::timeout;
 use ringway_wire::mongo::{
     ClientMetadata, HelloReply, HelloRequest, REPLY_LEN_MAX_DEFAULT, ScramClient, ScramMechanism,
 };
@@ -15,14 +14,14 @@ use super::authentication::{self, nonce};
 use super::keys::KeyCache;
 use super::{OwnedAnswer, ServerConnection, external, unsendable};
 use crate::error::{Error, Fate, Kind, Result};
-use crate::limits::{HELLO_LEN_MAX, SEND_QUEUE_MAX, WIRE_VERSION_MAX, WIRE_VERSION_MIN};
+use crate::limits::{SEND_QUEUE_MAX, WIRE_VERSION_MAX, WIRE_VERSION_MIN};
 use crate::options::{ClientOptions, Identity, Login, PlainLogin};
 use crate::uri::HostAddress;
 
 /// What all connections of a client begin with.
 pub(crate) struct Greeting {
     pub(crate) options: Arc<ClientOptions>,
-    metadata: ClientMetadata,
+    pub(super) metadata: ClientMetadata,
     keys: KeyCache,
 }
 
@@ -43,37 +42,7 @@ pub(crate) async fn connect(
     in_time(greeting, address, greet(greeting, address)).await
 }
 
-/// Makes a connection on which a server is asked how it is, and asks it. Nobody logs in there. The time is that from
-/// the question to its answer.
-///
-/// Specification: Server Discovery and Monitoring, "Monitors ... MUST NOT authenticate".
-pub(crate) async fn connect_to_ask(
-    greeting: &Greeting,
-    address: &HostAddress,
-) -> Result<(ServerConnection, OwnedAnswer, Duration)> {
-    let connected = async {
-        let mut connection = open(greeting, address, HELLO_LEN_MAX).await?;
-        let asked_at = now_exact();
-        let request =
-            HelloRequest { metadata: Some(&greeting.metadata), ..HelloRequest::default() };
-        let answer = say(&mut connection, request).await?;
-        Ok((connection, answer, now_exact().saturating_duration_since(asked_at)))
-    };
-    in_time(greeting, address, connected).await
-}
-
-/// Asks a server once more how it is.
-pub(crate) async fn ask(
-    greeting: &Greeting,
-    address: &HostAddress,
-    connection: &mut ServerConnection,
-) -> Result<(OwnedAnswer, Duration)> {
-    let asked_at = now_exact();
-    let answer = in_time(greeting, address, say(connection, HelloRequest::default())).await?;
-    Ok((answer, now_exact().saturating_duration_since(asked_at)))
-}
-
-async fn in_time<T>(
+pub(super) async fn in_time<T>(
     greeting: &Greeting,
     address: &HostAddress,
     done: impl Future<Output = Result<T>>,
@@ -86,7 +55,7 @@ async fn in_time<T>(
     done.map_err(|error| error.fate(Fate::NotSent))
 }
 
-async fn open(
+pub(super) async fn open(
     greeting: &Greeting,
     address: &HostAddress,
     reply_len_max: usize,
@@ -211,7 +180,7 @@ async fn hello(
         compressors: &greeting.options.compressors,
         mechanisms_of: user.as_deref(),
         speculative_authenticate: speculation.and_then(Speculation::document),
-        is_load_balanced: false,
+        ..HelloRequest::default()
     };
     say(connection, request).await
 }
@@ -229,7 +198,10 @@ fn check_secrecy(options: &ClientOptions, address: &HostAddress) -> Result {
     Err(Error::new(Kind::Options, Fate::NotSent, what))
 }
 
-async fn say(connection: &mut ServerConnection, request: HelloRequest<'_>) -> Result<OwnedAnswer> {
+pub(super) async fn say(
+    connection: &mut ServerConnection,
+    request: HelloRequest<'_>,
+) -> Result<OwnedAnswer> {
     let write =
         |id, out: &mut Vec<u8>| request.begin(id, out).finish().map(drop).map_err(unsendable);
     connection.run(&Cell::new(false), write, |answer| Ok(answer.into_owned())).await

@@ -1,5 +1,6 @@
 //! One connection to a server: a command, then its reply.
 
+mod asking;
 mod authentication;
 mod external;
 mod handshake;
@@ -20,7 +21,8 @@ use ringway_wire::mongo::{
     CommandReply, Cut, MongoCompressor, MongoFault, MongoReplies, ServerKind,
 };
 
-pub(crate) use self::handshake::{Greeting, ask, connect, connect_to_ask};
+pub(crate) use self::asking::AskingConnection;
+pub(crate) use self::handshake::{Greeting, connect};
 pub(crate) use self::pipelined::{
     CommandSource, Next, NextCommand, PipelinedCommand, unanswered, write as write_pipelined,
 };

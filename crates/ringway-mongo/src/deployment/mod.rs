@@ -9,7 +9,16 @@
 //!
 //! A server that is used as it is (`directConnection`) has no monitor: whether it is there is seen when it is used.
 
+mod members;
 mod monitor;
+mod selecting;
+#[cfg(test)]
+mod spec_tests;
+#[cfg(feature = "dns")]
+mod srv_polling;
+#[cfg(all(test, feature = "dns"))]
+mod srv_polling_tests;
+mod telling;
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -17,17 +26,17 @@ use std::time::{Duration, Instant};
 
 use bson::RawDocumentBuf;
 use ringway_runtime::sync::Notify;
-use ringway_runtime::{now_exact, timeout};
+use ringway_runtime::{now_exact, spawn_detached};
 
 use self::monitor::Monitor;
+pub(crate) use self::selecting::Wanted;
+use self::telling::Telling;
 use crate::connection::Greeting;
-use crate::error::{Error, Fate, Kind, Result};
+use crate::error::{Error, Result};
 use crate::limits::{CHECK_PERIOD_MIN, DESCRIBED_MAX};
 use crate::pool::{Lease, Pool, PoolCounts, ServerId};
 use crate::reads::Reads;
-use crate::topology::{
-    OperationFailure, Selection, ServerDescription, ServerType, StateChange, Topology, TopologyType,
-};
+use crate::topology::{OperationFailure, ServerDescription, ServerType, StateChange, Topology};
 use crate::uri::HostAddress;
 
 /// The servers of a client on one core.
@@ -42,6 +51,9 @@ pub(crate) struct Deployment {
     turn: Cell<usize>,
     /// Notified when something is known of a server that was not before.
     changed: Notify,
+    telling: Rc<Telling>,
+    #[cfg(feature = "dns")]
+    _srv_polling: Option<srv_polling::SrvPolling>,
     origin: Instant,
     this: Weak<Self>,
 }
@@ -51,19 +63,6 @@ struct Member {
     monitor: Option<Monitor>,
 }
 
-/// Which server an operation needs.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Wanted<'a> {
-    /// One that takes writes.
-    Write,
-    /// One that suits a read preference; the client's if `None`.
-    Read(Option<&'a Reads>),
-    /// The one that has a cursor.
-    At(ServerId),
-    /// The router that has a transaction.
-    Of(&'a HostAddress),
-}
-
 impl Deployment {
     /// Begins to ask the servers of the connection string how they are.
     pub(crate) fn start(greeting: Greeting) -> Rc<Self> {
@@ -71,8 +70,14 @@ impl Deployment {
         let topology = options.seeds.clone();
         // Cores, and processes, begin with different servers.
         let turn = usize::from(bson::Uuid::new().bytes()[0]);
+        let greeting = Rc::new(greeting);
         let deployment = Rc::new_cyclic(|this| Self {
-            greeting: Rc::new(greeting),
+            telling: Rc::new(Telling::new(&greeting)),
+            #[cfg(feature = "dns")]
+            _srv_polling: greeting.options.srv.clone().map(|source| {
+                srv_polling::SrvPolling::start(source, topology.heartbeat, Weak::clone(this))
+            }),
+            greeting,
             topology: RefCell::new(topology),
             members: RefCell::default(),
             next_id: Cell::new(0),
@@ -82,6 +87,14 @@ impl Deployment {
             origin: now_exact(),
             this: Weak::clone(this),
         });
+        if deployment.telling.is_heard() {
+            let this = Rc::downgrade(&deployment);
+            spawn_detached("mongo topology", async move {
+                if let Some(deployment) = this.upgrade() {
+                    deployment.telling.follow(&deployment.topology);
+                }
+            });
+        }
         deployment.follow();
         deployment
     }
@@ -105,31 +118,6 @@ impl Deployment {
                 let pool = Box::pin(self.select(wanted, avoided, None)).await?;
                 self.lease_of(pool, wanted, avoided).await
             }
-        }
-    }
-
-    /// All servers that fail one after the other have the time of one selection.
-    async fn lease_of(
-        &self,
-        mut pool: Rc<Pool>,
-        wanted: Wanted<'_>,
-        avoided: Option<ServerId>,
-    ) -> Result<Lease> {
-        let mut failing_since = None;
-        loop {
-            let generation = pool.generation();
-            let error = match pool.lease().await {
-                Ok(lease) => return Ok(lease),
-                Err(error) => error,
-            };
-            if !is_of_server(&error) || matches!(wanted, Wanted::At(_) | Wanted::Of(_)) {
-                return Err(error);
-            }
-            // What a server that stops says while it is greeted has no version that could be compared.
-            self.note(&pool, generation, false, &OperationFailure::Network);
-            let since = *failing_since.get_or_insert_with(now_exact);
-            let spent = now_exact().saturating_duration_since(since);
-            pool = Box::pin(self.select(wanted, avoided, Some((error, spent)))).await?;
         }
     }
 
@@ -241,95 +229,26 @@ impl Deployment {
         self.reads(reads).field.is_some() && !self.is_direct()
     }
 
-    /// Waits until a server suits. `failed` is why the last one did not, and the time since the first did not.
-    async fn select(
-        &self,
-        wanted: Wanted<'_>,
-        avoided: Option<ServerId>,
-        failed: Option<(Error, Duration)>,
-    ) -> Result<Rc<Pool>> {
-        let limit = self.greeting.options.selection_timeout;
-        let (earlier, spent) = failed.unzip();
-        let left = limit.saturating_sub(spent.unwrap_or_default());
-        let suitable = async {
-            loop {
-                let changed = self.changed.notified();
-                if let Some(pool) = self.choose(wanted, avoided)? {
-                    return Ok(pool);
-                }
-                self.ask();
-                changed.await;
-            }
-        };
-        timeout(left, suitable).await.unwrap_or_else(|_| {
-            let wanted =
-                if matches!(wanted, Wanted::Write) { "takes writes" } else { "suits the read" };
-            let what = format!("no server that {wanted} within {limit:?} ({})", self.describe());
-            let error = Error::new(Kind::Network, Fate::NotSent, what);
-            Err(match earlier {
-                Some(earlier) => error.with_source(earlier),
-                None => error,
-            })
-        })
-    }
-
-    fn choose(&self, wanted: Wanted<'_>, avoided: Option<ServerId>) -> Result<Option<Rc<Pool>>> {
-        let members = self.members.borrow();
-        if let Wanted::At(id) = wanted {
-            let gone = || {
-                let what =
-                    "the server that has the cursor does not belong to the deployment any more";
-                Error::new(Kind::Network, Fate::NotSent, what)
-            };
-            let member = members.iter().find(|member| member.pool.id() == id).ok_or_else(gone)?;
-            return Ok(Some(Rc::clone(&member.pool)));
-        }
-        if let Wanted::Of(address) = wanted {
-            let gone = || {
-                let what =
-                    "the router that has the transaction does not belong to the cluster any more";
-                Error::new(Kind::Network, Fate::NotSent, what)
-            };
-            let member = members.iter().find(|member| member.pool.address() == address);
-            return Ok(Some(Rc::clone(&member.ok_or_else(gone)?.pool)));
-        }
-        let options = &self.greeting.options;
-        let selection = match wanted {
-            Wanted::Read(reads) => Selection::Read(&self.reads(reads).preference),
-            _ => Selection::Write,
-        };
-        let topology = self.topology.borrow();
-        let servers = topology.nearest(selection, options.local_threshold).map_err(|error| {
-            Error::new(Kind::Incompatible, Fate::NotSent, "no server can be used")
-                .with_source(error)
-        })?;
-        let pool_of = |server: &&ServerDescription| {
-            members.iter().map(|member| &member.pool).find(|it| *it.address() == server.address)
-        };
-        let mut pools: Vec<_> = servers.iter().filter_map(pool_of).collect();
-        if avoided.is_some() && pools.len() > 1 {
-            pools.retain(|pool| Some(pool.id()) != avoided);
-        }
-        Ok(self.less_busy(&pools).cloned())
-    }
-
-    /// Of two pools, the one that has lent fewer connections; each time other two.
-    fn less_busy<'a>(&self, pools: &[&'a Rc<Pool>]) -> Option<&'a Rc<Pool>> {
-        let turn = self.turn.get();
-        self.turn.set(turn.wrapping_add(1));
-        let at = |turn: usize| pools.get(turn % pools.len().max(1)).copied();
-        let (one, other) = (at(turn)?, at(turn.wrapping_add(1))?);
-        Some(if other.leased() < one.leased() { other } else { one })
-    }
-
     /// Takes a failure at a server, unless it has left since: then another pool may have its address.
     fn note(&self, pool: &Pool, generation: u64, is_ready: bool, failure: &OperationFailure) {
         let is_member = self.members.borrow().iter().any(|member| member.pool.id() == pool.id());
         if is_member {
             let address = pool.address();
+            let known = self.topology.borrow().generation(address);
             self.topology.borrow_mut().fail_operation(address, generation, is_ready, failure);
+            let is_news = self.topology.borrow().generation(address) != known;
+            if is_news && *failure == OperationFailure::Network {
+                self.distrust_monitor(pool.id());
+            }
             self.follow();
         }
+    }
+
+    /// Has the monitor of a server make a connection anew: the one that it has may have broken too, unheard.
+    fn distrust_monitor(&self, id: ServerId) {
+        let members = self.members.borrow();
+        let member = members.iter().find(|member| member.pool.id() == id);
+        member.and_then(|member| member.monitor.as_ref()).into_iter().for_each(Monitor::cancel);
     }
 
     /// Takes what a monitor has learned.
@@ -366,7 +285,8 @@ impl Deployment {
     }
 
     fn watch(&self, address: &HostAddress, pause: Duration) -> Monitor {
-        Monitor::start(address.clone(), &self.greeting, Weak::clone(&self.this), pause)
+        let this = Weak::clone(&self.this);
+        Monitor::start(address.clone(), (&self.greeting, &self.telling), this, pause)
     }
 
     /// Makes pools and monitors what the topology says.
@@ -384,74 +304,7 @@ impl Deployment {
         gone.iter().for_each(|member| member.pool.close());
         self.known_pools().iter().for_each(|pool| pool.keep_filled());
         self.changed.notify_waiters();
-    }
-
-    fn remove_members(&self) -> Vec<Member> {
-        let topology = self.topology.borrow();
-        let is_gone = |member: &mut Member| topology.server(member.pool.address()).is_none();
-        self.members.borrow_mut().extract_if(.., is_gone).collect()
-    }
-
-    fn add_members(&self) {
-        let topology = self.topology.borrow();
-        let mut members = self.members.borrow_mut();
-        for server in topology.servers() {
-            let address = &server.address;
-            if members.iter().any(|member| member.pool.address() == address) {
-                continue;
-            }
-            let id = ServerId(self.next_id.replace(self.next_id.get() + 1));
-            let this = Weak::clone(&self.this);
-            let pool =
-                Pool::start(id, address.clone(), &self.greeting, move |pool, generation, error| {
-                    if let Some(deployment) = this.upgrade().filter(|_| is_of_server(error)) {
-                        deployment.filling_failed(pool, generation);
-                    }
-                });
-            let is_watched = !self.is_direct();
-            members.push(Member {
-                pool,
-                monitor: is_watched.then(|| self.watch(address, Duration::ZERO)),
-            });
-        }
-    }
-
-    /// The pools whose connections may have broken together, and their next generation.
-    fn failed_pools(&self) -> Vec<(Rc<Pool>, u64)> {
-        let topology = self.topology.borrow();
-        let members = self.members.borrow();
-        let failed = members.iter().filter_map(|Member { pool, .. }| {
-            let generation = topology.generation(pool.address()).unwrap_or(0);
-            let has_failed = generation > pool.generation() && !self.is_direct();
-            has_failed.then(|| (Rc::clone(pool), generation))
-        });
-        failed.collect()
-    }
-
-    /// The pools whose servers are there, or are not asked.
-    fn known_pools(&self) -> Vec<Rc<Pool>> {
-        let topology = self.topology.borrow();
-        let is_known = |pool: &&Rc<Pool>| {
-            let server = topology.server(pool.address());
-            self.is_direct() || server.is_some_and(|server| server.kind.holds_data())
-        };
-        self.members.borrow().iter().map(|member| &member.pool).filter(is_known).cloned().collect()
-    }
-
-    fn only_writable(&self) -> Option<Rc<Pool>> {
-        let members = self.members.borrow();
-        if self.is_direct() {
-            return members.first().map(|member| Rc::clone(&member.pool));
-        }
-        let topology = self.topology.borrow();
-        let is_one = matches!(
-            topology.kind(),
-            TopologyType::Single | TopologyType::ReplicaSetWithPrimary | TopologyType::Sharded
-        );
-        let suitable = topology.suitable(Selection::Write).ok().filter(|_| is_one)?;
-        let [only] = suitable[..] else { return None };
-        let member = members.iter().find(|member| *member.pool.address() == only.address)?;
-        Some(Rc::clone(&member.pool))
+        self.telling.follow_if_begun(&self.topology);
     }
 }
 
@@ -464,5 +317,6 @@ impl Drop for Deployment {
     /// Who has a pool still, such as a cursor, gets no connection of it any more.
     fn drop(&mut self) {
         self.members.take().iter().for_each(|member| member.pool.close());
+        self.telling.close();
     }
 }

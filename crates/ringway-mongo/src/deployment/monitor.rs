@@ -1,45 +1,68 @@
-//! The task that asks one server how it is.
+//! The task that learns how one server is.
 
+mod round_trips;
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::rc::{Rc, Weak};
-use std::time::Duration;
+use std::task::Poll;
+use std::time::{Duration, Instant};
 
 use ringway_runtime::sync::Notify;
-use ringway_runtime::{JoinHandle, now_exact, sleep, spawn_named, timeout};
+use ringway_runtime::{JoinHandle, now_exact, sleep, spawn_named, timeout, yield_now};
+use ringway_wire::mongo::AwaitedChange;
 
 use super::Deployment;
-use crate::connection::{Greeting, OwnedAnswer, ServerConnection, ask, connect_to_ask};
+use super::telling::{Heartbeat, Telling};
+use crate::connection::{AskingConnection, Greeting, OwnedAnswer};
 use crate::error::Result;
-use crate::limits::CHECK_PERIOD_MIN;
-use crate::topology::{RoundTripTime, ServerDescription};
+use crate::limits::{CHECK_PERIOD_MIN, STREAMED_MAX};
+use crate::topology::{RoundTripTime, ServerDescription, TopologyVersion};
 use crate::uri::HostAddress;
 
 /// The monitor of a server. It ends when this is dropped.
 ///
-/// Specification: Server Discovery and Monitoring, "Server Monitoring", in its mode `poll`.
+/// Specification: Server Discovery and Monitoring, "Server Monitoring". A server that numbers its views (since MongoDB
+/// 4.4) tells of each change by itself, unless the options forbid it; others are asked now and then.
 pub(super) struct Monitor {
     task: JoinHandle<()>,
-    hurry: Rc<Notify>,
+    signals: Rc<Signals>,
+}
+
+/// What others tell a monitor.
+#[derive(Default)]
+struct Signals {
+    hurry: Notify,
+    cancelled: Notify,
+    /// Whether the monitor's connection is not trusted any more.
+    is_cancelled: Cell<bool>,
 }
 
 impl Monitor {
     /// Begins to ask a server after a pause.
     pub(super) fn start(
         address: HostAddress,
-        greeting: &Rc<Greeting>,
+        (greeting, telling): (&Rc<Greeting>, &Rc<Telling>),
         deployment: Weak<Deployment>,
         pause: Duration,
     ) -> Self {
-        let hurry = Rc::new(Notify::new());
+        let signals = Rc::<Signals>::default();
         let watch = Asking {
             period: greeting.options.seeds.heartbeat,
             address,
             greeting: Rc::clone(greeting),
+            telling: Rc::clone(telling),
             deployment,
             connection: None,
-            round_trip: RoundTripTime::default(),
+            version: None,
+            round_trip: Rc::default(),
+            round_trips: None,
+            checked_at: now_exact(),
+            streamed: 0,
         };
-        let task = spawn_named("mongo monitor", watch.run(Rc::clone(&hurry), pause));
-        Self { task, hurry }
+        let task = spawn_named("mongo monitor", watch.run(Rc::clone(&signals), pause));
+        Self { task, signals }
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -48,7 +71,15 @@ impl Monitor {
 
     /// Has it ask as soon as it may.
     pub(super) fn hurry(&self) {
-        self.hurry.notify_one();
+        self.signals.hurry.notify_one();
+    }
+
+    /// Has it give up the check under way and its connection, because another connection to the server has broken.
+    ///
+    /// Specification: Server Monitoring, "hello or legacy hello Cancellation".
+    pub(super) fn cancel(&self) {
+        self.signals.is_cancelled.set(true);
+        self.signals.cancelled.notify_waiters();
     }
 }
 
@@ -61,64 +92,175 @@ impl Drop for Monitor {
 struct Asking {
     address: HostAddress,
     greeting: Rc<Greeting>,
+    telling: Rc<Telling>,
     deployment: Weak<Deployment>,
     /// The connection on which it asks, which is no one of the pool.
-    connection: Option<ServerConnection>,
-    round_trip: RoundTripTime,
+    connection: Option<AskingConnection>,
+    /// The version of the last answer on this connection, if the server tells of changes by itself.
+    version: Option<TopologyVersion>,
+    round_trip: Rc<Cell<RoundTripTime>>,
+    /// What measures round trips while the server tells of changes by itself.
+    round_trips: Option<Pin<Box<dyn Future<Output = ()>>>>,
     period: Duration,
+    /// When the last check was over. One that was cancelled told nothing, so it does not count.
+    checked_at: Instant,
+    /// Answers of a server that tells by itself, since the last pause.
+    streamed: u32,
+}
+
+enum Checked {
+    Done(Result<OwnedAnswer>),
+    Cancelled,
 }
 
 impl Asking {
-    async fn run(mut self, hurry: Rc<Notify>, pause: Duration) {
+    async fn run(mut self, signals: Rc<Signals>, pause: Duration) {
         sleep(pause).await;
         loop {
             let was_connected = self.connection.is_some();
-            let answer = self.check().await;
-            let is_lost = answer.is_err() && was_connected;
+            let checked = self.check_unless_cancelled(&signals).await;
             let Some(deployment) = self.deployment.upgrade() else { return };
-            match answer {
-                Ok(answer) => deployment.learned(self.describe(&deployment, &answer)),
-                Err(error) => {
+            let is_at_once = match checked {
+                Checked::Done(Ok(answer)) => {
+                    deployment.learned(self.describe(&deployment, &answer));
+                    drop(deployment);
+                    self.is_streaming() && self.keeps_pace().await
+                }
+                Checked::Done(Err(error)) => {
+                    self.disconnect();
                     tracing::debug!(address = %self.address, %error, "a server does not answer");
                     deployment.unanswered(&self.address, &error);
+                    // A connection may have broken while the server is well, so it is asked again at once.
+                    was_connected && (error.is_network() || error.is_timeout())
                 }
+                Checked::Cancelled => {
+                    self.disconnect();
+                    false
+                }
+            };
+            if !is_at_once {
+                self.wait(&signals).await;
             }
-            drop(deployment);
-            // A connection may have broken while the server is well, so it is asked again at once.
-            if is_lost {
-                continue;
-            }
-            sleep(CHECK_PERIOD_MIN).await;
-            let rest = self.period.saturating_sub(CHECK_PERIOD_MIN);
-            let _hurried_or_not = timeout(rest, hurry.notified()).await;
         }
     }
 
-    /// Asks once. A round trip is that of `hello` alone, on a connection that is there.
+    /// Checks the server once, and has round trips measured meanwhile.
+    async fn check_unless_cancelled(&mut self, signals: &Signals) -> Checked {
+        if signals.is_cancelled.take() {
+            self.disconnect();
+        }
+        let mut cancelled = pin!(signals.cancelled.notified());
+        let mut round_trips = self.round_trips.take();
+        let checked = {
+            let mut check = pin!(self.check());
+            poll_fn(|cx| {
+                if let Some(measuring) = &mut round_trips {
+                    let _never_ends = measuring.as_mut().poll(cx);
+                }
+                if let Poll::Ready(done) = check.as_mut().poll(cx) {
+                    return Poll::Ready(Checked::Done(done));
+                }
+                cancelled.as_mut().poll(cx).map(|()| Checked::Cancelled)
+            })
+            .await
+        };
+        signals.is_cancelled.set(false);
+        if let Checked::Done(result) = &checked {
+            self.checked_at = now_exact();
+            self.version = match result {
+                Ok(answer) => {
+                    let streams = |connection: &AskingConnection| connection.is_streaming();
+                    let is_fixed = self.connection.as_ref().is_some_and(streams);
+                    let earlier = self.version.filter(|_| is_fixed);
+                    TopologyVersion::of(answer.body()).or(earlier)
+                }
+                Err(_) => None,
+            };
+        }
+        self.round_trips =
+            self.is_streaming().then(|| round_trips.unwrap_or_else(|| self.measure()));
+        checked
+    }
+
+    /// Whether the next check begins at once, because the server tells of changes by itself.
+    fn is_streaming(&self) -> bool {
+        self.greeting.options.streams && self.version.is_some()
+    }
+
+    fn measure(&self) -> Pin<Box<dyn Future<Output = ()>>> {
+        let (greeting, address) = (Rc::clone(&self.greeting), self.address.clone());
+        let round_trip = Rc::clone(&self.round_trip);
+        Box::pin(round_trips::measure(greeting, address, self.period, round_trip))
+    }
+
+    /// Lets others run, and pauses if the server tells more than there can be to tell. Always true.
+    async fn keeps_pace(&mut self) -> bool {
+        self.streamed += 1;
+        if self.streamed < STREAMED_MAX {
+            yield_now().await;
+        } else {
+            self.streamed = 0;
+            sleep(CHECK_PERIOD_MIN).await;
+        }
+        true
+    }
+
+    /// Waits until it is time for another check.
+    async fn wait(&mut self, signals: &Signals) {
+        self.streamed = 0;
+        sleep(CHECK_PERIOD_MIN.saturating_sub(self.checked_at.elapsed())).await;
+        let rest = self.period.saturating_sub(CHECK_PERIOD_MIN);
+        let _hurried_or_not = timeout(rest, signals.hurry.notified()).await;
+    }
+
     async fn check(&mut self) -> Result<OwnedAnswer> {
+        let (telling, server) = (Rc::clone(&self.telling), self.address.clone());
+        let is_awaited = self.connection.is_some() && self.is_streaming();
+        let heartbeat = Heartbeat::begin(&telling, &server, is_awaited);
+        let checked = self.ask_or_await().await;
+        heartbeat.ended(checked.as_ref().map(OwnedAnswer::body));
+        checked
+    }
+
+    /// Checks once. A round trip is that of `hello` alone, on a connection that is there.
+    async fn ask_or_await(&mut self) -> Result<OwnedAnswer> {
+        let (greeting, address) = (&self.greeting, &self.address);
         let (connection, answer, time) = match self.connection.take() {
-            Some(mut connection) => {
-                let (answer, time) = ask(&self.greeting, &self.address, &mut connection).await?;
-                (connection, answer, time)
-            }
+            Some(mut connection) => match self.version.filter(|_| greeting.options.streams) {
+                Some(TopologyVersion { process, counter }) => {
+                    let awaited = AwaitedChange { process, counter, time_max: self.period };
+                    let answer = connection.await_change(greeting, awaited).await?;
+                    (connection, answer, None)
+                }
+                None => {
+                    let (answer, time) = connection.ask(greeting, address).await?;
+                    (connection, answer, Some(time))
+                }
+            },
             None => {
-                self.round_trip = RoundTripTime::default();
-                connect_to_ask(&self.greeting, &self.address).await?
+                let (connection, answer, time) = AskingConnection::open(greeting, address).await?;
+                (connection, answer, Some(time))
             }
         };
-        self.round_trip.add(time);
+        if let Some(time) = time {
+            round_trips::add(&self.round_trip, time);
+        }
         self.connection = Some(connection);
         Ok(answer)
     }
 
+    /// Closes its connections. What was measured on them says nothing of the next ones.
+    fn disconnect(&mut self) {
+        (self.connection, self.version, self.round_trips) = (None, None, None);
+        self.round_trip.set(RoundTripTime::default());
+    }
+
     fn describe(&self, deployment: &Deployment, answer: &OwnedAnswer) -> ServerDescription {
         let now = now_exact().saturating_duration_since(deployment.origin);
-        ServerDescription::from_hello(
-            self.address.clone(),
-            answer.body(),
-            self.round_trip.average(),
-            now,
-        )
+        let (address, round_trip) = (self.address.clone(), self.round_trip.get());
+        let description =
+            ServerDescription::from_hello(address, answer.body(), round_trip.average(), now);
+        ServerDescription { round_trip_min: round_trip.least(), ..description }
     }
 }
 

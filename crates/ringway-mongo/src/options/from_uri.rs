@@ -8,12 +8,12 @@ use bson::RawDocumentBuf;
 use ringway_net::{Address, Authority, ClientTls};
 use ringway_wire::mongo::MongoCompressor;
 
-use super::{ClientOptions, Identity};
+use super::{ClientOptions, Identity, cloud_function};
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits;
 use crate::reads::Reads;
 use crate::topology::Topology;
-use crate::uri::{Compressor, ConnectionString, HostAddress, TlsOptions};
+use crate::uri::{Compressor, ConnectionString, HostAddress, MonitoringMode, TlsOptions};
 
 impl ClientOptions {
     /// Takes the settings of a parsed connection string.
@@ -44,6 +44,8 @@ impl ClientOptions {
         let write_concern = &options.write_concern;
         Ok(Self {
             seeds: Topology::new(uri),
+            #[cfg(feature = "dns")]
+            srv: super::srv::SrvSource::of(uri),
             is_direct: options.direct_connection == Some(true),
             is_tls,
             tls: tls(&options.tls)?,
@@ -68,9 +70,15 @@ impl ClientOptions {
                 .server_selection_timeout
                 .unwrap_or(limits::SELECTION_TIMEOUT_DEFAULT),
             local_threshold: options.local_threshold.unwrap_or(limits::LOCAL_THRESHOLD_DEFAULT),
+            streams: match options.server_monitoring_mode.unwrap_or_default() {
+                MonitoringMode::Stream => true,
+                MonitoringMode::Poll => false,
+                MonitoringMode::Auto => !cloud_function::is_here(|name| std::env::var(name).ok()),
+            },
             reads: Reads::new(&options.read_preference.clone().unwrap_or_default())?,
             observer: None,
             pool_observer: None,
+            topology_observer: None,
             read_concern: options
                 .read_concern
                 .as_ref()

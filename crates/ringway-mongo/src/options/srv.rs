@@ -1,6 +1,7 @@
 //! Servers from DNS.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use ringway_net::dns;
 use ringway_net::dns::hickory_resolver::TokioResolver;
@@ -10,8 +11,8 @@ use ringway_runtime::timeout;
 
 use super::{ClientOptions, from_uri};
 use crate::error::{Error, Fate, Kind, Result};
-use crate::limits::{DNS_TIMEOUT, SERVERS_MAX};
-use crate::uri::{ConnectionString, HostAddress, InvalidUri, SrvRecords};
+use crate::limits::{DNS_TIMEOUT, SERVERS_MAX, SRV_PERIOD_MIN};
+use crate::uri::{ConnectionString, HostAddress, InvalidUri, LookedUp, SrvRecords, verified_hosts};
 
 impl ClientOptions {
     /// Reads a connection string, and looks up the servers of a `mongodb+srv://` one: its SRV records, and the options of
@@ -43,16 +44,57 @@ impl ConnectionString {
     pub async fn look_up(uri: &str, server: Option<SocketAddr>) -> Result<Self> {
         let parsed = Self::parse(uri).map_err(from_uri::malformed)?;
         let Some(question) = parsed.srv_question() else { return Ok(parsed) };
-        let records = ask(&question, server).await?;
-        Self::parse_answered(uri, &question, records).map_err(from_uri::malformed)
+        let (records, valid_for) = ask(&question, server).await?;
+        let answered = Self::parse_answered(uri, &question, records);
+        let mut answered = answered.map_err(from_uri::malformed)?;
+        answered.looked_up = Some(LookedUp { server, valid_for });
+        Ok(answered)
     }
 }
 
 /// What has to be asked.
+#[derive(Clone, Debug)]
 struct SrvQuestion {
     name: String,
     service: String,
     servers_max: usize,
+}
+
+/// The records of a deployment's servers, to be looked up again.
+#[derive(Clone, Debug)]
+pub(crate) struct SrvSource {
+    question: SrvQuestion,
+    server: Option<SocketAddr>,
+    /// How long the records of the first look-up are valid.
+    pub(crate) valid_for: Duration,
+    /// The least time between two look-ups.
+    pub(crate) period_min: Duration,
+}
+
+impl SrvSource {
+    /// `None` if the hosts are those of the string itself.
+    pub(super) fn of(uri: &ConnectionString) -> Option<Self> {
+        let (question, looked_up) = (uri.srv_question()?, uri.looked_up?);
+        let LookedUp { server, valid_for } = looked_up;
+        Some(Self { question, server, valid_for, period_min: SRV_PERIOD_MIN })
+    }
+
+    /// The most servers that are taken.
+    pub(crate) fn servers_max(&self) -> usize {
+        self.question.servers_max
+    }
+
+    /// Looks the servers up again. Returns those that may belong to the deployment, in no order, and how long their
+    /// records are valid.
+    pub(crate) async fn look_up(&self) -> Result<(Vec<HostAddress>, Duration)> {
+        let service = self.question.service.clone();
+        let asked =
+            dns::ask(self.server, |resolver| async move { targets(&resolver, &service).await });
+        let (targets, valid_for) = in_time(&self.question.name, asked).await?;
+        let mut hosts = verified_hosts(&self.question.name, targets);
+        shuffle(&mut hosts);
+        Ok((hosts, valid_for))
+    }
 }
 
 impl ConnectionString {
@@ -88,28 +130,38 @@ fn shuffle(hosts: &mut [HostAddress]) {
     hosts.sort_by_cached_key(|_| bson::Uuid::new().bytes());
 }
 
-/// Asks for the SRV and TXT records.
-async fn ask(question: &SrvQuestion, server: Option<SocketAddr>) -> Result<SrvRecords> {
+/// Asks for the SRV and TXT records, and how long the SRV records are valid.
+async fn ask(question: &SrvQuestion, server: Option<SocketAddr>) -> Result<(SrvRecords, Duration)> {
     let (name, service) = (question.name.clone(), question.service.clone());
     let asked = dns::ask(server, |resolver| async move {
-        let targets = targets(&resolver, &service).await?;
-        Ok(SrvRecords { targets, texts: texts(&resolver, &name).await? })
+        let (targets, valid_for) = targets(&resolver, &service).await?;
+        Ok((SrvRecords { targets, texts: texts(&resolver, &name).await? }, valid_for))
     });
-    let records = timeout(DNS_TIMEOUT, asked).await;
-    records.unwrap_or_else(|_| Err(format!("no answer within {DNS_TIMEOUT:?}"))).map_err(|why| {
-        let what = format!("the servers of {} cannot be looked up: {why}", question.name);
+    in_time(&question.name, asked).await
+}
+
+async fn in_time<T>(name: &str, asked: impl Future<Output = Result<T, String>>) -> Result<T> {
+    let found = timeout(DNS_TIMEOUT, asked).await;
+    found.unwrap_or_else(|_| Err(format!("no answer within {DNS_TIMEOUT:?}"))).map_err(|why| {
+        let what = format!("the servers of {name} cannot be looked up: {why}");
         Error::new(Kind::Network, Fate::NotSent, what)
     })
 }
 
-async fn targets(resolver: &TokioResolver, service: &str) -> Result<Vec<(String, u16)>, String> {
+/// The targets, and the time for which all of their records are valid.
+async fn targets(
+    resolver: &TokioResolver,
+    service: &str,
+) -> Result<(Vec<(String, u16)>, Duration), String> {
     let records = resolver.srv_lookup(service).await.map_err(|error| error.to_string())?;
     let target = |data: &RData| match data {
         RData::SRV(service) => Some((service.target.to_ascii(), service.port)),
         _ => None,
     };
+    let valid_for = records.answers().iter().map(|record| record.ttl).min().unwrap_or(0);
     let targets = records.answers().iter().filter_map(|record| target(&record.data));
-    Ok(targets.take(SERVERS_MAX).collect())
+    let valid_for = Duration::from_secs(valid_for.into());
+    Ok((targets.take(SERVERS_MAX).collect(), valid_for))
 }
 
 /// The TXT records; a name may have none.

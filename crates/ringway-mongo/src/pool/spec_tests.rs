@@ -1,16 +1,6 @@
 //! The tests of the specification Connection Monitoring and Pooling, against a pool and a server that is slow or bad
 //! as they say.
 
-#[path = "../../../ringway-wire/tests/suite/support/alone.rs"]
-#[allow(dead_code, reason = "the specifications' files are fetched with it")]
-mod alone;
-#[path = "../../tests/suite/support/fake.rs"]
-#[allow(dead_code, reason = "the server does little here")]
-mod fake;
-#[path = "../../tests/suite/support/specs.rs"]
-#[allow(dead_code, reason = "the files are tests of one kind")]
-mod specs;
-
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -23,12 +13,12 @@ use bson::doc;
 use ringway_runtime::{JoinHandle, block_on, sleep, spawn, timeout, yield_now};
 use serde_json::{Value, json};
 
-use self::fake::{Answer, Fake, hello};
-use self::specs::Case;
 use super::{Lease, Pool, ServerId};
 use crate::connection::Greeting;
 use crate::options::ClientOptions;
 use crate::pool_events::{CheckOutFailure, CloseReason, PoolChange};
+use crate::test_support::fake::{Answer, Fake, hello};
+use crate::test_support::specs::{self, Case};
 use crate::uri::HostAddress;
 
 /// Longer than any of the waits in the files.

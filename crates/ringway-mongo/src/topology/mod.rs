@@ -4,11 +4,14 @@
 mod election;
 mod failure;
 mod replica_set;
+#[cfg(feature = "dns")]
+mod rescan;
 mod round_trip;
 mod select;
 mod server;
 mod staleness;
 mod topology_version;
+mod view;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -74,6 +74,8 @@ pub struct ServerDescription {
     pub updated_at: Duration,
     /// The average time of a round trip.
     pub round_trip: Option<Duration>,
+    /// The shortest of the last ten round trips; zero until there are two.
+    pub round_trip_min: Duration,
     /// When it was last written to, by its own clock.
     pub last_write: Option<DateTime>,
     /// The oldest version of the wire protocol that it speaks.
@@ -84,6 +86,8 @@ pub struct ServerDescription {
     pub me: Option<HostAddress>,
     /// All members of its replica set.
     pub members: Vec<HostAddress>,
+    /// The primary of its replica set, as it believes.
+    pub primary: Option<HostAddress>,
     /// Its tags.
     pub tags: TagSet,
     /// The name of its replica set.
@@ -108,11 +112,13 @@ impl ServerDescription {
             error,
             updated_at: Duration::ZERO,
             round_trip: None,
+            round_trip_min: Duration::ZERO,
             last_write: None,
             min_wire_version: 0,
             max_wire_version: 0,
             me: None,
             members: Vec::new(),
+            primary: None,
             tags: TagSet::new(),
             set_name: None,
             set_version: None,
@@ -140,6 +146,8 @@ impl ServerDescription {
             let unknown = Self::unknown(address, Some(reason.to_owned()));
             return Self { topology_version: TopologyVersion::of(hello), ..unknown };
         }
+        let address_in =
+            |name| hello.get_str(name).ok().and_then(|it| it.to_lowercase().parse().ok());
         let int = |name| number(hello, name).and_then(|value| i32::try_from(value).ok());
         let last_write =
             hello.get_document("lastWrite").and_then(|write| write.get_datetime("lastWriteDate"));
@@ -148,10 +156,12 @@ impl ServerDescription {
             error: None,
             updated_at: now,
             round_trip,
+            round_trip_min: Duration::ZERO,
             last_write: last_write.ok(),
             min_wire_version: int("minWireVersion").unwrap_or(0),
             max_wire_version: int("maxWireVersion").unwrap_or(0),
-            me: hello.get_str("me").ok().and_then(|me| me.to_lowercase().parse().ok()),
+            me: address_in("me"),
+            primary: address_in("primary"),
             members: ["hosts", "passives", "arbiters"]
                 .into_iter()
                 .flat_map(|name| hosts(hello, name))

@@ -75,7 +75,8 @@ impl Draft {
         }
         let hosts = hosts.into_iter().map(|(host, _)| host).collect();
         let credential = auth.credential(user, database.as_deref())?;
-        Ok(ConnectionString { hosts, srv_host, database, credential, options, warnings })
+        let looked_up = None;
+        Ok(ConnectionString { hosts, srv_host, database, credential, options, looked_up, warnings })
     }
 }
 

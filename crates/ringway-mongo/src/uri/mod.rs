@@ -21,7 +21,12 @@ pub use invalid_uri::InvalidUri;
 pub use options::{Compressor, MonitoringMode, UriOptions};
 pub use read_preference::{ReadMode, ReadPreference, TagSet};
 pub(crate) use srv::SrvRecords;
+#[cfg(feature = "dns")]
+pub(crate) use srv::verified_hosts;
 pub use tls::TlsOptions;
+
+use std::net::SocketAddr;
+use std::time::Duration;
 
 use draft::Draft;
 use user_info::UserInfo;
@@ -52,8 +57,19 @@ pub struct ConnectionString {
     pub credential: Option<Credential>,
     /// The options after the question mark.
     pub options: UriOptions,
+    /// How the hosts were looked up, if they were.
+    pub(crate) looked_up: Option<LookedUp>,
     /// What was ignored, and why: each is a sentence for the log. None of them contains a secret.
     pub warnings: Vec<String>,
+}
+
+/// How hosts were looked up in DNS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LookedUp {
+    /// The name server, if it is not the system's.
+    pub(crate) server: Option<SocketAddr>,
+    /// How long the records are valid.
+    pub(crate) valid_for: Duration,
 }
 
 impl ConnectionString {

@@ -53,6 +53,24 @@ impl SrvRecords {
     }
 }
 
+/// Those of the targets of a name that are below its parent. Of the others the log tells, as "Polling SRV Records for
+/// mongos Discovery" has it.
+#[cfg(feature = "dns")]
+pub(crate) fn verified_hosts(name: &str, targets: Vec<(String, u16)>) -> Vec<HostAddress> {
+    let is_verified = |(target, _): &(String, u16)| {
+        let target = target.strip_suffix('.').unwrap_or(target).to_lowercase();
+        let is_verified = is_below(&target, name);
+        if !is_verified {
+            tracing::warn!(name, %target, "a server is left out: it is not in the same domain");
+        }
+        is_verified
+    };
+    let targets: Vec<_> = targets.into_iter().filter(is_verified).collect();
+    let records = SrvRecords { targets, texts: Vec::new() };
+    let hosts = records.hosts(name).unwrap_or_default();
+    hosts.into_iter().map(|(host, _)| host).collect()
+}
+
 /// Whether a target ends with the domain of a name: what is behind its first label, or all of a name of fewer than three.
 fn is_below(target: &str, name: &str) -> bool {
     let domain = match name.split_once('.') {

@@ -1,10 +1,14 @@
 //! The first command of a connection.
 
+use std::time::Duration;
+
 use bson::RawDocument;
+use bson::oid::ObjectId;
 
 use super::command::{CommandTemplate, CommandWriter};
 use super::compressor::MongoCompressor;
 use super::metadata::ClientMetadata;
+use super::op_msg::MsgFlags;
 
 /// What a client asks and says when it greets a server, and later when it asks how the server is.
 #[derive(Debug, Clone, Copy, Default)]
@@ -20,6 +24,22 @@ pub struct HelloRequest<'a> {
     pub speculative_authenticate: Option<&'a RawDocument>,
     /// Whether the client reaches the server through a load balancer.
     pub is_load_balanced: bool,
+    /// What the server waits for before it answers; it answers at once without this.
+    pub awaited: Option<AwaitedChange>,
+}
+
+/// The view of a server that the client knows. The server answers when it has another one, or after a time, and again
+/// and again without being asked.
+///
+/// Specification: Server Discovery and Monitoring, "Awaitable hello".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AwaitedChange {
+    /// The process that had the view.
+    pub process: ObjectId,
+    /// The number of changes that the process had seen.
+    pub counter: i64,
+    /// How long the server waits.
+    pub time_max: Duration,
 }
 
 impl HelloRequest<'_> {
@@ -41,6 +61,15 @@ impl HelloRequest<'_> {
         }
         if let Some(first) = self.speculative_authenticate {
             hello.document("speculativeAuthenticate", first);
+        }
+        if let Some(awaited) = self.awaited {
+            hello.nested("topologyVersion", |version| {
+                version.object_id("processId", awaited.process);
+                version.i64("counter", awaited.counter);
+            });
+            let millis = i64::try_from(awaited.time_max.as_millis()).unwrap_or(i64::MAX);
+            hello.i64("maxAwaitTimeMS", millis);
+            hello.flags(MsgFlags::EXHAUST_ALLOWED);
         }
         hello
     }

@@ -59,7 +59,7 @@ pub use compressor::MongoCompressor;
 pub use cursor_reply::CursorReply;
 pub use cutter::Cut;
 pub use fault::MongoFault;
-pub use hello::HelloRequest;
+pub use hello::{AwaitedChange, HelloRequest};
 pub use hello_reply::{HelloReply, ServerKind};
 pub use limits::{MONGO_MESSAGE_MAX as REPLY_LEN_MAX_DEFAULT, MONGO_NESTING_MAX as NESTING_MAX};
 pub use metadata::ClientMetadata;

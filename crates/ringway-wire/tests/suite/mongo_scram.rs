@@ -4,8 +4,9 @@ use std::num::NonZeroU32;
 
 use bson::rawdoc;
 use ringway_wire::mongo::{
-    ClientMetadata, CommandWriter, HelloReply, HelloRequest, MongoCompressor, OpMsg, ScramClient,
-    ScramFault, ScramKeys, ScramMechanism, ServerKind, scram_password,
+    AwaitedChange, ClientMetadata, CommandWriter, HelloReply, HelloRequest, MongoCompressor,
+    MsgFlags, OpMsg, ScramClient, ScramFault, ScramKeys, ScramMechanism, ServerKind,
+    scram_password,
 };
 
 struct Example {
@@ -143,7 +144,7 @@ fn hello_says_who_asks_and_begins_to_authenticate() {
         compressors: &[MongoCompressor::Zstd, MongoCompressor::Snappy],
         mechanisms_of: Some("admin.user"),
         speculative_authenticate: Some(&speculation),
-        is_load_balanced: false,
+        ..HelloRequest::default()
     };
     let mut out = Vec::new();
     request.begin(1, &mut out).finish().expect("short");
@@ -166,6 +167,21 @@ fn hello_says_who_asks_and_begins_to_authenticate() {
             "options": { "skipEmptyExchange": true }, "db": "admin",
         }))
     );
+}
+
+#[test]
+fn hello_says_which_view_the_client_knows() {
+    let process = bson::oid::ObjectId::from_bytes([7; 12]);
+    let time_max = std::time::Duration::from_secs(10);
+    let awaited = Some(AwaitedChange { process, counter: 3, time_max });
+    let mut out = Vec::new();
+    HelloRequest { awaited, ..HelloRequest::default() }.begin(1, &mut out).finish().expect("short");
+    let read = OpMsg::read(&out).expect("well formed");
+    assert!(read.flags().has(MsgFlags::EXHAUST_ALLOWED), "the server may answer again and again");
+    let body = bson::Document::try_from(read.body()).expect("BSON");
+    let version = bson::doc! { "processId": process, "counter": 3_i64 };
+    assert_eq!(body.get_document("topologyVersion").ok(), Some(&version));
+    assert_eq!(body.get_i64("maxAwaitTimeMS").ok(), Some(10_000));
 }
 
 #[test]

@@ -36,6 +36,11 @@ impl Command {
         self.body.keys().next().map_or("", String::as_str)
     }
 
+    /// Its connection, for what is told later.
+    pub(crate) fn stream(&self) -> TcpStream {
+        self.stream.try_clone().expect("a descriptor")
+    }
+
     /// Answers now, whatever is answered later.
     pub(crate) fn send(&self, bytes: &[u8]) {
         let _client_may_be_gone = (&self.stream).write_all(bytes);

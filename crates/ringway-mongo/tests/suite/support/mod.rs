@@ -10,11 +10,13 @@ pub(crate) mod certificates;
 pub(crate) mod fake;
 pub(crate) mod fault_proxy;
 pub(crate) mod ferret;
+#[allow(dead_code, reason = "tests inside of the crate change its records")]
 pub(crate) mod name_server;
 pub(crate) mod replica_set;
 pub(crate) mod runner;
 pub(crate) mod scram;
 pub(crate) mod specs;
+pub(crate) mod streaming;
 pub(crate) mod tls_front;
 pub(crate) mod unified;
 
@@ -63,6 +65,13 @@ pub(crate) async fn drop_when<T>(future: impl Future<Output = T>, is_time: impl 
         std::task::Poll::Pending
     })
     .await;
+}
+
+/// Lets others run until something has happened.
+pub(crate) async fn until(has_happened: impl Fn() -> bool) {
+    while !has_happened() {
+        ringway_runtime::yield_now().await;
+    }
 }
 
 /// A client of a server at `address`, with a short time for its operations.

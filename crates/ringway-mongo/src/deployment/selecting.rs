@@ -1,0 +1,134 @@
+//! Which server gets an operation.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use ringway_runtime::{now_exact, timeout};
+
+use super::{Deployment, is_of_server};
+use crate::error::{Error, Fate, Kind, Result};
+use crate::pool::{Lease, Pool, ServerId};
+use crate::reads::Reads;
+use crate::topology::{OperationFailure, Selection, ServerDescription};
+use crate::uri::HostAddress;
+
+/// Which server an operation needs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wanted<'a> {
+    /// One that takes writes.
+    Write,
+    /// One that suits a read preference; the client's if `None`.
+    Read(Option<&'a Reads>),
+    /// The one that has a cursor.
+    At(ServerId),
+    /// The router that has a transaction.
+    Of(&'a HostAddress),
+}
+
+impl Deployment {
+    /// All servers that fail one after the other have the time of one selection.
+    pub(super) async fn lease_of(
+        &self,
+        mut pool: Rc<Pool>,
+        wanted: Wanted<'_>,
+        avoided: Option<ServerId>,
+    ) -> Result<Lease> {
+        let mut failing_since = None;
+        loop {
+            let generation = pool.generation();
+            let error = match pool.lease().await {
+                Ok(lease) => return Ok(lease),
+                Err(error) => error,
+            };
+            if !is_of_server(&error) || matches!(wanted, Wanted::At(_) | Wanted::Of(_)) {
+                return Err(error);
+            }
+            // What a server that stops says while it is greeted has no version that could be compared.
+            self.note(&pool, generation, false, &OperationFailure::Network);
+            let since = *failing_since.get_or_insert_with(now_exact);
+            let spent = now_exact().saturating_duration_since(since);
+            pool = Box::pin(self.select(wanted, avoided, Some((error, spent)))).await?;
+        }
+    }
+
+    /// Waits until a server suits. `failed` is why the last one did not, and the time since the first did not.
+    pub(super) async fn select(
+        &self,
+        wanted: Wanted<'_>,
+        avoided: Option<ServerId>,
+        failed: Option<(Error, Duration)>,
+    ) -> Result<Rc<Pool>> {
+        let limit = self.greeting.options.selection_timeout;
+        let (earlier, spent) = failed.unzip();
+        let left = limit.saturating_sub(spent.unwrap_or_default());
+        let suitable = async {
+            loop {
+                let changed = self.changed.notified();
+                if let Some(pool) = self.choose(wanted, avoided)? {
+                    return Ok(pool);
+                }
+                self.ask();
+                changed.await;
+            }
+        };
+        timeout(left, suitable).await.unwrap_or_else(|_| {
+            let wanted =
+                if matches!(wanted, Wanted::Write) { "takes writes" } else { "suits the read" };
+            let what = format!("no server that {wanted} within {limit:?} ({})", self.describe());
+            let error = Error::new(Kind::Network, Fate::NotSent, what);
+            Err(match earlier {
+                Some(earlier) => error.with_source(earlier),
+                None => error,
+            })
+        })
+    }
+
+    fn choose(&self, wanted: Wanted<'_>, avoided: Option<ServerId>) -> Result<Option<Rc<Pool>>> {
+        let members = self.members.borrow();
+        if let Wanted::At(id) = wanted {
+            let gone = || {
+                let what =
+                    "the server that has the cursor does not belong to the deployment any more";
+                Error::new(Kind::Network, Fate::NotSent, what)
+            };
+            let member = members.iter().find(|member| member.pool.id() == id).ok_or_else(gone)?;
+            return Ok(Some(Rc::clone(&member.pool)));
+        }
+        if let Wanted::Of(address) = wanted {
+            let gone = || {
+                let what =
+                    "the router that has the transaction does not belong to the cluster any more";
+                Error::new(Kind::Network, Fate::NotSent, what)
+            };
+            let member = members.iter().find(|member| member.pool.address() == address);
+            return Ok(Some(Rc::clone(&member.ok_or_else(gone)?.pool)));
+        }
+        let options = &self.greeting.options;
+        let selection = match wanted {
+            Wanted::Read(reads) => Selection::Read(&self.reads(reads).preference),
+            _ => Selection::Write,
+        };
+        let topology = self.topology.borrow();
+        let servers = topology.nearest(selection, options.local_threshold).map_err(|error| {
+            Error::new(Kind::Incompatible, Fate::NotSent, "no server can be used")
+                .with_source(error)
+        })?;
+        let pool_of = |server: &&ServerDescription| {
+            members.iter().map(|member| &member.pool).find(|it| *it.address() == server.address)
+        };
+        let mut pools: Vec<_> = servers.iter().filter_map(pool_of).collect();
+        if avoided.is_some() && pools.len() > 1 {
+            pools.retain(|pool| Some(pool.id()) != avoided);
+        }
+        Ok(self.less_busy(&pools).cloned())
+    }
+
+    /// Of two pools, the one that has lent fewer connections; each time other two.
+    fn less_busy<'a>(&self, pools: &[&'a Rc<Pool>]) -> Option<&'a Rc<Pool>> {
+        let turn = self.turn.get();
+        self.turn.set(turn.wrapping_add(1));
+        let at = |turn: usize| pools.get(turn % pools.len().max(1)).copied();
+        let (one, other) = (at(turn)?, at(turn.wrapping_add(1))?);
+        Some(if other.leased() < one.leased() { other } else { one })
+    }
+}
