@@ -84,7 +84,7 @@ fn check(address: &str, schemes: &[&str], tls: Option<(&ServerTls, &ClientTls)>)
 
 #[test]
 fn plain_protocols_are_detected_byte_by_byte() {
-    check("tcp://127.0.0.1:0", &["tcp", "grpc", "jsonrpc+tcp", "http"], None);
+    check("tcp://127.0.0.1:0", &["tcp", "grpc", "jsonrpc+tcp", "http", "ws"], None);
 }
 
 #[test]
@@ -92,6 +92,6 @@ fn protocols_over_tls_are_detected_byte_by_byte() {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("made");
     let server = ServerTls::from_pem(made.cert.pem(), made.signing_key.serialize_pem());
     let client = ClientTls::new().roots_pem(made.cert.pem()).expect("a certificate");
-    let schemes = ["tls", "grpcs", "jsonrpc+tls", "https"];
+    let schemes = ["tls", "grpcs", "jsonrpc+tls", "https", "wss"];
     check("tls://127.0.0.1:0", &schemes, Some((&server.expect("they belong together"), &client)));
 }

@@ -46,6 +46,7 @@ mod jsonrpc_http;
 mod jsonrpc_server;
 mod jsonrpc_subscriptions;
 mod jsonrpc_values;
+mod jsonrpc_vectors;
 mod large_messages;
 mod overload;
 mod overload_rounds;

@@ -12,6 +12,7 @@ pub(crate) mod grpc_caller;
 pub(crate) mod hand_server;
 pub(crate) mod json_client;
 pub(crate) mod json_lines;
+pub(crate) mod json_vectors;
 pub(crate) mod load;
 pub(crate) mod math;
 pub(crate) mod open_sockets;
