@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub use call_counters::MethodSnapshot;
 pub(crate) use call_counters::{CallCounters, CallEnd};
 pub use histogram::Latencies;
+pub(crate) use prometheus::MetricsForm;
 pub use side::Side;
 
 use crate::limits;
@@ -118,7 +119,16 @@ impl Snapshot {
 
     /// The metrics in Prometheus' text format 0.0.4.
     pub fn prometheus(&self) -> String {
-        prometheus::text(&self.methods)
+        self.text(MetricsForm::Prometheus)
+    }
+
+    /// The metrics in the text format of OpenMetrics 1.0, without its last line, `# EOF`: other metrics may follow.
+    pub fn open_metrics(&self) -> String {
+        self.text(MetricsForm::OpenMetrics)
+    }
+
+    pub(crate) fn text(&self, form: MetricsForm) -> String {
+        prometheus::text(&self.methods, form)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Metrics in Prometheus' text format.
+//! Metrics as text, in Prometheus' form and in that of OpenMetrics (prometheus.io/docs/specs/om/open_metrics_spec).
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -6,6 +6,43 @@ use std::time::Duration;
 use super::call_counters::MethodSnapshot;
 use super::side::Side;
 use crate::call::status::Code;
+
+/// A form of text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MetricsForm {
+    /// Prometheus' text format 0.0.4.
+    Prometheus,
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+}
+
+impl MetricsForm {
+    /// The content type.
+    pub(crate) fn content_type(self) -> &'static str {
+        match self {
+            Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+
+    /// The last line.
+    pub(crate) fn end(self) -> &'static str {
+        match self {
+            Self::Prometheus => "",
+            Self::OpenMetrics => "# EOF\n",
+        }
+    }
+
+    /// Writes the head of a metric, before its samples.
+    pub(crate) fn head(self, text: &mut String, name: &str, kind: &str, help: &str) {
+        let name = match self {
+            Self::Prometheus => name,
+            // A counter and its samples have different names ("Counter" of the specification).
+            Self::OpenMetrics => name.strip_suffix("_total").unwrap_or(name),
+        };
+        let _infallible = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+    }
+}
 
 /// The number of gRPC status codes.
 const CODES: u8 = 17;
@@ -15,8 +52,8 @@ const BOUNDS_US: [u64; 14] = [
     10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 50_000, 250_000, 1_000_000, 10_000_000,
 ];
 
-/// Writes the metrics in format version 0.0.4. Methods that were never called have no samples.
-pub(super) fn text(all: &[MethodSnapshot]) -> String {
+/// Writes the metrics without the last line of their form. Methods that were never called have no samples.
+pub(super) fn text(all: &[MethodSnapshot], form: MetricsForm) -> String {
     let mut text = String::new();
     for (side, name) in [(Side::Server, "server"), (Side::Client, "client")] {
         let asked = |method: &&MethodSnapshot| method.side == side && was_asked_for(method);
@@ -24,11 +61,11 @@ pub(super) fn text(all: &[MethodSnapshot]) -> String {
         if methods.is_empty() {
             continue;
         }
-        calls(&mut text, name, &methods);
+        calls(&mut text, form, name, &methods);
         for family in FAMILIES {
-            family.write(&mut text, name, &methods);
+            family.write(&mut text, form, name, &methods);
         }
-        latency(&mut text, name, &methods);
+        latency(&mut text, form, name, &methods);
     }
     text
 }
@@ -73,18 +110,18 @@ const FAMILIES: &[Family] = &[
 ];
 
 impl Family {
-    fn write(&self, text: &mut String, side: &str, methods: &[&MethodSnapshot]) {
+    fn write(&self, text: &mut String, form: MetricsForm, side: &str, methods: &[&MethodSnapshot]) {
         let Self { name, kind, help, value } = self;
-        head(text, &format!("ringway_{side}_{name}"), kind, help);
+        form.head(text, &format!("ringway_{side}_{name}"), kind, help);
         for method in methods {
             line(text, &format!("ringway_{side}_{name}"), &labels(method, ""), value(method));
         }
     }
 }
 
-fn calls(text: &mut String, side: &str, methods: &[&MethodSnapshot]) {
+fn calls(text: &mut String, form: MetricsForm, side: &str, methods: &[&MethodSnapshot]) {
     let name = format!("ringway_{side}_calls_total");
-    head(text, &name, "counter", "Calls ended, by status.");
+    form.head(text, &name, "counter", "Calls ended, by status.");
     for method in methods {
         for code in (0..CODES).map(Code::from_wire) {
             let count = method.with_code(code);
@@ -96,9 +133,9 @@ fn calls(text: &mut String, side: &str, methods: &[&MethodSnapshot]) {
     }
 }
 
-fn latency(text: &mut String, side: &str, methods: &[&MethodSnapshot]) {
+fn latency(text: &mut String, form: MetricsForm, side: &str, methods: &[&MethodSnapshot]) {
     let name = format!("ringway_{side}_latency_seconds");
-    head(text, &name, "histogram", "From a call's arrival to its end.");
+    form.head(text, &name, "histogram", "From a call's arrival to its end.");
     for method in methods {
         let bucket = format!("{name}_bucket");
         for bound in BOUNDS_US {
@@ -111,10 +148,6 @@ fn latency(text: &mut String, side: &str, methods: &[&MethodSnapshot]) {
         line(text, &format!("{name}_sum"), &labels(method, ""), method.total.sum().as_secs_f64());
         line(text, &format!("{name}_count"), &labels(method, ""), count);
     }
-}
-
-fn head(text: &mut String, name: &str, kind: &str, help: &str) {
-    let _infallible = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
 }
 
 fn line(text: &mut String, name: &str, labels: &str, value: impl std::fmt::Display) {
@@ -178,6 +211,25 @@ mod tests {
         ] {
             assert!(text.lines().any(|line| line == expected), "{expected} is not in\n{text}");
         }
+    }
+
+    #[test]
+    fn counters_of_open_metrics_are_named_without_their_suffix() {
+        let metrics = Metrics::new();
+        metrics.counters(Side::Server, "a/B").shed();
+        let text = metrics.snapshot().open_metrics();
+        for expected in [
+            "# TYPE ringway_server_shed counter",
+            "# HELP ringway_server_shed Calls refused because of a limit.",
+            "ringway_server_shed_total{service=\"a\",method=\"B\"} 1",
+            "# TYPE ringway_server_in_flight gauge",
+            "# TYPE ringway_server_latency_seconds histogram",
+            "ringway_server_latency_seconds_bucket{service=\"a\",method=\"B\",le=\"+Inf\"} 0",
+        ] {
+            assert!(text.lines().any(|line| line == expected), "{expected} is not in\n{text}");
+        }
+        let heads = text.lines().filter(|line| line.starts_with('#'));
+        assert!(heads.into_iter().all(|line| !line.contains("_total ")), "{text}");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! HTTP on the port of calls: calls as the Connect protocol has them, JSON-RPC by POST, and the side doors
 //! `/metrics`, `/healthz` and `/readyz`.
 
+mod metrics_form;
+
 use std::rc::Rc;
 
 use ringway_http::http::{Method, StatusCode};
@@ -71,7 +73,7 @@ async fn respond(core: &Rc<ServerCore>, calls: &DirectCalls, request: Request) -
     }
     let side_doors = core.shared().side_doors();
     match (request.method(), path) {
-        (&Method::GET | &Method::HEAD, "/metrics") => metrics(core),
+        (&Method::GET | &Method::HEAD, "/metrics") => metrics(core, &request),
         (&Method::GET | &Method::HEAD, "/healthz") => text("ok\n"),
         (&Method::GET | &Method::HEAD, "/readyz") => ready(core, &side_doors.health),
         _ => match &side_doors.routes {
@@ -95,11 +97,14 @@ async fn console_for(
     console::respond(core, calls, request).await
 }
 
-fn metrics(core: &ServerCore) -> Response {
-    let shared = core.shared();
-    let mut response = text(shared.metrics.snapshot().prometheus() + &shared.stats().prometheus());
-    let kind = http::HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+fn metrics(core: &ServerCore, request: &Request) -> Response {
+    let (shared, form) = (core.shared(), metrics_form::wanted(request.headers()));
+    let all = shared.metrics.snapshot().text(form) + &shared.stats().text(form) + form.end();
+    let mut response = text(all);
+    let kind = http::HeaderValue::from_static(form.content_type());
     response.headers_mut().insert(http::header::CONTENT_TYPE, kind);
+    let vary = http::HeaderValue::from_static("accept");
+    response.headers_mut().insert(http::header::VARY, vary);
     response
 }
 

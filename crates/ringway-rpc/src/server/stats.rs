@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ringway_wire::native::Unserved;
 
+use crate::metrics::MetricsForm;
+
 /// Declares the counters of a core: for each, a field, its sum and, where it is named, a method that
 /// increments it.
 macro_rules! counters {
@@ -68,13 +70,27 @@ macro_rules! counters {
             /// The counters in Prometheus' text format 0.0.4, to be appended to those [of the
             /// methods](crate::Snapshot::prometheus).
             pub fn prometheus(&self) -> String {
+                self.text(MetricsForm::Prometheus)
+            }
+
+            /// The counters in the text format of OpenMetrics 1.0, without its last line, `# EOF`.
+            pub fn open_metrics(&self) -> String {
+                self.text(MetricsForm::OpenMetrics)
+            }
+
+            pub(crate) fn text(&self, form: MetricsForm) -> String {
                 let mut text = String::new();
-                family(&mut text, "in_flight", "gauge", "Calls that wait.", self.in_flight as u64);
+                let mut put = |name: &str, kind: &str, help: &str, value: u64| {
+                    let name = format!("ringway_serving_{name}");
+                    form.head(&mut text, &name, kind, help);
+                    text += &format!("{name} {value}\n");
+                };
+                put("in_flight", "gauge", "Calls that wait.", self.in_flight as u64);
                 let unread = "Bytes that no handler has read yet.";
-                family(&mut text, "unread_bytes", "gauge", unread, self.unread_bytes);
+                put("unread_bytes", "gauge", unread, self.unread_bytes);
                 $(
                     let name = concat!(stringify!($name), "_total");
-                    family(&mut text, name, "counter", $what, self.$name);
+                    put(name, "counter", $what, self.$name);
                 )*
                 text
             }
@@ -109,11 +125,6 @@ counters! {
         "Calls (or connections, where no call was to blame) that were ended because a core kept more bytes for handlers or clients than it may.";
     cut_off, count_cut_off,
         "Running calls that were ended at the drain's deadline.";
-}
-
-fn family(text: &mut String, name: &str, kind: &str, help: &str, value: u64) {
-    let name = format!("ringway_serving_{name}");
-    *text += &format!("# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n");
 }
 
 /// Adds to a counter that only its own core writes, so no atomic read-modify-write is needed.

@@ -215,6 +215,13 @@ fn metrics_liveness_and_readiness_are_served() {
     assert_told(&handle, &post("Greet", JSON, ADA), 200, "");
     assert_told(&handle, &get("/metrics"), 200, COUNTED);
     assert_told(&handle, &get("/metrics"), 200, "\nringway_serving_refused_total 0\n");
+    let open =
+        "GET /metrics HTTP/1.1\r\nhost: here\r\naccept: application/openmetrics-text\r\n\r\n";
+    assert_told(&handle, open, 200, "content-type: application/openmetrics-text; version=1.0.0");
+    assert_told(&handle, open, 200, "\n# TYPE ringway_server_calls counter\n");
+    assert_told(&handle, open, 200, COUNTED);
+    let answer = tell(&handle, open);
+    assert!(answer.ends_with("\n# EOF\n") && answer.matches("# EOF").count() == 1, "{answer}");
     assert_told(&handle, &get("/healthz"), 200, "ok");
     assert_told(&handle, &get("/readyz"), 200, "ready");
     assert_told(&handle, &get("/hello"), 200, "own route");
