@@ -436,6 +436,15 @@ pub(crate) const JSONRPC_DEPTH_MAX: u32 = 100;
 /// forty times as long.
 pub const JSONRPC_BATCH_MAX_DEFAULT: usize = 1000;
 
+/// Bytes below which a message of a WebSocket is not compressed: what a block's head and the tables' reset cost
+/// exceeds what so few bytes can save.
+#[cfg(feature = "compression")]
+pub(crate) const WEBSOCKET_DEFLATE_MIN: usize = 64;
+
+/// Bytes that a decompressed message grows by at first, and at least.
+#[cfg(feature = "compression")]
+pub(crate) const WEBSOCKET_INFLATE_CHUNK: usize = 1 << 10;
+
 /// Payload of a WebSocket control frame (RFC 6455 section 5.5).
 pub(crate) const WEBSOCKET_CONTROL_MAX: usize = 125;
 

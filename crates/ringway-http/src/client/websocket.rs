@@ -11,10 +11,11 @@ use http::header::{
 use http::uri::Scheme;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use hyper::body::Incoming;
+use ringway_wire::websocket::CAN_DEFLATE;
 
 use super::{Client, Server, addressed, lost, plain};
 use crate::upgrade::Upgraded;
-use crate::websocket::{Side, accept_key, has_token, new_key};
+use crate::websocket::{Agreed, DEFLATE, Side, accept_key, has_token, is_agreed, new_key};
 use crate::{Body, Error, Result, WebSocket, WebSocketLimits};
 
 impl Client {
@@ -62,13 +63,18 @@ impl Client {
         headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
         headers.insert(SEC_WEBSOCKET_KEY, key.as_str().try_into().expect("base64"));
+        headers.remove(SEC_WEBSOCKET_EXTENSIONS);
+        let deflates = limits.permessage_deflate && CAN_DEFLATE;
+        if deflates {
+            headers.insert(SEC_WEBSOCKET_EXTENSIONS, HeaderValue::from_static(DEFLATE));
+        }
         let (server, request) = addressed(request)?;
         let exchange = self.upgrade(&server, request);
         let (response, upgraded) = self.in_time(&server, exchange).await?;
-        let protocol = check(&response, &key, offered.as_ref())
+        let agreed = check(&response, &key, offered.as_ref(), deflates)
             .map_err(|error| Error::new(error.status(), format!("{server} {}", error.message())))?;
         let upgraded = upgraded.ok_or_else(|| wrong("has not upgraded the connection"))?;
-        Ok(WebSocket::new(Side::Client, upgraded, limits, protocol))
+        Ok(WebSocket::new(Side::Client, upgraded, limits, agreed))
     }
 
     /// Sends a request on its own connection, and returns the connection if the response is a 101.
@@ -116,12 +122,13 @@ fn with_scheme_of_http(uri: Uri) -> Result<Uri> {
     Uri::from_parts(parts).map_err(|error| Error::bad_request(format!("this is no URL: {error}")))
 }
 
-/// Checks the server's response: RFC 6455 section 4.1. Returns the subprotocol that it has chosen.
+/// Checks the server's response: RFC 6455 section 4.1. Returns what it has chosen of our offers.
 fn check(
     response: &http::Response<Incoming>,
     key: &str,
     offered: Option<&HeaderValue>,
-) -> Result<Option<String>> {
+    deflates: bool,
+) -> Result<Agreed> {
     let (status, headers) = (response.status(), response.headers());
     if status != StatusCode::SWITCHING_PROTOCOLS {
         return Err(Error::new(status, format!("has answered {status} instead of a WebSocket")));
@@ -134,10 +141,8 @@ fn check(
     {
         return Err(wrong("has answered 101 to something else"));
     }
-    if headers.contains_key(SEC_WEBSOCKET_EXTENSIONS) {
-        return Err(wrong("uses an extension that was not offered"));
-    }
-    chosen_protocol(headers, offered)
+    let deflates = is_agreed(headers, deflates).map_err(wrong)?;
+    Ok(Agreed { protocol: chosen_protocol(headers, offered)?, deflates })
 }
 
 fn chosen_protocol(headers: &HeaderMap, offered: Option<&HeaderValue>) -> Result<Option<String>> {

@@ -1,5 +1,6 @@
 //! WebSocket: messages both ways on a connection that began with an HTTP request.
 
+mod extension;
 mod handshake;
 mod keepalive;
 mod masks;
@@ -16,5 +17,6 @@ pub use self::server::WebSocketUpgrade;
 pub use self::socket::WebSocket;
 pub use ringway_wire::websocket::{CloseCode, Closing, WebSocketMessage};
 
+pub(crate) use self::extension::{DEFLATE, is_agreed};
 pub(crate) use self::handshake::{accept_key, has_token, new_key};
-pub(crate) use self::socket::Side;
+pub(crate) use self::socket::{Agreed, Side};

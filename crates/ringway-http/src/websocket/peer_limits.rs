@@ -15,6 +15,10 @@ pub struct WebSocketLimits {
     pub ping_after: Option<Duration>,
     /// Time within which it must then send something, such as a pong; 20 s if not set. After it, the peer counts as dead.
     pub pong_wait: Duration,
+    /// Whether messages are compressed if the peer agrees (permessage-deflate, RFC 7692); off if not set, and in
+    /// builds without the feature `compression`. Each message is compressed by itself, so an idle connection
+    /// keeps no memory for it. `message_bytes_max` holds for what a message contains.
+    pub permessage_deflate: bool,
 }
 
 impl Default for WebSocketLimits {
@@ -23,6 +27,7 @@ impl Default for WebSocketLimits {
             message_bytes_max: limits::MESSAGE_BYTES_MAX,
             ping_after: Some(limits::PING_AFTER),
             pong_wait: limits::PONG_WAIT,
+            permessage_deflate: false,
         }
     }
 }

@@ -9,8 +9,8 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use ringway_net::{Peer, Pressure, WeakPeer};
 use ringway_wire::websocket::{
-    CloseCode, DataKind, WebSocketMessage, put_binary, put_close, put_head, put_ping, put_pong,
-    put_text,
+    CloseCode, DataKind, WebSocketMessage, put_binary, put_close, put_deflated, put_head, put_ping,
+    put_pong, put_text,
 };
 
 use super::masks::Masks;
@@ -28,6 +28,8 @@ pub struct WebSocketSender {
 struct SendState {
     /// Present on a client.
     masks: Option<Masks>,
+    /// Whether messages may be compressed.
+    deflates: bool,
     /// Whether a Close frame was sent: nothing may follow it.
     is_closing: Cell<bool>,
 }
@@ -38,15 +40,20 @@ thread_local! {
 }
 
 impl WebSocketSender {
-    pub(super) fn new(peer: WeakPeer, is_client: bool) -> Self {
-        let masks = is_client.then(Masks::new);
-        Self { peer, state: Rc::new(SendState { masks, is_closing: Cell::new(false) }) }
+    pub(super) fn new(peer: WeakPeer, is_client: bool, deflates: bool) -> Self {
+        let (masks, is_closing) = (is_client.then(Masks::new), Cell::new(false));
+        Self { peer, state: Rc::new(SendState { masks, deflates, is_closing }) }
     }
 
     /// Queues a message; it is sent at the end of the turn together with the turn's other output. Await the
     /// result to wait for room, or ignore it.
     pub fn send(&self, message: impl Into<WebSocketMessage>) -> MessageSending<'_> {
-        let (kind, bytes) = match message.into() {
+        let message = message.into();
+        if self.state.deflates {
+            let kind = message.as_text().map_or(DataKind::Binary, |_| DataKind::Text);
+            return self.deflate(kind, message.as_bytes());
+        }
+        let (kind, bytes) = match message {
             WebSocketMessage::Text(text) if self.copies(text.len()) => {
                 return self.send_text(&text);
             }
@@ -66,6 +73,9 @@ impl WebSocketSender {
 
     /// Queues a text, as [`send`](Self::send) does.
     pub fn send_text(&self, text: &str) -> MessageSending<'_> {
+        if self.state.deflates {
+            return self.deflate(DataKind::Text, text.as_bytes());
+        }
         self.queue(|mask, out| put_text(text, mask, out))
     }
 
@@ -105,6 +115,11 @@ impl WebSocketSender {
     /// masked.
     fn copies(&self, len: usize) -> bool {
         len < limits::MESSAGE_BYTES_MOVED || self.state.masks.is_some()
+    }
+
+    /// Queues a message, compressed where that shortens it.
+    fn deflate(&self, kind: DataKind, payload: &[u8]) -> MessageSending<'_> {
+        self.queue(|mask, out| put_deflated(kind, payload, mask, out))
     }
 
     fn queue(&self, put: impl FnOnce(Option<[u8; 4]>, &mut Vec<u8>)) -> MessageSending<'_> {

@@ -1,14 +1,16 @@
 //! Requests that become WebSockets.
 
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, HOST, HeaderValue, ORIGIN, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
-    SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, HOST, HeaderValue, ORIGIN, SEC_WEBSOCKET_ACCEPT,
+    SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION,
+    TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, Method, StatusCode, Version};
 
+use super::extension::{self, DEFLATE};
 use super::handshake::{accept_key, has_token, is_key, tokens};
 use super::peer_limits::WebSocketLimits;
-use super::socket::{Side, WebSocket};
+use super::socket::{Agreed, Side, WebSocket};
 use crate::body::{Body, Request, Response};
 use crate::contained::Contained;
 use crate::error::{Error, Result};
@@ -125,9 +127,11 @@ impl WebSocketUpgrade {
             tokens(headers, &SEC_WEBSOCKET_PROTOCOL).any(|offered| offered == name.as_str())
         };
         let protocol = protocols.iter().find(offers).cloned();
-        let mut response = switching(accept_key(key), protocol.as_deref())?;
+        let deflates = limits.permessage_deflate && extension::is_offered(headers);
+        let agreed = Agreed { protocol, deflates };
+        let mut response = switching(accept_key(key), &agreed)?;
         *response.body_mut() = Body::upgrade(Box::new(move |upgraded| {
-            Box::pin(serve(upgraded, limits, protocol, handler))
+            Box::pin(serve(upgraded, limits, agreed, handler))
         }));
         Ok(response)
     }
@@ -177,13 +181,16 @@ fn upgrade_required() -> Response {
     response
 }
 
-fn switching(accept: String, protocol: Option<&str>) -> Result<Response> {
+fn switching(accept: String, agreed: &Agreed) -> Result<Response> {
     let mut response = reply::status(StatusCode::SWITCHING_PROTOCOLS);
     let headers = response.headers_mut();
     headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
     headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     headers.insert(SEC_WEBSOCKET_ACCEPT, accept.try_into().expect("base64"));
-    if let Some(protocol) = protocol {
+    if agreed.deflates {
+        headers.insert(SEC_WEBSOCKET_EXTENSIONS, HeaderValue::from_static(DEFLATE));
+    }
+    if let Some(protocol) = &agreed.protocol {
         let protocol = HeaderValue::from_str(protocol);
         let protocol = protocol.map_err(|_| Error::internal("a protocol's name is no token"))?;
         headers.insert(SEC_WEBSOCKET_PROTOCOL, protocol);
@@ -191,11 +198,11 @@ fn switching(accept: String, protocol: Option<&str>) -> Result<Response> {
     Ok(response)
 }
 
-async fn serve<F>(upgraded: Upgraded, limits: WebSocketLimits, protocol: Option<String>, handler: F)
+async fn serve<F>(upgraded: Upgraded, limits: WebSocketLimits, agreed: Agreed, handler: F)
 where
     F: AsyncFnOnce(&mut WebSocket) -> Result + 'static,
 {
-    let mut socket = WebSocket::new(Side::Server, upgraded, limits, protocol);
+    let mut socket = WebSocket::new(Side::Server, upgraded, limits, agreed);
     let handling = Contained::begin(|| Box::pin(handler(&mut socket)));
     let outcome = handling.await;
     let (code, reason) = match &outcome {

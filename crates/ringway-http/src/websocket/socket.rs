@@ -28,7 +28,7 @@ use crate::upgrade::{Received, Upgraded};
 ///
 /// A server gets one by [`WebSocketUpgrade`](super::WebSocketUpgrade), a client by
 /// [`Client::websocket`](crate::Client::websocket). It answers pings, and pings a silent peer, while
-/// a task receives. It uses no extension, so messages are not compressed.
+/// a task receives. Messages are compressed only if [both ends](WebSocketLimits::permessage_deflate) want it.
 ///
 /// Dropping it sends the code [`CloseCode::AWAY`] and does not wait for an answer.
 pub struct WebSocket {
@@ -44,7 +44,15 @@ pub struct WebSocket {
     /// Whether receiving has ended.
     end: Option<Result>,
     closing: Option<Closing>,
-    protocol: Option<String>,
+    agreed: Agreed,
+}
+
+/// What the handshake has agreed on.
+#[derive(Debug, Default)]
+pub(crate) struct Agreed {
+    pub(crate) protocol: Option<String>,
+    /// Whether messages may be compressed.
+    pub(crate) deflates: bool,
 }
 
 /// Our end of a connection.
@@ -67,7 +75,7 @@ impl WebSocket {
         side: Side,
         upgraded: Upgraded,
         limits: WebSocketLimits,
-        protocol: Option<String>,
+        agreed: Agreed,
     ) -> Self {
         let Upgraded { connection, received } = upgraded;
         // A peer that does not read our answers is not read either. A client sends for its own purposes.
@@ -76,9 +84,10 @@ impl WebSocket {
             Side::Client => MessageReader::of_server(limits.message_bytes_max),
             Side::Server => MessageReader::of_client(limits.message_bytes_max),
         };
+        let is_client = side == Side::Client;
         Self {
-            sender: WebSocketSender::new(connection.downgrade(), side == Side::Client),
-            reader,
+            sender: WebSocketSender::new(connection.downgrade(), is_client, agreed.deflates),
+            reader: if agreed.deflates { reader.with_deflate() } else { reader },
             received,
             keepalive: Keepalive::new(&limits, now()),
             pace: Pace::default(),
@@ -86,7 +95,7 @@ impl WebSocket {
             drain: connection.drain_token(),
             end: None,
             closing: None,
-            protocol,
+            agreed,
             connection,
         }
     }
@@ -168,7 +177,12 @@ impl WebSocket {
 
     /// Returns the subprotocol that both ends have agreed on.
     pub fn protocol(&self) -> Option<&str> {
-        self.protocol.as_deref()
+        self.agreed.protocol.as_deref()
+    }
+
+    /// Whether messages are compressed where that shortens them: both ends have agreed on it.
+    pub fn is_compressed(&self) -> bool {
+        self.agreed.deflates
     }
 
     /// Returns the connection below, for its addresses and session.

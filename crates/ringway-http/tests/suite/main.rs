@@ -6,4 +6,5 @@ mod files;
 mod server;
 mod support;
 mod websocket_client;
+mod websocket_deflate;
 mod websocket_server;

@@ -71,3 +71,4 @@ mod stream_allocations;
 mod streams;
 mod support;
 mod times_without_end;
+mod websocket_browser;

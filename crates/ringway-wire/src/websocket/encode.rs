@@ -1,6 +1,7 @@
 //! Writing frames.
 
 use super::close_code::CloseCode;
+use super::deflate::deflate;
 use super::head::{ControlKind, DataKind, FrameHead, HEAD_LEN_MAX, Opcode};
 use super::mask;
 use crate::limits::WEBSOCKET_CONTROL_MAX;
@@ -16,10 +17,21 @@ pub fn put_binary(bytes: &[u8], mask: Option<[u8; 4]>, out: &mut Vec<u8>) {
     put(Opcode::Data(DataKind::Binary), bytes, mask, out);
 }
 
+/// Appends a message as one frame, compressed by itself if that shortens it (permessage-deflate, RFC 7692); `mask` as for
+/// [`put_text`]. The peer must have agreed to that. The payload of a text is UTF-8.
+pub fn put_deflated(kind: DataKind, payload: &[u8], mask: Option<[u8; 4]>, out: &mut Vec<u8>) {
+    let opcode = Opcode::Data(kind);
+    match deflate(payload) {
+        Some(compressed) => put_frame(opcode, true, &compressed, mask, out),
+        None => put_frame(opcode, false, payload, mask, out),
+    }
+}
+
 /// Appends the head of a server's message of one frame, whose `length` bytes follow as they are.
 pub fn put_head(kind: DataKind, length: usize, out: &mut Vec<u8>) {
     let opcode = Opcode::Data(kind);
-    FrameHead { is_final: true, opcode, mask: None, length: length as u64 }.write(out);
+    let length = length as u64;
+    FrameHead { is_final: true, is_compressed: false, opcode, mask: None, length }.write(out);
 }
 
 /// Appends a ping.
@@ -61,8 +73,20 @@ fn put_control(kind: ControlKind, payload: &[u8], mask: Option<[u8; 4]>, out: &m
 }
 
 fn put(opcode: Opcode, payload: &[u8], mask: Option<[u8; 4]>, out: &mut Vec<u8>) {
+    put_frame(opcode, false, payload, mask, out);
+}
+
+/// Appends a frame whose payload is as it is sent but for the mask.
+fn put_frame(
+    opcode: Opcode,
+    is_compressed: bool,
+    payload: &[u8],
+    mask: Option<[u8; 4]>,
+    out: &mut Vec<u8>,
+) {
     out.reserve(HEAD_LEN_MAX + payload.len());
-    FrameHead { is_final: true, opcode, mask, length: payload.len() as u64 }.write(out);
+    let length = payload.len() as u64;
+    FrameHead { is_final: true, is_compressed, opcode, mask, length }.write(out);
     let begin = out.len();
     out.extend_from_slice(payload);
     if let Some(mask) = mask {

@@ -32,6 +32,8 @@ pub enum FrameFault {
         /// Bytes that a message may have.
         max: usize,
     },
+    /// A compressed message is malformed.
+    Compression,
     /// A text, or the reason of a Close frame, is not UTF-8.
     NotUtf8,
     /// The payload of a Close frame is one byte.
@@ -45,7 +47,7 @@ impl FrameFault {
     #[must_use]
     pub fn code(self) -> CloseCode {
         match self {
-            Self::NotUtf8 => CloseCode::INVALID,
+            Self::NotUtf8 | Self::Compression => CloseCode::INVALID,
             Self::TooLong { .. } => CloseCode::TOO_LONG,
             _ => CloseCode::PROTOCOL,
         }
@@ -65,6 +67,7 @@ impl fmt::Display for FrameFault {
             Self::NothingToContinue => "a fragment continues no message",
             Self::MessageInMessage => "a message begins inside of another one",
             Self::TooLong { max } => return write!(f, "a message is longer than {max} bytes"),
+            Self::Compression => "a compressed message is malformed",
             Self::NotUtf8 => "a text is not UTF-8",
             Self::CloseLength => "a Close frame has half of a code",
             Self::CloseCode(code) => return write!(f, "the close code {code} may not be sent"),

@@ -1,8 +1,8 @@
 //! Any bytes as the frames of a peer.
 
 use super::{
-    Arrival, FrameFault, MessageReader, WebSocketMessage, put_binary, put_close, put_ping,
-    put_pong, put_text,
+    Arrival, DataKind, FrameFault, MessageReader, WebSocketMessage, put_binary, put_close,
+    put_deflated, put_ping, put_pong, put_text,
 };
 
 /// Longest message, small enough to be exceeded.
@@ -13,27 +13,29 @@ pub fn fuzz(data: &[u8]) {
     let Some((&form, stream)) = data.split_first() else {
         return;
     };
-    let (is_of_client, piece) = (form & 0x80 != 0, usize::from(form & 0x7F) + 1);
-    let whole = read(is_of_client, stream, stream.len().max(1));
+    let (is_of_client, deflates) = (form & 0x80 != 0, form & 0x40 != 0);
+    let (of, piece) = ((is_of_client, deflates), usize::from(form & 0x3F) + 1);
+    let whole = read(of, stream, stream.len().max(1));
     for piece in [1, piece] {
-        assert_eq!(read(is_of_client, stream, piece), whole, "in pieces of {piece}");
+        assert_eq!(read(of, stream, piece), whole, "in pieces of {piece}");
     }
     let mut again = Vec::new();
     for arrival in &whole.0 {
-        put(arrival, is_of_client.then_some([7, 1, 255, 0]), &mut again);
+        put(arrival, is_of_client.then_some([7, 1, 255, 0]), deflates, &mut again);
     }
-    assert_eq!(read(is_of_client, &again, again.len().max(1)), (whole.0, Ok(())));
+    assert_eq!(read(of, &again, again.len().max(1)), (whole.0, Ok(())));
 }
 
-fn reader(is_of_client: bool) -> MessageReader {
-    match is_of_client {
+fn reader((is_of_client, deflates): (bool, bool)) -> MessageReader {
+    let reader = match is_of_client {
         true => MessageReader::of_client(MESSAGE_MAX),
         false => MessageReader::of_server(MESSAGE_MAX),
-    }
+    };
+    if deflates { reader.with_deflate() } else { reader }
 }
 
-fn read(is_of_client: bool, stream: &[u8], piece: usize) -> (Vec<Arrival>, Result<(), FrameFault>) {
-    let (mut reader, mut arrivals) = (reader(is_of_client), Vec::new());
+fn read(of: (bool, bool), stream: &[u8], piece: usize) -> (Vec<Arrival>, Result<(), FrameFault>) {
+    let (mut reader, mut arrivals) = (reader(of), Vec::new());
     for mut input in stream.chunks(piece) {
         loop {
             match reader.next(&mut input) {
@@ -51,7 +53,11 @@ fn read(is_of_client: bool, stream: &[u8], piece: usize) -> (Vec<Arrival>, Resul
     (arrivals, Ok(()))
 }
 
-fn put(arrival: &Arrival, mask: Option<[u8; 4]>, out: &mut Vec<u8>) {
+fn put(arrival: &Arrival, mask: Option<[u8; 4]>, deflates: bool, out: &mut Vec<u8>) {
+    if let (Arrival::Message(message), true) = (arrival, deflates) {
+        let kind = message.as_text().map_or(DataKind::Binary, |_| DataKind::Text);
+        return put_deflated(kind, message.as_bytes(), mask, out);
+    }
     match arrival {
         Arrival::Message(WebSocketMessage::Text(text)) => put_text(text, mask, out),
         Arrival::Message(WebSocketMessage::Binary(bytes)) => put_binary(bytes, mask, out),

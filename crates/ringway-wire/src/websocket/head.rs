@@ -7,7 +7,9 @@ use crate::limits::WEBSOCKET_CONTROL_MAX;
 pub(super) const HEAD_LEN_MAX: usize = 14;
 
 const FINAL: u8 = 0x80;
-const RESERVED: u8 = 0x70;
+/// The first reserved bit: the message is compressed (RFC 7692 section 6).
+const COMPRESSED: u8 = 0x40;
+const RESERVED: u8 = 0x30;
 const MASKED: u8 = 0x80;
 
 /// What a message is.
@@ -58,9 +60,19 @@ impl Opcode {
     }
 }
 
+/// What heads of a peer may say.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rules {
+    pub(super) is_of_client: bool,
+    /// Whether permessage-deflate was agreed on.
+    pub(super) deflates: bool,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FrameHead {
     pub(super) is_final: bool,
+    /// Whether the message that begins is compressed.
+    pub(super) is_compressed: bool,
     pub(super) opcode: Opcode,
     pub(super) mask: Option<[u8; 4]>,
     pub(super) length: u64,
@@ -69,17 +81,18 @@ pub(super) struct FrameHead {
 impl FrameHead {
     /// Reads a head and tells how long it is; `None` if not all of it is there. What its first two bytes say
     /// is checked as soon as they are.
-    pub(super) fn read(
-        input: &[u8],
-        is_of_client: bool,
-    ) -> Result<Option<(Self, usize)>, FrameFault> {
+    pub(super) fn read(input: &[u8], rules: Rules) -> Result<Option<(Self, usize)>, FrameFault> {
         let &[first, second, ref rest @ ..] = input else { return Ok(None) };
-        if first & RESERVED != 0 {
+        if first & RESERVED != 0 || (first & COMPRESSED != 0 && !rules.deflates) {
             return Err(FrameFault::ReservedBit);
         }
         let (is_final, opcode) = (first & FINAL != 0, Opcode::of(first & 0x0F)?);
+        let is_compressed = first & COMPRESSED != 0;
+        if is_compressed && !matches!(opcode, Opcode::Data(_)) {
+            return Err(FrameFault::ReservedBit);
+        }
         let (is_masked, short) = (second & MASKED != 0, second & !MASKED);
-        match (is_masked, is_of_client) {
+        match (is_masked, rules.is_of_client) {
             (false, true) => return Err(FrameFault::Unmasked),
             (true, false) => return Err(FrameFault::Masked),
             _ => {}
@@ -100,14 +113,17 @@ impl FrameHead {
                 None => return Ok(None),
             },
         };
-        let head = Self { is_final, opcode, mask, length };
+        let head = Self { is_final, is_compressed, opcode, mask, length };
         Ok(Some((head, input.len() - rest.len())))
     }
 
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         let mut bytes = [0; HEAD_LEN_MAX];
         let masked = if self.mask.is_some() { MASKED } else { 0 };
-        bytes[0] = self.opcode.number() | if self.is_final { FINAL } else { 0 };
+        let flag = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
+        bytes[0] = self.opcode.number()
+            | flag(self.is_final, FINAL)
+            | flag(self.is_compressed, COMPRESSED);
         let mut len = match self.length {
             0..=125 => {
                 bytes[1] = self.length as u8;

@@ -3,13 +3,16 @@
 //! | to | use |
 //! |---|---|
 //! | read what a peer sends, from slices cut anywhere | [`MessageReader`] |
-//! | write messages | [`put_text`], [`put_binary`], for long ones [`put_head`] |
+//! | write messages | [`put_text`], [`put_binary`], for long ones [`put_head`], compressed ones [`put_deflated`] |
 //! | write control frames | [`put_ping`], [`put_pong`], [`put_close`] |
 //! | say why a connection ends | [`CloseCode`], [`FrameFault::code`] |
 //!
 //! The two directions share no state, so a sender needs nothing of the receiver's. Reading copies once:
 //! payloads are unmasked on their way into the message. Memory grows with the bytes that have come, not with
-//! those that a frame announces, and a reader between two messages holds none. No extension is offered.
+//! those that a frame announces, and a reader between two messages holds none.
+//!
+//! Messages are compressed (permessage-deflate, RFC 7692) where both ends have agreed on it: [`put_deflated`] and
+//! [`MessageReader::with_deflate`]. Each is compressed by itself, so that a connection keeps no window.
 //!
 //! # Examples
 //!
@@ -28,6 +31,11 @@
 //! ```
 
 mod close_code;
+#[cfg(feature = "compression")]
+mod deflate;
+#[cfg(not(feature = "compression"))]
+#[path = "deflate_none.rs"]
+mod deflate;
 mod encode;
 mod fault;
 pub(crate) mod fuzz;
@@ -37,7 +45,8 @@ mod message;
 mod reader;
 
 pub use close_code::CloseCode;
-pub use encode::{put_binary, put_close, put_head, put_ping, put_pong, put_text};
+pub use deflate::CAN_DEFLATE;
+pub use encode::{put_binary, put_close, put_deflated, put_head, put_ping, put_pong, put_text};
 pub use fault::FrameFault;
 pub use head::DataKind;
 pub use message::{Arrival, Closing, WebSocketMessage};

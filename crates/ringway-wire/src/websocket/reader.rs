@@ -1,8 +1,9 @@
 //! Frames become messages.
 
 use super::close_code::CloseCode;
+use super::deflate::inflate;
 use super::fault::FrameFault;
-use super::head::{ControlKind, DataKind, FrameHead, HEAD_LEN_MAX, Opcode};
+use super::head::{ControlKind, DataKind, FrameHead, HEAD_LEN_MAX, Opcode, Rules};
 use super::mask;
 use super::message::{Arrival, Closing, WebSocketMessage};
 use crate::limits::WEBSOCKET_MESSAGE_EAGER;
@@ -14,7 +15,7 @@ use crate::limits::WEBSOCKET_MESSAGE_EAGER;
 /// ```
 #[derive(Debug)]
 pub struct MessageReader {
-    is_of_client: bool,
+    rules: Rules,
     message_max: usize,
     head: PartialHead,
     payload: Option<Payload>,
@@ -48,6 +49,7 @@ struct Payload {
 struct PartialMessage {
     /// `None` between two messages; `bytes` has no memory then.
     kind: Option<DataKind>,
+    is_compressed: bool,
     bytes: Vec<u8>,
     /// Bytes of a text that were found to be UTF-8; it ends at a character.
     checked: usize,
@@ -68,7 +70,7 @@ impl MessageReader {
 
     fn new(is_of_client: bool, message_max: usize) -> Self {
         Self {
-            is_of_client,
+            rules: Rules { is_of_client, deflates: false },
             message_max,
             head: PartialHead::default(),
             payload: None,
@@ -76,6 +78,16 @@ impl MessageReader {
             control: Vec::new(),
             end: None,
         }
+    }
+
+    /// Takes compressed messages as well: permessage-deflate was agreed on (RFC 7692), and that each message is
+    /// compressed by itself (no context takeover).
+    ///
+    /// `message_max` holds for what they contain. Without the feature `compression` they are refused.
+    #[must_use]
+    pub fn with_deflate(mut self) -> Self {
+        self.rules.deflates = true;
+        self
     }
 
     /// Takes the next thing that is whole off the front of `input`, or all of `input` if nothing is. Behind a
@@ -106,12 +118,12 @@ impl MessageReader {
     pub fn next_in_place<'i>(&mut self, input: &mut &'i [u8]) -> Option<&'i str> {
         let is_between =
             self.payload.is_none() && self.message.kind.is_none() && self.head.len == 0;
-        if self.is_of_client || self.end.is_some() || !is_between {
+        if self.rules.is_of_client || self.end.is_some() || !is_between {
             return None;
         }
-        let (head, begin) = FrameHead::read(input, false).ok()??;
+        let (head, begin) = FrameHead::read(input, self.rules).ok()??;
         let length = usize::try_from(head.length).ok().filter(|len| *len <= self.message_max)?;
-        if !head.is_final || head.opcode != Opcode::Data(DataKind::Text) {
+        if !head.is_final || head.is_compressed || head.opcode != Opcode::Data(DataKind::Text) {
             return None;
         }
         let end = begin.checked_add(length)?;
@@ -138,7 +150,7 @@ impl MessageReader {
         loop {
             let payload = match &mut self.payload {
                 Some(payload) => payload,
-                None => match self.head.take(input, self.is_of_client)? {
+                None => match self.head.take(input, self.rules)? {
                     Some(head) => self.payload.insert(self.message.begin(&head, self.message_max)?),
                     None => return Ok(None),
                 },
@@ -160,7 +172,7 @@ impl MessageReader {
             self.payload = None;
             let arrival = match opcode {
                 Opcode::Control(kind) => Some(control(kind, std::mem::take(&mut self.control))?),
-                _ => self.message.end_frame(is_final)?.map(Arrival::Message),
+                _ => self.message.end_frame(is_final, self.message_max)?.map(Arrival::Message),
             };
             if arrival.is_some() {
                 return Ok(arrival);
@@ -171,21 +183,17 @@ impl MessageReader {
 
 impl PartialHead {
     /// The next head, taken off the front of `input`; `None` if it ends before.
-    fn take(
-        &mut self,
-        input: &mut &[u8],
-        is_of_client: bool,
-    ) -> Result<Option<FrameHead>, FrameFault> {
+    fn take(&mut self, input: &mut &[u8], rules: Rules) -> Result<Option<FrameHead>, FrameFault> {
         let known = self.len;
         if known == 0
-            && let Some((head, len)) = FrameHead::read(input, is_of_client)?
+            && let Some((head, len)) = FrameHead::read(input, rules)?
         {
             *input = &input[len..];
             return Ok(Some(head));
         }
         let more = input.len().min(HEAD_LEN_MAX - known);
         self.bytes[known..known + more].copy_from_slice(&input[..more]);
-        match FrameHead::read(&self.bytes[..known + more], is_of_client)? {
+        match FrameHead::read(&self.bytes[..known + more], rules)? {
             Some((head, len)) => {
                 *input = &input[len - known..];
                 self.len = 0;
@@ -218,17 +226,24 @@ impl PartialMessage {
         match (head.opcode, self.kind) {
             (Opcode::Continuation, None) => return Err(FrameFault::NothingToContinue),
             (Opcode::Data(_), Some(_)) => return Err(FrameFault::MessageInMessage),
-            (Opcode::Data(kind), None) => self.kind = Some(kind),
+            (Opcode::Data(kind), None) => {
+                (self.kind, self.is_compressed) = (Some(kind), head.is_compressed);
+            }
             (Opcode::Continuation, Some(_)) | (Opcode::Control(_), _) => {}
         }
         let room = match head.opcode {
             Opcode::Control(_) => usize::MAX, // its head was refused if it is too long
-            _ => max - self.bytes.len(),
+            _ => self.bytes_max(max) - self.bytes.len(),
         };
         let left = usize::try_from(head.length).ok().filter(|length| *length <= room);
         let left = left.ok_or(FrameFault::TooLong { max })?;
         let (opcode, is_final, mask) = (head.opcode, head.is_final, head.mask);
         Ok(Payload { opcode, is_final, mask, taken: 0, left })
+    }
+
+    /// The bytes that may come of a message of at most `max` bytes: compression makes some a little longer.
+    fn bytes_max(&self, max: usize) -> usize {
+        if self.is_compressed { max.saturating_add(max / 1024 + 64) } else { max }
     }
 
     /// Makes room for a piece. `rest` is what the message still lacks with it, if that is known. What is
@@ -240,19 +255,24 @@ impl PartialMessage {
         }
         let spare = match rest {
             Some(rest) => rest.min(piece.max(len).max(WEBSOCKET_MESSAGE_EAGER)),
-            None => piece.max(len).min(max - len),
+            None => piece.max(len).min(self.bytes_max(max) - len),
         };
         self.bytes.reserve_exact(spare);
     }
 
-    fn end_frame(&mut self, is_final: bool) -> Result<Option<WebSocketMessage>, FrameFault> {
+    fn end_frame(
+        &mut self,
+        is_final: bool,
+        max: usize,
+    ) -> Result<Option<WebSocketMessage>, FrameFault> {
         if !is_final {
-            if self.kind == Some(DataKind::Text) {
+            if self.kind == Some(DataKind::Text) && !self.is_compressed {
                 self.check()?;
             }
             return Ok(None);
         }
-        let Self { kind, bytes, checked: _ } = std::mem::take(self);
+        let Self { kind, is_compressed, bytes, checked: _ } = std::mem::take(self);
+        let bytes = if is_compressed { inflate(&bytes, max)? } else { bytes };
         Ok(Some(match kind.expect("begun with the frame") {
             DataKind::Binary => WebSocketMessage::Binary(bytes.into()),
             DataKind::Text => {

@@ -41,3 +41,4 @@ mod support;
 mod vectors;
 mod websocket_bad_input;
 mod websocket_both_ends;
+mod websocket_deflate;

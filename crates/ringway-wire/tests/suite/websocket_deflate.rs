@@ -1,0 +1,136 @@
+//! permessage-deflate: messages that are compressed by themselves.
+
+use ringway_wire::websocket::{
+    Arrival, CloseCode, DataKind, FrameFault, MessageReader, WebSocketMessage, put_deflated,
+    put_text,
+};
+
+const MAX: usize = 1 << 20;
+
+/// The only thing that a server's frames are, however they are cut.
+#[track_caller]
+fn read(frames: &[u8]) -> Result<Option<Arrival>, FrameFault> {
+    let read_in = |piece: usize| {
+        let (mut reader, mut found) = (MessageReader::of_server(MAX).with_deflate(), Vec::new());
+        for mut input in frames.chunks(piece) {
+            while let Some(arrival) = reader.next(&mut input)? {
+                found.push(arrival);
+            }
+        }
+        assert!(found.len() < 2, "{found:?}");
+        Ok(found.pop())
+    };
+    let whole = read_in(frames.len());
+    assert_eq!(read_in(1), whole);
+    whole
+}
+
+#[track_caller]
+fn assert_text(frames: &[u8], text: &str) {
+    assert_eq!(read(frames), Ok(Some(Arrival::Message(WebSocketMessage::from(text)))));
+}
+
+/// RFC 7692, section 7.2.3.
+#[test]
+fn examples_of_the_rfc_are_read() {
+    assert_text(b"\xc1\x07\xf2\x48\xcd\xc9\xc9\x07\x00", "Hello");
+    assert_text(b"\x41\x03\xf2\x48\xcd\x80\x04\xc9\xc9\x07\x00", "Hello");
+    assert_text(b"\xc1\x0b\x00\x05\x00\xfa\xff\x48\x65\x6c\x6c\x6f\x00", "Hello");
+    assert_text(b"\xc1\x08\xf3\x48\xcd\xc9\xc9\x07\x00\x00", "Hello");
+    assert_text(b"\xc1\x0d\xf2\x48\x05\x00\x00\x00\xff\xff\xca\xc9\xc9\x07\x00", "Hello");
+    assert_text(b"\xc1\x01\x00", "");
+    // Messages may still be sent as they are.
+    assert_text(b"\x81\x02hi", "hi");
+}
+
+#[test]
+fn messages_of_every_size_come_back() {
+    let text: String = (0..MAX / 2).map(|at| char::from(b'a' + (at * at / 7 % 23) as u8)).collect();
+    for len in [0, 1, 63, 64, 65, 1_000, 40_000, 70_000, MAX / 2] {
+        for mask in [None, Some([9, 8, 7, 200])] {
+            let (mut frame, mut plain) = (Vec::new(), Vec::new());
+            put_deflated(DataKind::Text, &text.as_bytes()[..len], mask, &mut frame);
+            put_text(&text[..len], mask, &mut plain);
+            assert!(frame.len() < plain.len() || len < 40_000, "{len}: {}", frame.len());
+            assert!(frame.len() <= plain.len(), "{len}: {}", frame.len());
+            assert!(len > 63 || frame == plain, "what is short is sent as it is");
+            let mut reader = match mask {
+                Some(_) => MessageReader::of_client(len).with_deflate(),
+                None => MessageReader::of_server(len).with_deflate(),
+            };
+            let arrival = reader.next(&mut &frame[..]).expect("a good frame");
+            let message = WebSocketMessage::from(&text[..len]);
+            assert_eq!(arrival, Some(Arrival::Message(message)), "{len}");
+            assert_eq!(reader.capacity(), 0);
+        }
+    }
+}
+
+#[test]
+fn what_does_not_become_shorter_is_sent_as_it_is() {
+    let mut state = 1_u64;
+    let noise: Vec<u8> = (0..10_000)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 56) as u8
+        })
+        .collect();
+    let mut frame = Vec::new();
+    put_deflated(DataKind::Binary, &noise, None, &mut frame);
+    assert_eq!((frame[0], frame.len()), (0x82, 4 + noise.len()));
+    assert_eq!(read(&frame), Ok(Some(Arrival::Message(WebSocketMessage::from(noise)))));
+}
+
+#[test]
+fn a_bomb_ends_at_the_limit() {
+    let mut frame = Vec::new();
+    put_deflated(DataKind::Binary, &vec![0; 16 << 20], None, &mut frame);
+    assert!(frame.len() < 100_000, "it is one: {}", frame.len());
+    for max in [0, 1, 1_000, MAX] {
+        let mut reader = MessageReader::of_server(max).with_deflate();
+        let fault = reader.next(&mut &frame[..]).expect_err("it is too long");
+        assert_eq!((fault, fault.code()), (FrameFault::TooLong { max }, CloseCode::TOO_LONG));
+        assert_eq!(reader.capacity(), 0);
+    }
+}
+
+#[test]
+fn a_message_of_the_longest_length_may_become_longer_on_its_way() {
+    // Stored blocks, as some compressors write what cannot be shortened.
+    let payload =
+        [&b"\x00\x05\x00\xfa\xff12345"[..], b"\x00\x05\x00\xfa\xff67890", b"\x00"].concat();
+    let frame = [&[0xc2, payload.len() as u8][..], &payload].concat();
+    let mut reader = MessageReader::of_server(10).with_deflate();
+    let message = WebSocketMessage::from(b"1234567890".to_vec());
+    assert_eq!(reader.next(&mut &frame[..]), Ok(Some(Arrival::Message(message))));
+    let mut reader = MessageReader::of_server(9).with_deflate();
+    assert_eq!(reader.next(&mut &frame[..]), Err(FrameFault::TooLong { max: 9 }));
+}
+
+#[test]
+fn wrong_messages_are_refused() {
+    let cases: Vec<(&[u8], FrameFault)> = vec![
+        (b"\xc1\x02\xff\xff", FrameFault::Compression),
+        // "H" and half of a character.
+        (b"\xc1\x08\x00\x02\x00\xfd\xff\x48\xc3\x00", FrameFault::NotUtf8),
+        // The bit belongs to the first frame of a message.
+        (b"\x41\x03\xf2\x48\xcd\xc0\x04\xc9\xc9\x07\x00", FrameFault::ReservedBit),
+        (b"\xc9\x00", FrameFault::ReservedBit),
+        (b"\xa1\x00", FrameFault::ReservedBit),
+        (b"\x91\x00", FrameFault::ReservedBit),
+    ];
+    for (frames, fault) in cases {
+        assert_eq!(read(frames), Err(fault), "{frames:?}");
+    }
+    assert_eq!(FrameFault::Compression.code(), CloseCode::INVALID);
+}
+
+#[test]
+fn compressed_messages_are_refused_where_they_were_not_agreed_on() {
+    let mut reader = MessageReader::of_server(MAX);
+    let frame = b"\xc1\x07\xf2\x48\xcd\xc9\xc9\x07\x00";
+    assert_eq!(reader.next_in_place(&mut &frame[..]), None);
+    assert_eq!(reader.next(&mut &frame[..]), Err(FrameFault::ReservedBit));
+    let mut reader = MessageReader::of_server(MAX).with_deflate();
+    assert_eq!(reader.next_in_place(&mut &frame[..]), None, "it cannot be borrowed");
+}
