@@ -23,7 +23,12 @@ pub fn fuzz(data: &[u8]) {
                 assert_eq!(decoded(&text, step), Some(bytes));
             }
         }
-        _ => assert_eq!(envelopes(input, step), envelopes(input, input.len().max(1))),
+        _ => {
+            for is_text in [true, false] {
+                let whole = envelopes(input, input.len().max(1), is_text);
+                assert_eq!(envelopes(input, step, is_text), whole);
+            }
+        }
     }
 }
 
@@ -33,14 +38,20 @@ fn decoded(text: &[u8], step: usize) -> Option<Vec<u8>> {
     decoder.finish().ok().map(|()| out)
 }
 
-/// The messages of a request in gRPC-Web's text form, and whether all of it was well-formed.
-fn envelopes(text: &[u8], step: usize) -> (Vec<(bool, Vec<u8>)>, bool) {
+/// The messages in the envelopes of Connect and gRPC-Web, or in the latter's text form, and whether all was well-formed.
+fn envelopes(input: &[u8], step: usize, is_text: bool) -> (Vec<(bool, Vec<u8>)>, bool) {
     const LEN_MAX: u32 = 300;
     let (mut decoder, mut messages, mut found) =
         (Base64Text::default(), Messages::new(LEN_MAX), Vec::new());
-    for part in text.chunks(step) {
+    for part in input.chunks(step) {
         let mut bytes = Vec::new();
-        let decoded = decoder.decode(part, &mut bytes);
+        let decoded = match is_text {
+            true => decoder.decode(part, &mut bytes),
+            false => {
+                bytes.extend_from_slice(part);
+                Ok(())
+            }
+        };
         let mut data = Piece::Owned(bytes.into());
         loop {
             match messages.next(&mut data) {
