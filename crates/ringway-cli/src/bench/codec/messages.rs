@@ -38,7 +38,7 @@ pub(super) fn text(message: &str) -> String {
 /// Decodes or encodes one message with one codec.
 pub(super) struct Operation {
     pub(super) message: &'static str,
-    /// `decode` or `encode`.
+    /// `decode`, `encode`, or `encode-new`, which encodes into a new buffer each time.
     pub(super) verb: &'static str,
     pub(super) codec: &'static str,
     /// The text to decode, or the expected text.
@@ -103,6 +103,26 @@ impl Operation {
                     black_box(&out);
                 })
             }),
+        }
+    }
+
+    /// Makes an operation that encodes with `encode` into a new buffer each time, as who has no pool of buffers.
+    pub(super) fn encode_new(
+        codec: &'static str,
+        message: &'static str,
+        encode: impl Fn(&mut Vec<u8>) + Clone + 'static,
+    ) -> Self {
+        let again = encode.clone();
+        Self {
+            verb: "encode-new",
+            timed: Box::new(move |length| {
+                measure(length, || {
+                    let mut out = Vec::new();
+                    again(&mut out);
+                    black_box(&out);
+                })
+            }),
+            ..Self::encode(codec, message, encode)
         }
     }
 

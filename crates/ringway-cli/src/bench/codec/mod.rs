@@ -114,7 +114,7 @@ mod tests {
             all.iter().map(|it| (it.message, it.verb, it.text.clone())).collect()
         };
         assert_eq!(named(&ours), named(&theirs));
-        assert_eq!(ours.len(), 10);
+        assert_eq!(ours.len(), 12);
         for operation in ours.into_iter().chain(theirs) {
             let name = operation.to_string();
             assert!((operation.check)(&operation.text), "{name}");

@@ -20,13 +20,16 @@ pub(super) fn operations() -> Vec<Operation> {
         let id = NumberedId::new(black_box(ID));
         put_request(black_box(METHOD), Some(black_box(PARAMS)), id.id(), out);
     };
+    let encode_response = |out: &mut Vec<u8>| {
+        put_result(black_box(RESULT), NumberedId::new(black_box(ID)).id(), out);
+    };
     vec![
         requests("request"),
         Operation::encode(NAME, "request", encode_request),
+        Operation::encode_new(NAME, "request", encode_request),
         responses("response"),
-        Operation::encode(NAME, "response", |out| {
-            put_result(black_box(RESULT), NumberedId::new(black_box(ID)).id(), out);
-        }),
+        Operation::encode(NAME, "response", encode_response),
+        Operation::encode_new(NAME, "response", encode_response),
         responses("error"),
         Operation::encode(NAME, "error", |out| {
             let id = NumberedId::new(black_box(ID));

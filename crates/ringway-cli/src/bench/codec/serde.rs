@@ -86,13 +86,14 @@ pub(super) fn operations() -> Vec<Operation> {
     };
     let answer =
         |result, error| NumberedAnswer { jsonrpc: "2.0", result, error, id: black_box(ID) };
+    let respond = move |out: &mut Vec<u8>| write(out, &answer(Some(black_box(result)), None));
     vec![
         calls("request"),
         Operation::encode(NAME, "request", move |out| write(out, &call())),
+        Operation::encode_new(NAME, "request", move |out| write(out, &call())),
         answers("response"),
-        Operation::encode(NAME, "response", move |out| {
-            write(out, &answer(Some(black_box(result)), None));
-        }),
+        Operation::encode(NAME, "response", respond),
+        Operation::encode_new(NAME, "response", respond),
         answers("error"),
         Operation::encode(NAME, "error", move |out| {
             let (code, message) = (black_box(CODE), Cow::Borrowed(black_box(REASON)));
