@@ -1,5 +1,6 @@
 //! The RPC servers with their clients, as processes.
 
+mod go_rpc;
 mod mongo;
 mod process;
 

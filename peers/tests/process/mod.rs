@@ -56,7 +56,11 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(kind: &str, listen: &str) -> Self {
-        let mut child = Command::new(BINARY)
+        Self::start_program(BINARY, kind, listen)
+    }
+
+    pub(crate) fn start_program(program: &str, kind: &str, listen: &str) -> Self {
+        let mut child = Command::new(program)
             .args(["serve", kind, "--listen", listen])
             .stdout(Stdio::piped())
             .spawn()

@@ -114,6 +114,7 @@ Examples:
   ringway bench jsonrpc -c 100 -l 100           stress: 10,000 calls at once
   ringway bench jsonrpc --transport tcp,unix,http,ws
   ringway bench jsonrpc --transport http,ws --peers   beside jsonrpsee
+  ringway bench jsonrpc --transport tcp,unix --peers  beside Go's net/rpc, where Go is installed
   ringway bench rpc --protocol native,grpc,jsonrpc -c 2 -l 400 -s 47
 
 Payloads are bytes, which JSON has as base64: a third longer each way.";

@@ -60,7 +60,7 @@ pub(super) fn run(
         .zip(&runs)
         .map(|((work, cores, workers), runs)| row(*work, cores.as_slice().len(), *workers, runs));
     let environment = Environment::read(allowed, used, None);
-    let report = Report { environment, rows: rows.collect(), failure: None };
+    let report = Report { environment, rows: rows.collect(), left_out: Vec::new(), failure: None };
     if let Some(page) = &config.report {
         report.draw(page)?;
     }

@@ -16,6 +16,7 @@ mod outcome;
 mod phase;
 mod pingpong;
 mod plan;
+mod programs;
 mod receive;
 mod registry;
 mod rivals;
@@ -33,19 +34,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::args::{
-    BenchConfig, Cores, MongoSend, Pace, Protocol, RpcLoad, Scheme, Service, StreamLoad, Suite,
-    Target,
+    BenchConfig, Cores, MongoSend, Pace, RpcLoad, Scheme, Service, StreamLoad, Suite, Target,
 };
 use crate::environment::Environment;
 use crate::payload::{Pattern, Run};
-use crate::process::{H2load, PeerJob, Peers};
+use crate::process::PeerJob;
 use crate::progress::Progress;
 use crate::report::{Printer, Report, Screen};
-use crate::stderr;
 use due_calls::OpenLoad;
 use ladder::Ladders;
 use outcome::Outcome;
 use plan::{Client, Contender, Program, Setting, Workload};
+use programs::Programs;
 use server::Server;
 use user_calls::UserCall;
 
@@ -71,8 +71,8 @@ pub(crate) fn run(
     if matches!(&config.target, Target::Running(uri) if uri.scheme() == Scheme::Source) {
         ringway_discovery::install();
     }
-    let h2load = if config.peers { find_h2load(config) } else { None };
-    let mut settings = plan::settings(config, h2load.is_some());
+    let mut settings = plan::settings(config);
+    let programs = Programs::prepare(&mut settings)?;
     let user_call = match &config.suites[..] {
         [Suite::Call { job, .. }] => Some(UserCall::prepare(job)?),
         _ => None,
@@ -80,7 +80,7 @@ pub(crate) fn run(
     if let Some(call) = &user_call {
         settings.iter_mut().for_each(|setting| setting.size = call.request_len());
     }
-    let mut bench = Bench::prepare(config, allowed, &settings, user_call, h2load)?;
+    let mut bench = Bench::prepare(config, allowed, &settings, user_call, programs)?;
     let mut printer = Printer::new(config.format, Screen::of_stdout(config.is_wide), out);
     let mut rows = Vec::new();
     let mut failure = None;
@@ -109,7 +109,8 @@ pub(crate) fn run(
         Some(_) => bench.progress.give_up(),
     }
     let why = failure.as_ref().map(ToString::to_string);
-    let report = Report { environment: bench.environment, rows, failure: why };
+    let left_out = bench.programs.left_out().to_vec();
+    let report = Report { environment: bench.environment, rows, left_out, failure: why };
     if let Some(page) = &config.report {
         report.draw(page)?;
     }
@@ -119,24 +120,10 @@ pub(crate) fn run(
     failure.map_or(Ok(report.is_clean()), Err)
 }
 
-/// h2load, if there is a use for it.
-fn find_h2load(config: &BenchConfig) -> Option<H2load> {
-    let is_of_use = |suite: &Suite| {
-        suite.protocols().contains(&Protocol::Grpc) && !matches!(suite, Suite::Registry { .. })
-    };
-    config.suites.iter().find(|suite| is_of_use(suite))?;
-    let found = H2load::find();
-    if found.is_none() {
-        stderr::say("h2load is not installed (nghttp2-client), so there are no rows of it");
-    }
-    found
-}
-
 /// Settings of all runs.
 struct Bench<'a> {
     config: &'a BenchConfig,
-    peers: Option<Peers>,
-    h2load: Option<H2load>,
+    programs: Programs,
     /// The method and requests of the call suite.
     user_call: Option<Arc<UserCall>>,
     pattern: Pattern,
@@ -150,21 +137,15 @@ impl<'a> Bench<'a> {
         allowed: &Cores,
         settings: &[Setting],
         user_call: Option<Arc<UserCall>>,
-        h2load: Option<H2load>,
+        programs: Programs,
     ) -> Result<Self, Box<dyn Error>> {
         let most = settings.iter().map(|setting| setting.connections).max().unwrap_or(0);
         descriptors::ensure(most)?;
-        let needs_peers = |suite: &Suite| !matches!(suite, Suite::Registry { .. });
-        let peers = match config.peers && config.suites.iter().any(needs_peers) {
-            true => Some(Peers::prepare(|text| stderr::say(text))?),
-            false => None,
-        };
         let message_bytes = settings.iter().map(|setting| setting.size as usize).max().unwrap_or(0);
         let runs: usize = settings.iter().map(|setting| setting.contenders.len()).sum();
         Ok(Self {
             config,
-            peers,
-            h2load,
+            programs,
             user_call,
             pattern: Pattern::new(message_bytes),
             environment: Environment::read(
@@ -252,7 +233,7 @@ impl<'a> Bench<'a> {
             Program::Disk => Err("the disk has no server".into()),
             Program::Peer("etcd") => Server::etcd(&self.config.placement.server),
             Program::Peer(kind) => {
-                let peers = self.peers.as_ref().ok_or("a peer without --peers")?;
+                let peers = self.programs.of_kind(kind)?;
                 Server::peer(peers, kind, setting.transport, &self.config.placement)
             }
         }

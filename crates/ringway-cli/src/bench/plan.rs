@@ -6,6 +6,7 @@ use crate::args::{
     BenchConfig, MongoLoad, MongoSend, Pace, Protocol, RegistryLoad, RegistryMode, RpcLoad,
     RpcMode, SendMode, StreamLoad, Suite, Target, Transport, Uri,
 };
+use crate::process::GO_RPC;
 
 /// One workload at one setting, measured for each contender.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,8 +67,8 @@ pub(super) enum Client {
     Fsync,
 }
 
-/// Returns all settings of `config`, suite by suite. The machine may have h2load.
-pub(super) fn settings(config: &BenchConfig, has_h2load: bool) -> Vec<Setting> {
+/// Returns all settings of `config`, suite by suite, as if every program were installed.
+pub(super) fn settings(config: &BenchConfig) -> Vec<Setting> {
     let transports = match &config.target {
         Target::Own(transports) => transports.clone(),
         Target::Running(uri) => vec![Transport::of(uri)],
@@ -80,12 +81,10 @@ pub(super) fn settings(config: &BenchConfig, has_h2load: bool) -> Vec<Setting> {
                 if config.peers {
                     contenders.extend(rivals(suite, workload, transport));
                     contenders.extend(official_driver(&contenders[0].server, workload));
+                    contenders.extend(under_h2load(suite, workload, size));
                 }
                 if matches!(config.target, Target::Own(_)) && workload.is_put() {
                     contenders.push(Contender { server: Program::Disk, client: Client::Fsync });
-                }
-                if config.peers && has_h2load {
-                    contenders.extend(under_h2load(suite, workload, size));
                 }
                 let method = match suite {
                     Suite::Call { job, .. } => Some(job.method.clone()),
@@ -184,7 +183,11 @@ fn rivals(suite: &Suite, workload: Workload, transport: Transport) -> Vec<Conten
             let tarpc = (is_native && mode == RpcMode::Unary)
                 .then(|| pair(Program::Peer("tarpc"), Client::Peer("tarpc")));
             let tonic = (is_grpc || is_native).then(tonic);
-            crossed.into_iter().flatten().chain(tonic).chain(tarpc).collect()
+            let is_json = suite.protocols().contains(&Protocol::Jsonrpc);
+            // What it speaks is JSON-RPC 1.0, so neither side can be exchanged.
+            let go = (is_json && mode == RpcMode::Unary)
+                .then(|| pair(Program::Peer(GO_RPC), Client::Peer(GO_RPC)));
+            crossed.into_iter().flatten().chain(tonic).chain(tarpc).chain(go).collect()
         }
         // The peers' clients have no open loop, and their servers no slow handlers.
         Workload::Rpc(RpcLoad { pace: Pace::Open { slow_percent: 0, .. }, .. }) if is_grpc => {
@@ -443,6 +446,7 @@ impl Client {
             Self::RingwayJson | Self::Peer("jsonrpsee-http" | "jsonrpsee-ws") => {
                 Protocol::Jsonrpc.as_str()
             }
+            Self::Peer(GO_RPC) => "jsonrpc-1.0",
             Self::RingwayGrpc | Self::Peer("tonic") | Self::H2load | Self::Fsync => {
                 Protocol::Grpc.as_str()
             }
@@ -474,7 +478,7 @@ mod tests {
     #[test]
     fn the_driver_of_mongodb_has_the_server_of_our_client() {
         let pairs = |words: &str| {
-            let settings = settings(&config(words), true);
+            let settings = settings(&config(words));
             let [setting] = &settings[..] else { panic!("one setting: {settings:?}") };
             let pair = |it: &Contender| (it.server.name().to_owned(), it.client.name());
             setting.contenders.iter().map(pair).collect::<Vec<_>>()
@@ -490,7 +494,7 @@ mod tests {
     #[test]
     fn a_bare_bench_stays_well_under_90_seconds() {
         let config = config("ringway bench");
-        let settings = settings(&config, true);
+        let settings = settings(&config);
         assert_eq!(settings.len(), 17);
         assert!(settings.iter().all(|setting| setting.contenders.len() == 1));
         let run = config.length.warmup + config.length.measured;
@@ -501,7 +505,7 @@ mod tests {
     #[test]
     fn peers_alternate_with_our_own() {
         let config = config("ringway bench pingpong -c 1 --transport tcp,unix --peers");
-        let settings = settings(&config, true);
+        let settings = settings(&config);
         let names = |setting: &Setting| {
             let pairs = setting.contenders.iter();
             pairs.map(|one| format!("{}/{}", one.server.name(), one.client.name())).collect()
@@ -523,13 +527,20 @@ mod tests {
     fn rivals_are_measured_by_their_own_clients() {
         let names = |words: &str| -> Vec<String> {
             let config = config(words);
-            let pairs = settings(&config, true)[0].contenders.clone().into_iter();
+            let pairs = settings(&config)[0].contenders.clone().into_iter();
             pairs.map(|one| format!("{}/{}", one.server.name(), one.client.name())).collect()
         };
         let (ours, tonic, tarpc) = ("ringway/ringway", "tonic/tonic", "tarpc/tarpc");
         assert_eq!(names("ringway bench rpc --peers"), [ours, tonic, tarpc]);
         assert_eq!(names("ringway bench rpc -m bidi --peers"), [ours, tonic]);
-        assert_eq!(names("ringway bench jsonrpc --peers"), [ours]);
+        let go = "go-rpc/go-rpc";
+        assert_eq!(names("ringway bench jsonrpc --peers"), [ours, go]);
+        assert_eq!(names("ringway bench jsonrpc --transport unix --peers"), [ours, go]);
+        assert_eq!(names("ringway bench jsonrpc --rate 10 --peers"), [ours]);
+        assert_eq!(
+            names("ringway bench rpc --protocol native,jsonrpc --peers"),
+            [ours, ours, tonic, tarpc, go]
+        );
         for (transport, client) in [("http", "jsonrpsee-http"), ("ws", "jsonrpsee-ws")] {
             let [crossed, own] = ["ringway", "jsonrpsee"].map(|it| format!("{it}/{client}"));
             let words = format!("ringway bench jsonrpc --transport {transport} --peers");
@@ -561,7 +572,7 @@ mod tests {
     #[test]
     fn protocols_alternate() {
         let config = config("ringway bench rpc --protocol native,grpc -c 1,2");
-        let settings = settings(&config, true);
+        let settings = settings(&config);
         assert_eq!(settings.len(), 2);
         for setting in &settings {
             let spoken: Vec<_> = setting.contenders.iter().map(|it| it.client.protocol()).collect();
@@ -576,7 +587,7 @@ mod tests {
     #[test]
     fn parameters_name_what_tells_rows_apart() {
         let config = config("ringway bench receive --addr unix:///tmp/d -c 3 --batch 8");
-        let setting = &settings(&config, true)[0];
+        let setting = &settings(&config)[0];
         let expected = json!({"server": "unix:///tmp/d", "client": "ringway", "transport": "unix",
                               "mode": "batch 8", "connections": 3, "size": 32});
         assert_eq!(Value::Object(setting.parameters(&setting.contenders[0])), expected);
@@ -585,7 +596,7 @@ mod tests {
     #[test]
     fn parameters_of_a_users_method() {
         let config = config("ringway bench call tls://a:1 m.M/Go --rate 9 -c 2");
-        let setting = &settings(&config, true)[0];
+        let setting = &settings(&config)[0];
         let expected = json!({"server": "tls://a:1", "client": "ringway", "method": "m.M/Go",
                               "connections": 2, "due": 9, "size": 0});
         assert_eq!(Value::Object(setting.parameters(&setting.contenders[0])), expected);
@@ -598,7 +609,7 @@ mod tests {
     #[test]
     fn parameters_of_calls_and_streams() {
         let parameters = |words: &str| {
-            let setting = settings(&config(words), true).remove(0);
+            let setting = settings(&config(words)).remove(0);
             let mut parameters = setting.parameters(&setting.contenders[0]);
             parameters
                 .retain(|name, _| !["server", "client", "transport"].contains(&name.as_str()));

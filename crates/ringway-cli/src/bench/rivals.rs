@@ -20,7 +20,7 @@ impl Bench<'_> {
         job: PeerJob,
         server: Server,
     ) -> Result<Outcome, Box<dyn Error>> {
-        let peers = self.peers.as_ref().ok_or("a peer without --peers")?;
+        let peers = self.programs.of_client(&job)?;
         let addr = server.uri().clone();
         let run = PeerClientRun {
             job,
@@ -62,7 +62,7 @@ impl Bench<'_> {
         setting: &Setting,
         server: Server,
     ) -> Result<Outcome, Box<dyn Error>> {
-        let h2load = self.h2load.as_ref().ok_or("h2load is not installed")?;
+        let h2load = self.programs.h2load()?;
         let Workload::Rpc(RpcLoad { mode: RpcMode::Unary, pace: Pace::Closed { depth } }) =
             setting.workload
         else {

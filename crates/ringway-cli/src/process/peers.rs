@@ -1,7 +1,7 @@
-//! The peer programs: servers of other runtimes and plain loops, in a separate binary that the product
+//! The peer programs: servers of other runtimes and plain loops, in separate binaries that the product
 //! never depends on.
 
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -17,11 +17,15 @@ use super::tether::tethered;
 use crate::args::{MongoOp, RpcMode, Uri};
 use crate::limits;
 
-/// The peers' binary.
+/// A binary of peers.
 #[derive(Debug, Clone)]
 pub(crate) struct Peers {
+    name: &'static str,
     binary: PathBuf,
 }
+
+/// The name of Go's JSON-RPC, as a server and as a client.
+pub(crate) const GO_RPC: &str = "go-rpc";
 
 /// The workload of a peer's client.
 #[derive(Debug, Clone, Copy)]
@@ -94,15 +98,31 @@ impl Peers {
         let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         if checkout.join("peers/Cargo.toml").is_file() {
             say("building the peer programs (the first time takes minutes)");
-            return build(&checkout).map(|binary| Self { binary });
+            return build(&checkout).map(|binary| Self { name: NAME, binary });
         }
-        let program = std::env::current_exe().unwrap_or_default();
-        let binary = program.with_file_name(NAME);
+        let binary = beside_this(NAME);
         if binary.is_file() {
-            return Ok(Self { binary });
+            return Ok(Self { name: NAME, binary });
         }
-        let looked_in = program.parent().unwrap_or(Path::new("")).display().to_string();
+        let looked_in = binary.parent().unwrap_or(Path::new("")).display().to_string();
         Err(ProcessError::NoPeers { looked_in })
+    }
+
+    /// Builds the JSON-RPC of Go's standard library from its source in the checkout of this program, or finds it
+    /// beside this program if there is none. Calls `say` before a build.
+    ///
+    /// # Errors
+    /// Why it is not there, for the report.
+    pub(crate) fn prepare_go(say: impl FnOnce(&str)) -> Result<Self, String> {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers/go");
+        let binary = beside_this(GO_NAME);
+        if source.join("go.mod").is_file() {
+            say("building Go's JSON-RPC");
+            build_go(&source, &binary)?;
+        } else if !binary.is_file() {
+            return Err(format!("there is neither {GO_NAME} beside this program nor its source"));
+        }
+        Ok(Self { name: GO_NAME, binary })
     }
 
     /// Starts the echo server `kind` (`epoll`, `uring`, `tokio`, `monoio`, …) listening on `listen`, pinned to
@@ -118,7 +138,7 @@ impl Peers {
     ) -> Result<ServerProcess, ProcessError> {
         let core = core.to_string();
         let args = ["serve", kind, "--listen", listen, "--core", &core];
-        ServerProcess::start(self.command(&args)?, &format!("{NAME} serve {kind}"))
+        ServerProcess::start(self.command(&args)?, &format!("{} serve {kind}", self.name))
     }
 
     /// Runs a peer's client to its end, and reports the measured interval.
@@ -132,7 +152,7 @@ impl Peers {
         mut told: impl FnMut(Edge) -> Result<(), ProcessError>,
     ) -> Result<PeerResult, ProcessError> {
         let limit = run.warmup + run.measured + limits::PEER_CLIENT_SLACK;
-        let name = format!("{NAME} client");
+        let name = format!("{} client", self.name);
         let args = run.args();
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let mut command = self.command(&args)?;
@@ -155,7 +175,7 @@ impl Peers {
 
     fn command(&self, args: &[&str]) -> Result<Command, ProcessError> {
         tethered(&self.binary, args)
-            .map_err(|source| ProcessError::Start { program: NAME.to_owned(), source })
+            .map_err(|source| ProcessError::Start { program: self.name.to_owned(), source })
     }
 }
 
@@ -209,6 +229,25 @@ impl PeerJob {
     }
 }
 
+/// The path of a program in the folder of this one.
+fn beside_this(name: &str) -> PathBuf {
+    std::env::current_exe().unwrap_or_default().with_file_name(name)
+}
+
+/// Builds without the network: the program needs the standard library alone.
+fn build_go(source: &Path, binary: &Path) -> Result<(), String> {
+    let mut go = Command::new("go");
+    go.current_dir(source).env("GOTOOLCHAIN", "local").args(["build", "-o"]).arg(binary).arg(".");
+    match go.stdin(Stdio::null()).stdout(Stdio::null()).status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("`go build` failed ({status}); its message is above")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err("Go is not installed (https://go.dev/doc/install)".to_owned())
+        }
+        Err(error) => Err(format!("`go` cannot be started: {error}")),
+    }
+}
+
 /// Builds in release mode and returns the path of the binary that cargo prints.
 fn build(checkout: &Path) -> Result<PathBuf, ProcessError> {
     let failed = |source| ProcessError::Start { program: "cargo".to_owned(), source };
@@ -236,6 +275,7 @@ fn executable(message: &str) -> Option<PathBuf> {
 }
 
 const NAME: &str = "ringway-peers";
+const GO_NAME: &str = "ringway-peers-go";
 
 /// Arguments can be seen by other users of the machine; the environment cannot.
 const MONGODB_URI_VARIABLE: &str = "RINGWAY_PEERS_MONGODB_URI";

@@ -1,4 +1,4 @@
-//! The report for programs: one object, `environment`, `rows` and `failure`.
+//! The report for programs: one object, `environment`, `rows`, `left_out` and `failure`.
 
 use serde::Serialize;
 
@@ -7,8 +7,8 @@ use super::row::Row;
 use crate::environment::Environment;
 
 pub(super) fn render(report: &Report) -> String {
-    let Report { environment, rows, failure } = report;
-    let document = Document { environment, rows, failure };
+    let Report { environment, rows, left_out, failure } = report;
+    let document = Document { environment, rows, left_out, failure };
     let text = serde_json::to_string_pretty(&document);
     // Maps have string keys here and other numbers become null, so serialising cannot fail.
     format!("{}\n", text.expect("a report has only values that JSON knows"))
@@ -18,5 +18,6 @@ pub(super) fn render(report: &Report) -> String {
 struct Document<'a> {
     environment: &'a Environment,
     rows: &'a [Row],
+    left_out: &'a [String],
     failure: &'a Option<String>,
 }

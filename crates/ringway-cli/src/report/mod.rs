@@ -31,6 +31,8 @@ pub(crate) struct Report {
     pub(crate) environment: Environment,
     /// In the order in which they were measured; rows of a suite stand together.
     pub(crate) rows: Vec<Row>,
+    /// Rows that could not be measured here, each with its reason: `Go's net/rpc: Go is not installed`.
+    pub(crate) left_out: Vec<String>,
     /// Why the bench ended early, if it did.
     pub(crate) failure: Option<String>,
 }

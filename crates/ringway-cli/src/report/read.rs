@@ -14,6 +14,8 @@ use crate::limits;
 pub(super) struct ReadReport {
     pub(super) environment: Map<String, Value>,
     pub(super) rows: Vec<ReadRow>,
+    #[serde(default)]
+    pub(super) left_out: Vec<String>,
     pub(super) failure: Option<String>,
     /// The whole document as it was read.
     #[serde(skip)]

@@ -241,6 +241,7 @@ const SPREAD_MAX: f64 = 0.1;
 pub(super) fn notes(report: &Report) -> Vec<String> {
     let mut notes: Vec<String> =
         report.failure.iter().map(|why| format!("error: the bench ended early: {why}")).collect();
+    notes.extend(report.left_out.iter().map(|what| format!("left out: {what}")));
     for row in &report.rows {
         for (kind, count) in row.errors.kinds() {
             notes.push(format!(

@@ -67,6 +67,7 @@ fn report() -> Report {
             receive(SendMode::Batch(2048), &[125e6, 131e6]),
             receive(SendMode::PerPacket, &[22.9e6]),
         ],
+        left_out: Vec::new(),
         failure: None,
     }
 }
@@ -177,6 +178,20 @@ fn a_bench_that_ended_early_is_no_success_and_says_so() {
     let json: serde_json::Value =
         serde_json::from_str(&report.render(Format::Json, Screen::PLAIN)).expect("JSON");
     assert_eq!(json["failure"], "the server has ended");
+}
+
+#[test]
+fn rows_that_are_left_out_are_told_in_every_form() {
+    let mut report = report();
+    report.left_out = vec!["Go's net/rpc: Go is not installed".to_owned()];
+    assert!(report.is_clean(), "what is not installed is no error");
+    for format in [Format::Table, Format::Markdown] {
+        let text = report.render(format, Screen::PLAIN);
+        assert!(text.contains("left out: Go's net/rpc: Go is not installed"), "{text}");
+    }
+    let document = document(&report);
+    assert_eq!(document.left_out, report.left_out);
+    assert!(page::render(&document).contains("Left out: Go&#39;s net/rpc: Go is not installed"));
 }
 
 #[test]

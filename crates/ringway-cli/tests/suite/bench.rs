@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -12,7 +13,7 @@ use ringway_rpc::{Server, Status};
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 
-use crate::support::{Ringway, run};
+use crate::support::{Ended, Ringway, run, run_alone};
 
 /// Runs a bench that is to succeed and returns its rows, their common fields checked.
 ///
@@ -163,6 +164,35 @@ fn calls_over_json_rpc() {
 
 fn spoken(row: &Value) -> &str {
     row["parameters"]["protocol"].as_str().expect("calls have a protocol")
+}
+
+/// Go's row stands beside ours where Go is installed, and the report says so where it is not.
+#[test]
+fn json_rpc_of_go_is_measured_or_said_to_be_missing() {
+    // The packages that it needs take longer than a run may, and are built once.
+    let mut go = Command::new("go");
+    go.args(["build", "-o", "/dev/null", "."]).env("GOTOOLCHAIN", "local");
+    let built = go.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../peers/go")).status();
+    let has_go = built.is_ok_and(|status| status.success());
+    if !has_go {
+        eprintln!("skipped: Go is not installed (https://go.dev/doc/install)");
+    }
+    let words = "bench jsonrpc -c 2 -l 3 -s 5,64 --transport tcp,unix --peers";
+    let words = format!("{words} -d 0.3 --warmup 0.02 --repeat 1 --format json");
+    let check = |ended: Ended, has_go: bool| {
+        assert_eq!(ended.status.code(), Some(0), "{}{}", ended.out, ended.err);
+        let report: Value = serde_json::from_str(&ended.out).expect("one JSON object");
+        let rows = report["rows"].as_array().expect("an array");
+        assert!(rows.iter().all(|row| row["verified"].as_f64() > Some(0.0)), "{rows:?}");
+        let of_go = rows.iter().filter(|row| row["parameters"]["server"] == "go-rpc");
+        assert_eq!((rows.len(), of_go.count()), if has_go { (8, 4) } else { (4, 0) }, "{rows:?}");
+        report["left_out"].as_array().expect("an array").clone()
+    };
+    if has_go {
+        assert!(check(run(&words), true).is_empty());
+    }
+    let left_out = check(run_alone(&words), false);
+    assert_eq!(left_out, ["Go's net/rpc: Go is not installed (https://go.dev/doc/install)"]);
 }
 
 /// Whatever the rows say, it is by these bytes that a server knows what is spoken to it.

@@ -49,7 +49,7 @@ pub(super) fn run(
     progress.finish();
     let rows: Vec<Row> = operations.iter().zip(&results).map(|(it, runs)| row(it, runs)).collect();
     let environment = Environment::of_one_thread(allowed, &core);
-    let report = Report { environment, rows, failure: None };
+    let report = Report { environment, rows, left_out: Vec::new(), failure: None };
     if let Some(page) = &config.report {
         report.draw(page)?;
     }

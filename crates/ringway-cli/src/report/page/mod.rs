@@ -47,6 +47,9 @@ pub(super) fn render(document: &ReadReport) -> String {
     if let Some(failure) = &document.failure {
         push(&mut page, format_args!("<p class=\"alarm\">It ended early: {}</p>\n", Text(failure)));
     }
+    for what in &document.left_out {
+        push(&mut page, format_args!("<p class=\"note\">Left out: {}</p>\n", Text(what)));
+    }
     for group in groups(document) {
         push(&mut page, format_args!("<section><h2>{}</h2>\n", Text(&group.title)));
         page.push_str(&charts::bars(&group));

@@ -29,8 +29,11 @@ impl Ringway {
     }
 
     pub(crate) fn start_with<'a>(words: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_ringway"))
-            .args(words)
+        Self::start_command(Command::new(env!("CARGO_BIN_EXE_ringway")).args(words))
+    }
+
+    fn start_command(command: &mut Command) -> Self {
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -109,6 +112,12 @@ impl Drop for Ringway {
 /// Runs the binary to its end.
 pub(crate) fn run(words: &str) -> Ended {
     Ringway::start(words).wait()
+}
+
+/// The same, where no program is installed.
+pub(crate) fn run_alone(words: &str) -> Ended {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringway"));
+    Ringway::start_command(command.args(words.split_whitespace()).env("PATH", "")).wait()
 }
 
 /// The same, with `input` as its standard input.

@@ -1,0 +1,3 @@
+module ringway/peers
+
+go 1.22
