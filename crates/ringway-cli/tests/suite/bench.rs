@@ -157,6 +157,10 @@ fn calls_over_json_rpc() {
         assert_eq!((&row["suite"], spoken(row)), (&"rpc".into(), "jsonrpc"));
         assert!(row["p50_us"].is_f64() && row["verified"].as_u64() > Some(0), "{row}");
     }
+    let through_http = rows("jsonrpc -c 2 -l 1,3 -s 47,10240 --transport http,ws");
+    let transports = through_http.iter().map(|row| row["parameters"]["transport"].as_str());
+    let of_each = |transport: &str| transports.clone().filter(|it| *it == Some(transport)).count();
+    assert_eq!((of_each("http"), of_each("ws")), (4, 4));
     let three = rows("rpc --protocol native,grpc,jsonrpc -c 2 -s 47");
     let all: Vec<&str> = three.iter().map(spoken).collect();
     assert_eq!(all, ["native", "grpc", "jsonrpc"]);

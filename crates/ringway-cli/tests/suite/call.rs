@@ -71,8 +71,8 @@ fn each_kind_of_method_answers_in_lines() {
 #[test]
 fn json_rpc_takes_parameters_as_they_travel() {
     let (_server, address) = serve();
-    for address in [format!("jsonrpc+{address}"), address.replace("tcp://", "http://")] {
-        json_rpc_calls(&address);
+    for scheme in ["jsonrpc+tcp://", "http://", "ws://"] {
+        json_rpc_calls(&address.replace("tcp://", scheme));
     }
 }
 
