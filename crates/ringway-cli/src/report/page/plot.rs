@@ -166,7 +166,7 @@ fn draw_axes(svg: &mut String, x: &Axis, y: &Axis) {
     }
     writeln!(
         svg,
-        "<text class=\"title\" x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n<text class=\"title\" \
+        "<text class=\"title\" x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n<text class=\"title side\" \
          transform=\"translate(12 {}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
         right,
         HEIGHT - 6.0,
