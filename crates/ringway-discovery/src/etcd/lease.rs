@@ -18,20 +18,23 @@ pub(super) fn new_id() -> i64 {
 
 /// Grants a lease with this number. Returns how long it lasts.
 pub(super) async fn grant(members: &Members, id: i64, ttl: Duration) -> Result<Duration, Failure> {
-    let seconds = seconds(ttl);
-    let request = LeaseGrantRequest { ttl: seconds, id };
-    let granted = members
-        .ask(async |channel| {
-            match LeaseClient::new(channel.unary()).lease_grant(request).await {
-                Ok(response) => Ok(response.ttl),
-                // A former request has granted it, and its answer was lost.
-                Err(status) if status.message().contains("lease already exists") => Ok(seconds),
-                Err(status) => Err(status),
-            }
-        })
-        .await?;
-    duration(granted)
-        .ok_or_else(|| Failure::of_member("the registry grants leases that have ended"))
+    let request = LeaseGrantRequest { ttl: seconds(ttl), id };
+    members.ask(async |channel| grant_at(channel, request).await).await
+}
+
+/// Asks a member for a lease. One that cannot be what was asked for is the fault of the member, and another one is asked.
+async fn grant_at(channel: &Channel, request: LeaseGrantRequest) -> Result<Duration, Status> {
+    let ttl = match LeaseClient::new(channel.unary()).lease_grant(request).await {
+        Ok(response) if response.id == request.id => response.ttl,
+        Ok(_) => {
+            let why = "the registry grants another lease than it was asked for";
+            return Err(Status::unavailable(why));
+        }
+        // A former request has granted it, and its answer was lost.
+        Err(status) if status.message().contains("lease already exists") => request.ttl,
+        Err(status) => return Err(status),
+    };
+    duration(ttl).ok_or_else(|| Status::unavailable("the registry grants leases that have ended"))
 }
 
 /// Renews a lease. Returns how long it lasts; `None` if it has ended.

@@ -44,6 +44,8 @@ pub(super) struct Registering {
     was_put: bool,
     /// Failures since the last success.
     failures: u32,
+    /// Leases, one after the other, that had ended before the key was put.
+    ended: u32,
 }
 
 /// Why renewing is over.
@@ -70,6 +72,7 @@ impl Registering {
             renew_at: Instant::now(),
             was_put: false,
             failures: 0,
+            ended: 0,
         }
     }
 
@@ -92,7 +95,14 @@ impl Registering {
             self.grant().await;
             match self.put_first().await {
                 Ok(()) => {}
-                Err(Over::LeaseEnded) => continue,
+                Err(Over::LeaseEnded) => {
+                    let why = Error::new("a lease had ended before the endpoint was put");
+                    self.tell(RegistrationState::Registering(Some(why)), None);
+                    // Otherwise a registry that grants leases and does not know them would be asked without a pause.
+                    runtime::sleep(back_off(self.ended, limits::REFUSED_RETRY_MAX)).await;
+                    self.ended = self.ended.saturating_add(1);
+                    continue;
+                }
                 Err(Over::Replaced) => return,
             }
             match self.hold().await {
@@ -130,7 +140,7 @@ impl Registering {
                 Err(failure) => self.failed(failure).await,
             }
         }
-        self.was_put = true;
+        (self.was_put, self.ended) = (true, 0);
         self.confirmed();
         Ok(())
     }

@@ -21,6 +21,8 @@ use crate::endpoint::Endpoint;
 use crate::limits;
 use crate::server::Registry;
 
+mod lessor;
+
 /// A registry that says what it is told to.
 #[derive(Clone, Default)]
 struct Liar {
@@ -258,6 +260,45 @@ fn member_that_says_nothing_is_left_for_another() {
     };
     runtime::block_on(runtime::timeout(LIMIT, registered)).expect("a core").expect("in time");
     drop(silent);
+    server.abort();
+}
+
+#[test]
+fn member_that_tells_nonsense_is_left_for_another() {
+    let liar = Liar::new([list(5, &["b", "a"])], Vec::new()).serve();
+    let truth = Registry::new();
+    let server = Server::bind("tcp://127.0.0.1:0").expect("a free port");
+    let server = truth.serve_on(server).threads(1).start().expect("the server starts");
+    let members = [authority(&liar), authority(&server)];
+    let followed = async move {
+        let KeyValue { key, value, .. } = value("c", 0);
+        truth.put(PutRequest { key, value, ..PutRequest::default() }).await.expect("it is put");
+        // Each begins with a member at random.
+        for _ in 0..8 {
+            let mut watch = registry(&members).watch("market", None).expect("a name");
+            until(&mut watch, |watch| places(watch) == ["c:1"]).await;
+        }
+    };
+    runtime::block_on(followed).expect("a core");
+    liar.abort();
+    server.abort();
+}
+
+#[test]
+fn member_that_lies_to_every_watch_is_asked_ever_less_often() {
+    let lie = response(6, vec![put(KeyValue { key: "passwords".into(), ..value("c", 6) })]);
+    let liar = Liar::new([list(5, &["a"])], vec![vec![lie]; 5]);
+    let (server, told) = (liar.serve(), Arc::clone(&liar.told));
+    let members = [authority(&server)];
+    let followed = async move {
+        let begun = runtime::now_exact();
+        let mut watch = registry(&members).watch("market", None).expect("a name");
+        until(&mut watch, |_| told.lock().expect("no panic").is_empty()).await;
+        // Half of 100, 200, 400 and 800 ms.
+        let took = runtime::now_exact() - begun;
+        assert!(took >= Duration::from_millis(750), "five watches in {took:?}");
+    };
+    runtime::block_on(followed).expect("a core");
     server.abort();
 }
 

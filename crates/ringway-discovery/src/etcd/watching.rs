@@ -221,7 +221,10 @@ impl Watching {
         } else if !response.created && response.watch_id >= 0 {
             self.listing.progress(header.revision);
         }
-        self.failures = 0;
+        // A member may make each watch, and lie then: it is not asked again without a pause.
+        if !response.created {
+            self.failures = 0;
+        }
         self.members.worked(channel);
         self.publish(false);
         Ok(())
