@@ -2,7 +2,8 @@
 //!
 //! A registry that has lost its data, or a broken filter in front of it, tells of an empty list, or of one that is much
 //! shorter than the last. The hosts are still there then, so those that are missing stay in use until
-//! - the source says the same again after [`limits::SHORT_LIST_HOLD`], or
+//! - the source says the same again after [`limits::SHORT_LIST_HOLD`]; a list that is much shorter still has to be said
+//!   again itself; or
 //! - they cannot be reached: each host leaves when a connection to it fails.
 
 use std::collections::HashSet;
@@ -26,7 +27,10 @@ impl ListGuard {
     /// Takes a list of different hosts, which the source may have confirmed already. Returns whether missing ones are kept.
     pub(super) fn offer(&mut self, list: Vec<Host>, now: Instant, is_confirmed: bool) -> bool {
         let in_use = self.told.len() + self.kept.len();
-        let is_short = in_use > 0 && (list.is_empty() || list.len() * 2 < in_use);
+        let is_short = is_short_of(list.len(), in_use);
+        if is_short_of(list.len(), self.told.len()) {
+            self.since = None; // what was told before, if that was short too, does not confirm this
+        }
         let is_confirmed = is_confirmed
             || self.since.is_some_and(|since| now.duration_since(since) >= limits::SHORT_LIST_HOLD);
         if is_short && !is_confirmed {
@@ -64,6 +68,11 @@ impl ListGuard {
     fn settle(&mut self, now: Instant) {
         self.since = self.is_keeping().then(|| self.since.unwrap_or(now));
     }
+}
+
+/// Whether a list of so many hosts has lost more than half of those that there were, or all.
+fn is_short_of(listed: usize, before: usize) -> bool {
+    before > 0 && (listed == 0 || listed * 2 < before)
 }
 
 #[cfg(test)]
@@ -104,6 +113,13 @@ mod tests {
             &[(0, &[1, 2, 3], &[1, 2, 3]), (1, &[4], &[1, 2, 3, 4]), (2, &[1, 2, 4], &[1, 2, 4])],
             &[(0, &[1], &[1]), (1, &[], &[1]), (2, &[1], &[1]), (4, &[], &[1]), (6, &[], &[])],
             &[(0, &[], &[]), (0, &[1, 2], &[1, 2])],
+            // A short list is no confirmation of one that is much shorter still.
+            &[
+                (0, &[1, 2, 3], &[1, 2, 3]),
+                (1, &[1], &[1, 2, 3]),
+                (4, &[], &[1, 2, 3]),
+                (6, &[], &[]),
+            ],
         ] {
             let mut guard = ListGuard::default();
             for &(second, list, used) in steps {
