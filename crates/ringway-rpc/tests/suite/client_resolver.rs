@@ -383,6 +383,25 @@ fn the_last_list_is_kept_on_disk_for_a_start_without_the_source() {
 }
 
 #[test]
+fn a_list_that_is_held_back_does_not_keep_the_one_before_it_from_the_disk() {
+    let (path, server) = (path("held"), Seen::start());
+    let source = Source::default();
+    let client = source.client(|it| it.last_known(&path));
+    source.tells(&[server.host()]);
+    eventually("it is written", || path.exists());
+    // The next write comes a second later, or when the client ends.
+    let other = Host::new("tcp://10.255.0.1:1").expect("an address");
+    assert_eq!(source.hosts(&[server.host(), other]), Verdict::Taken);
+    assert_eq!(source.hosts(&[]), Verdict::Held);
+    drop(client);
+    eventually("the last good list is written", || {
+        std::fs::read_to_string(&path).is_ok_and(|text| text.contains("10.255.0.1"))
+    });
+    std::fs::remove_file(&path).expect("it was written");
+    end(server.handle);
+}
+
+#[test]
 fn a_damaged_or_foreign_file_is_not_used() {
     for content in ["", "{", "[]", r#"{"source":"other","hosts":[]}"#, "\u{0}\u{0}"] {
         let path = path("damaged");

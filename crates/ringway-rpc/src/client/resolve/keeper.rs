@@ -155,7 +155,10 @@ impl Keeper {
         self.read_at.set(None);
         let is_held = self.guard.borrow_mut().offer(hosts, now, is_confirmed);
         let used = self.publish();
-        self.is_unwritten.set(self.args.last_known.is_some() && !is_held && listed > 0);
+        // A list that is held back does not make up for one before it that was not written yet.
+        if !is_held && self.args.last_known.is_some() {
+            self.is_unwritten.set(listed > 0);
+        }
         let why = match (is_held, skipped) {
             (true, _) => format!("it lists {listed} hosts all at once, and {used} are in use"),
             (false, 0) => String::new(),
