@@ -37,7 +37,14 @@ const LAYERS: &[Layer] = &[
     ),
     layer(
         "ringway-discovery",
-        &["ringway-build", "ringway-net", "ringway-rpc", "ringway-runtime", "ringway-wire"],
+        &[
+            "ringway-build",
+            "ringway-http",
+            "ringway-net",
+            "ringway-rpc",
+            "ringway-runtime",
+            "ringway-wire",
+        ],
     ),
     layer("ringway-mongo", &["ringway-net", "ringway-runtime", "ringway-wire"]),
     layer("ringway", LIBRARIES),

@@ -222,6 +222,7 @@ fn after_a_failure_of_the_disk_nothing_is_changed_and_everybody_is_told() {
             assert!(revision <= shared.borrow().revision, "only what was told is seen");
             let status = registry.status(StatusRequest {}).await.expect("it answers");
             assert_eq!(status.errors, [error.message()]);
+            assert_eq!(registry.health().expect("a page").status().as_u16(), 503);
             assert_eq!(*notices.lock().expect("no panic"), [error.message()]);
             Some(error)
         });

@@ -30,6 +30,7 @@ mod keys;
 mod leases;
 mod listeners;
 mod maintenance;
+mod pages;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -153,7 +154,7 @@ impl Registry {
         self.state().urls = urls;
         let registry = self.clone();
         let server = server.net(|net| net.on_started(move |handle| registry.begin_on(handle)));
-        self.show_on(server)
+        self.pages_on(self.show_on(server))
             .service(KvServer::new(self.clone()))
             .service(WatchServer::new(self.clone()))
             .service(LeaseServer::new(self.clone()))

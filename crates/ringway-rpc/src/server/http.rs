@@ -76,9 +76,12 @@ async fn respond(core: &Rc<ServerCore>, calls: &DirectCalls, request: Request) -
         (&Method::GET | &Method::HEAD, "/metrics") => metrics(core, &request),
         (&Method::GET | &Method::HEAD, "/healthz") => text("ok\n"),
         (&Method::GET | &Method::HEAD, "/readyz") => ready(core, &side_doors.health),
-        _ => match &side_doors.routes {
-            Some(routes) => routes.respond(request).await,
-            None => nothing(path),
+        _ => match (&side_doors.routes, &side_doors.pages) {
+            (Some(routes), pages) if routes.has(path) || !pages.has(path) => {
+                routes.respond(request).await
+            }
+            (_, pages) if pages.has(path) => pages.respond(request).await,
+            _ => nothing(path),
         },
     }
 }

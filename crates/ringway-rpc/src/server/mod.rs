@@ -44,6 +44,7 @@ mod machine;
 mod method_entry;
 mod method_ids;
 mod observe;
+mod pages;
 mod protocols;
 mod queue;
 mod queue_worker;
@@ -71,7 +72,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringway_http::Router;
 use ringway_net::{Address, Backend, Error, Result, ServerTls, ToAddresses};
 
 pub use self::{console_access::Console, cors::Cors};
@@ -380,13 +380,6 @@ impl Server {
     /// ```
     pub fn metrics(&self) -> Metrics {
         self.metrics.clone()
-    }
-
-    /// Answers other HTTP requests on the server's port, such as pages and webhooks. Calls, `/metrics`,
-    /// `/healthz` and `/readyz` are always served, and `routes` cannot replace them.
-    pub fn http_routes(mut self, routes: Router) -> Self {
-        self.http.routes = Some(routes);
-        self
     }
 
     /// Lets pages of other origins call the server over HTTP. Without this setting they are refused.

@@ -12,6 +12,8 @@ use crate::builtin::health::Health;
 pub(super) struct HttpSettings {
     /// The program's own routes.
     pub(super) routes: Option<Router>,
+    /// What libraries have added, where the program has no route.
+    pub(super) pages: Router,
     pub(super) cors: Option<Cors>,
     pub(super) console: Console,
     pub(super) tables: Vec<ConsoleTable>,
@@ -22,6 +24,7 @@ pub(super) struct HttpSettings {
 pub(crate) struct SideDoors {
     pub(super) health: Health,
     pub(super) routes: Option<Router>,
+    pub(super) pages: Router,
     /// The pages of other origins that may make calls.
     pub(super) cors: Option<CorsFields>,
     pub(super) console: Console,
@@ -31,9 +34,9 @@ pub(crate) struct SideDoors {
 impl SideDoors {
     /// Checks the settings.
     pub(super) fn new(health: Health, settings: HttpSettings) -> Result<Self, String> {
-        let HttpSettings { routes, cors, console, tables } = settings;
+        let HttpSettings { routes, pages, cors, console, tables } = settings;
         console.check()?;
         let cors = cors.as_ref().map(Cors::compile).transpose()?;
-        Ok(Self { health, routes, cors, console, tables })
+        Ok(Self { health, routes, pages, cors, console, tables })
     }
 }

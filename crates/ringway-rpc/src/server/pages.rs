@@ -1,0 +1,38 @@
+//! What programs and libraries add to a server's HTTP.
+
+use ringway_http::{Request, Response, Result, Router};
+
+use super::Server;
+
+impl Server {
+    /// Answers other HTTP requests on the server's port, such as pages and webhooks. Calls, `/metrics`,
+    /// `/healthz` and `/readyz` are always served, and `routes` cannot replace them.
+    pub fn http_routes(mut self, routes: Router) -> Self {
+        self.http.routes = Some(routes);
+        self
+    }
+
+    /// Answers GET requests for `path`, unless the program has a [route](Self::http_routes) for it or a fallback. It is for
+    /// libraries that serve something on the server of a program; of two pages at one path the first counts.
+    ///
+    /// ```no_run
+    /// use ringway_http::text;
+    /// use ringway_rpc::Server;
+    ///
+    /// let server = Server::bind("tcp://127.0.0.1:9000")?;
+    /// server.http_page("/version", async |_request| Ok(text("1.4.2")));
+    /// # Ok::<(), ringway_rpc::Status>(())
+    /// ```
+    ///
+    /// # Panics
+    /// Panics if the path does not begin with `/` or is malformed, which is a mistake of the library.
+    pub fn http_page<F>(mut self, path: &str, page: F) -> Self
+    where
+        F: AsyncFn(Request) -> Result<Response> + Send + Sync + 'static,
+    {
+        if !self.http.pages.has(path) {
+            self.http.pages = std::mem::take(&mut self.http.pages).get(path, page);
+        }
+        self
+    }
+}
