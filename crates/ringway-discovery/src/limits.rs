@@ -61,6 +61,10 @@ pub(crate) const LEASE_TTL_MAX: Duration = Duration::from_secs(9_000_000_000);
 /// How long the task that ends leases sleeps at most: a lease that was granted meanwhile may be the first to expire.
 pub(crate) const EXPIRY_LOOK: Duration = Duration::from_millis(500);
 
+/// How late leases may be looked at before it counts as a pause of the registry, in which nobody could renew them. Twice
+/// the time between two looks is more than a core with much to do needs.
+pub(crate) const PAUSE_FORGIVEN: Duration = Duration::from_secs(1);
+
 /// Leases that end at once, while others wait for the store.
 pub(crate) const EXPIRED_AT_ONCE: usize = 100;
 

@@ -105,8 +105,13 @@ impl State {
 impl Registry {
     /// Waits until a batch is on the disk.
     pub(super) async fn logged(&self, batch: u64) -> Result<(), Status> {
-        self.write_log(|state| state.store.journal_bytes() > 0);
+        self.log_changes();
         LogWait { registry: self, batch, waiter: None }.await
+    }
+
+    /// Has changes written, for which nobody waits.
+    pub(super) fn log_changes(&self) {
+        self.write_log(|state| state.store.journal_bytes() > 0);
     }
 
     /// Has the renewals of leases written, for whose sake nobody waits.

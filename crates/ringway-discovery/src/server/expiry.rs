@@ -5,7 +5,7 @@ use std::time::Duration;
 use ringway_net::ServerHandle;
 use ringway_runtime as runtime;
 
-use super::Registry;
+use super::{Registry, State};
 use crate::limits;
 
 /// The duty to look after the leases; `None` when it is done. Dropping it says that nobody does, however its task ended.
@@ -29,43 +29,82 @@ impl Registry {
         }
     }
 
+    /// Ends some of the leases that have expired. Nobody waits until that is logged. Returns how long to wait before others
+    /// are looked for.
+    fn end_expired(&self) -> Duration {
+        let ended = self.change_now(|store, now| {
+            for _ in 0..limits::EXPIRED_AT_ONCE {
+                let Some(lease) = store.expired(now) else {
+                    break;
+                };
+                _ = store.revoke(lease);
+            }
+            Ok(())
+        });
+        match ended {
+            Ok(_) => {
+                self.log_changes();
+                Duration::ZERO
+            }
+            // The log has failed or does not keep up.
+            Err(_) => limits::EXPIRY_LOOK,
+        }
+    }
+
+    /// Gives the leases some time if they are looked at much later than was due. The process, or its machine, was stopped
+    /// then, and the renewals that came meanwhile have still to be read.
+    fn forgive_pause(&self, due: Duration) {
+        let now = self.now();
+        if now.saturating_sub(due) >= limits::PAUSE_FORGIVEN {
+            self.state().store.prolong_leases(limits::RESTORED_LEASE_MIN, now);
+        }
+    }
+
     /// Makes sure that a task on some core ends the leases that nobody renews. It ends when there are none left.
     pub(super) fn expire_leases(&self) {
-        let mut state = self.state();
-        let has_failed = state.log.as_ref().is_some_and(|log| log.failure().is_some());
-        let is_needed = !state.expires_leases && state.store.next_expiry().is_some() && !has_failed;
-        state.expires_leases |= is_needed;
-        drop(state);
-        if is_needed {
-            runtime::spawn_named("registry leases", Duty(Some(self.clone())).run());
+        let begins = self.state().takes_duty();
+        if begins {
+            self.begin_duty();
         }
+    }
+
+    /// Looks after the leases on this core, whose duty was taken.
+    pub(super) fn begin_duty(&self) {
+        runtime::spawn_named("registry leases", Duty(Some(self.clone())).run());
+    }
+}
+
+impl State {
+    /// Whether somebody has to look after the leases from now on. Whoever asks has [to begin](Registry::begin_duty).
+    pub(super) fn takes_duty(&mut self) -> bool {
+        if self.expires_leases {
+            return false;
+        }
+        let has_failed = self.log.as_ref().is_some_and(|log| log.failure().is_some());
+        self.expires_leases = self.store.next_expiry().is_some() && !has_failed;
+        self.expires_leases
     }
 }
 
 impl Duty {
     async fn run(mut self) {
+        let mut due = None;
         while let Some((registry, at)) = self.next_expiry() {
+            if let Some(due) = due {
+                registry.forgive_pause(due);
+            }
             registry.log_renewals();
             // A lease that is granted meanwhile may be the first to expire.
             let wait = at.saturating_sub(registry.now()).min(limits::EXPIRY_LOOK);
-            if wait > Duration::ZERO {
-                runtime::sleep(wait).await;
-                continue;
+            let pause = match wait {
+                Duration::ZERO => registry.end_expired(),
+                wait => wait,
+            };
+            due = Some(registry.now() + pause);
+            match pause {
+                Duration::ZERO => runtime::yield_now().await, // many leases may expire at once
+                pause => _ = runtime::sleep(pause).await,
             }
-            let ended = registry.change(|store, now| {
-                for _ in 0..limits::EXPIRED_AT_ONCE {
-                    let Some(lease) = store.expired(now) else {
-                        break;
-                    };
-                    _ = store.revoke(lease);
-                }
-                Ok(())
-            });
-            if ended.await.is_err() {
-                // The log has failed or does not keep up.
-                runtime::sleep(limits::EXPIRY_LOOK).await;
-            }
-            runtime::yield_now().await; // many leases may expire at once
         }
     }
 
@@ -86,7 +125,30 @@ impl Duty {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::Ids;
     use crate::store::LeaseId;
+
+    #[test]
+    fn a_registry_that_was_stopped_does_not_end_leases_that_nobody_could_renew() {
+        let ended = runtime::block_on(async {
+            let (ttl, left) = (Duration::from_secs(60), Duration::from_millis(100));
+            let registry = Registry::make_with(None, None, Ids::random(), 2 * ttl, runtime::now());
+            let renewed = registry.now() + left - ttl;
+            let granted = registry.state().store.grant(LeaseId(1), ttl, renewed);
+            granted.expect("the id is free");
+            registry.expire_leases();
+            runtime::yield_now().await;
+            // The core does nothing meanwhile, as if its process was stopped.
+            let (_sender, nothing) = std::sync::mpsc::channel::<()>();
+            let stopped = limits::PAUSE_FORGIVEN + 4 * left;
+            nothing.recv_timeout(stopped).expect_err("nobody sends anything");
+            for _ in 0..100 {
+                runtime::yield_now().await;
+            }
+            registry.state().store.renew(LeaseId(1), registry.now())
+        });
+        assert_eq!(ended.expect("a core"), Ok(Duration::from_secs(60)));
+    }
 
     #[test]
     fn a_lease_that_is_granted_when_the_last_duty_ends_has_somebody_to_look_after_it() {
