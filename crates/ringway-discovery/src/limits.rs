@@ -38,6 +38,10 @@ pub(crate) const REQUEST_BYTES_MAX: usize = 3 << 19;
 /// would be answered with all keys, and one with many reads with all keys many times. etcd has no such bound.
 pub(crate) const READ_BYTES_MAX: usize = 64 << 20;
 
+/// Bytes of an answer to a range that is put together while the registry is locked: a service of some hundred servers, and
+/// some microseconds. Longer ones are put together afterwards.
+pub(crate) const ENCODED_ANSWER_BYTES: usize = 64 << 10;
+
 /// Comparisons, or operations of one branch, in a transaction, as etcd has it by default.
 pub(crate) const TXN_OPERATIONS_MAX: usize = 128;
 

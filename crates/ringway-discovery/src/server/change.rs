@@ -72,8 +72,8 @@ pub(super) fn put(store: &mut Store, put: PutRequest) -> Result<PutResponse, Sta
 /// Carries out a put that is possible.
 pub(super) fn put_in(change: &mut Transaction<'_>, put: PutRequest) -> Result<PutResponse, Status> {
     let PutRequest { key, value, mut lease, prev_kv, ignore_value, ignore_lease } = put;
-    // Copies, because what is decoded may share the memory of a request that is a thousand times as large.
-    let (key, mut value) = (Bytes::copy_from_slice(&key), Bytes::copy_from_slice(&value));
+    // What is decoded may share the memory of a request that is a thousand times as large. The store copies the value.
+    let (key, mut value) = (Bytes::copy_from_slice(&key), value);
     if ignore_value || ignore_lease {
         let kept = change.store().get(&key).ok_or_else(failure::key_not_found)?;
         value = if ignore_value { kept.value } else { value };

@@ -9,19 +9,13 @@ use crate::etcd::api::etcdserverpb::{
     PutResponse, RangeRequest, RangeResponse, TxnRequest, TxnResponse,
 };
 use crate::limits;
-use crate::store::Revision;
+use crate::store::{KeyRange, Revision};
 
 impl Kv for Registry {
     async fn range(&self, request: RangeRequest) -> Result<RangeResponse, Status> {
         read::check(&request)?;
-        self.expire_leases();
-        let state = self.state();
-        let mut response = read::range(&state.store, &request, state.visible())?;
-        if content_len(&response) > limits::READ_BYTES_MAX {
-            return Err(failure::too_much_read());
-        }
-        response.header = self.header(&state);
-        Ok(response)
+        let range = KeyRange::from_wire(request.key.clone(), request.range_end.clone());
+        self.read_range(&request, &range)
     }
 
     async fn put(&self, request: PutRequest) -> Result<PutResponse, Status> {
@@ -57,6 +51,24 @@ impl Kv for Registry {
             .change(|store, _| store.compact(first).map_err(failure::compacted_or_future))
             .await?;
         Ok(CompactionResponse { header })
+    }
+}
+
+impl Registry {
+    /// Reads the keys of a range that a checked request asks for.
+    pub(super) fn read_range(
+        &self,
+        request: &RangeRequest,
+        range: &KeyRange,
+    ) -> Result<RangeResponse, Status> {
+        self.expire_leases();
+        let state = self.state();
+        let mut response = read::range(&state.store, request, range, state.visible())?;
+        if content_len(&response) > limits::READ_BYTES_MAX {
+            return Err(failure::too_much_read());
+        }
+        response.header = self.header(&state);
+        Ok(response)
     }
 }
 

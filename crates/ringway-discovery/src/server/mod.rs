@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use prost::Message;
 use ringway_rpc::{Context, Server, Status};
 use ringway_runtime as runtime;
 
 use crate::etcd::api::etcdserverpb::{
-    AuthServer, ClusterServer, KvServer, LeaseServer, MaintenanceServer, ResponseHeader,
-    WatchServer,
+    AuthServer, ClusterServer, LeaseServer, MaintenanceServer, ResponseHeader, WatchServer,
 };
 use crate::limits;
 use crate::log::Ids;
@@ -32,6 +32,7 @@ mod listeners;
 mod maintenance;
 mod pages;
 mod read;
+mod served_kv;
 #[cfg(test)]
 mod tests;
 mod transaction;
@@ -73,6 +74,8 @@ struct Shared {
     origin: Instant,
     /// What they were here.
     clock: Duration,
+    /// What every header begins with: the fields that never change, encoded.
+    header_begin: Vec<u8>,
     /// Tells registries apart, for clients that look at it.
     ids: Ids,
     notice: Option<Notice>,
@@ -143,7 +146,13 @@ impl Registry {
             urls: Vec::new(),
             log: None,
         };
-        let shared = Shared { state: Mutex::new(state), origin, clock, ids, notice, on_failure };
+        let header = ResponseHeader {
+            cluster_id: ids.cluster,
+            member_id: ids.member,
+            ..ResponseHeader::default()
+        };
+        let (state, header_begin) = (Mutex::new(state), header.encode_to_vec());
+        let shared = Shared { state, origin, clock, header_begin, ids, notice, on_failure };
         Self { shared: Arc::new(shared) }
     }
 
@@ -155,7 +164,7 @@ impl Registry {
         let registry = self.clone();
         let server = server.net(|net| net.on_started(move |handle| registry.begin_on(handle)));
         self.pages_on(self.show_on(server))
-            .service(KvServer::new(self.clone()))
+            .service(self.served_kv())
             .service(WatchServer::new(self.clone()))
             .service(LeaseServer::new(self.clone()))
             .service(MaintenanceServer::new(self.clone()))

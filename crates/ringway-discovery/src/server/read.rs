@@ -19,19 +19,35 @@ pub(super) fn check(request: &RangeRequest) -> Result<(), Status> {
     if knows { Ok(()) } else { Err(failure::invalid_sort()) }
 }
 
-/// Reads the keys that a checked request asks for, at a revision up to `present`. The header is not filled in yet.
+/// The revision that a request asks for, up to `present`.
+pub(super) fn revision_asked(
+    request: &RangeRequest,
+    present: Revision,
+) -> Result<Revision, Status> {
+    let at = if request.revision > 0 { Revision(request.revision) } else { present };
+    if at <= present { Ok(at) } else { Err(failure::compacted_or_future(ReadError::Future)) }
+}
+
+fn limit(request: &RangeRequest) -> usize {
+    usize::try_from(request.limit).ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX)
+}
+
+/// The most keys that a request asks for, if it wants them as they are and in the order of the store.
+pub(super) fn plain_limit(request: &RangeRequest) -> Option<usize> {
+    let is_reduced = request.count_only || request.keys_only || selects_by_revision(request);
+    (!is_reduced && Sorting::of(request).is_none()).then(|| limit(request))
+}
+
+/// Reads the keys of a range that a checked request asks for, at a revision up to `present`. The header is not filled in
+/// yet.
 pub(super) fn range(
     store: &Store,
     request: &RangeRequest,
+    range: &KeyRange,
     present: Revision,
 ) -> Result<RangeResponse, Status> {
-    let at = if request.revision > 0 { Revision(request.revision) } else { present };
-    if at > present {
-        return Err(failure::compacted_or_future(ReadError::Future));
-    }
-    let range = KeyRange::from_wire(request.key.clone(), request.range_end.clone());
-    let limit =
-        usize::try_from(request.limit).ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX);
+    let at = revision_asked(request, present)?;
+    let limit = limit(request);
     let sorting = Sorting::of(request);
     let is_reduced = sorting.is_some() || selects_by_revision(request);
     let needed = match request.count_only {
@@ -40,7 +56,7 @@ pub(super) fn range(
         false => limit,
     };
     let Read { mut keys, count } =
-        store.read(&range, Some(at), needed).map_err(failure::compacted_or_future)?;
+        store.read(range, Some(at), needed).map_err(failure::compacted_or_future)?;
     if selects_by_revision(request) {
         keys.retain(|found| is_selected(request, found));
     }

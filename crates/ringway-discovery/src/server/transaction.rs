@@ -239,8 +239,8 @@ fn bytes_read(
     request: &RangeRequest,
     puts: &[(&Bytes, usize)],
 ) -> Result<usize, Status> {
-    let found = read::range(store, request, store.revision())?.encoded_len();
     let range = KeyRange::from_wire(request.key.clone(), request.range_end.clone());
+    let found = read::range(store, request, &range, store.revision())?.encoded_len();
     let put = puts.iter().filter(|(key, _)| range.contains(key));
     Ok(found + put.map(|(key, value)| key.len() + value).sum::<usize>())
 }
@@ -265,9 +265,10 @@ fn carry_out(change: &mut Transaction<'_>, chosen: Chosen) -> Result<TxnResponse
     for step in chosen.steps {
         let mut response = match step {
             Step::Nested(nested) => Response::ResponseTxn(carry_out(change, nested)?),
-            Step::Operation(Request::RequestRange(range)) => {
+            Step::Operation(Request::RequestRange(request)) => {
                 let store = change.store();
-                Response::ResponseRange(read::range(store, &range, store.revision())?)
+                let range = KeyRange::from_wire(request.key.clone(), request.range_end.clone());
+                Response::ResponseRange(read::range(store, &request, &range, store.revision())?)
             }
             Step::Operation(Request::RequestPut(put)) => {
                 Response::ResponsePut(change::put_in(change, put)?)

@@ -154,7 +154,7 @@ impl Store {
 fn encode(key: &Bytes, Version { mod_revision, live }: &Version, piece: &mut Vec<u8>) {
     let (mod_revision, live) = (*mod_revision, live.as_ref());
     match live {
-        Some(Live { create_revision, version, lease, value }) => Op::Version {
+        Some(Live { create_revision, version, lease, value, .. }) => Op::Version {
             key,
             value,
             lease: *lease,

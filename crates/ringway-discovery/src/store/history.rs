@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
+use super::encoded::{self, Numbers};
 use super::leases::LeaseId;
 use super::values::{Change, KeyValue, Revision};
 
@@ -22,7 +23,19 @@ pub(super) struct Live {
     /// The number of puts since the key was created.
     pub(super) version: i64,
     pub(super) lease: LeaseId,
+    /// A part of the encoded message.
     pub(super) value: Bytes,
+    /// The key as a message of the API.
+    pub(super) encoded: Bytes,
+}
+
+impl Live {
+    /// A key that exists. Its value is copied.
+    pub(super) fn new(key: &[u8], numbers: &Numbers, value: &[u8]) -> Self {
+        let (encoded, place) = encoded::encode(key, numbers, value);
+        let Numbers { create_revision, version, lease, .. } = *numbers;
+        Self { create_revision, version, lease, value: encoded.slice(place), encoded }
+    }
 }
 
 /// The versions of a key since the last compaction, oldest first, and the one that was valid at it. Never empty.
@@ -56,12 +69,9 @@ impl History {
         self.version_at(revision).and_then(|version| version.of(key))
     }
 
-    /// The version at `revision`, if the key existed then.
-    pub(super) fn living_at(&self, revision: Revision) -> Option<&Version> {
-        self.version_at(revision).filter(|version| version.live.is_some())
-    }
-
-    fn version_at(&self, revision: Revision) -> Option<&Version> {
+    /// The version at `revision`.
+    #[inline]
+    pub(super) fn version_at(&self, revision: Revision) -> Option<&Version> {
         match self.0.back() {
             Some(last) if last.mod_revision <= revision => Some(last),
             _ => {

@@ -8,7 +8,6 @@
 //! its next revision on. So a slow watcher costs nothing, and hears that its revisions were compacted in the end.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,6 +15,8 @@ use bytes::Bytes;
 use crate::limits;
 
 mod dump;
+mod encoded;
+mod found;
 mod history;
 mod journal;
 mod leases;
@@ -29,6 +30,8 @@ mod values;
 
 use dump::DumpId;
 pub(crate) use dump::{Dump, Overtaken};
+pub(crate) use encoded::put_element;
+pub(crate) use found::FoundKey;
 use history::{History, Live, Version};
 use journal::Journal;
 use leases::Leases;
@@ -36,7 +39,7 @@ pub use leases::{Lease, LeaseError, LeaseId};
 pub(crate) use op::Op;
 pub use range::KeyRange;
 pub use transaction::Transaction;
-pub use values::{Change, KeyValue, Revision};
+pub use values::{Change, Compacted, KeyValue, ReadError, Revision};
 
 /// Changes that a watch has not seen.
 #[derive(Debug)]
@@ -46,33 +49,6 @@ pub struct Changes {
     /// The revision to ask for next.
     pub next: Revision,
 }
-
-/// The revision that was asked for is compacted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Compacted {
-    /// The first revision that can be read.
-    pub first: Revision,
-}
-
-/// The reason why a revision cannot be read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ReadError {
-    /// It was compacted.
-    Compacted,
-    /// It has not come yet.
-    Future,
-}
-
-impl fmt::Display for ReadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Compacted => "required revision has been compacted",
-            Self::Future => "required revision is a future revision",
-        })
-    }
-}
-
-impl std::error::Error for ReadError {}
 
 /// The keys that a read has found.
 #[derive(Debug)]
@@ -173,18 +149,34 @@ impl Store {
         at: Option<Revision>,
         limit: usize,
     ) -> Result<Read, ReadError> {
+        let mut keys = Vec::new();
+        let count = self.visit(range, at, limit, |found| keys.push(found.to_owned()))?;
+        Ok(Read { keys, count })
+    }
+
+    /// Shows the first `limit` keys of a range, in their order, where they are. Returns the number of all.
+    ///
+    /// # Errors
+    /// Fails as [`read`](Self::read) does.
+    pub(crate) fn visit(
+        &self,
+        range: &KeyRange,
+        at: Option<Revision>,
+        limit: usize,
+        mut visit: impl FnMut(FoundKey<'_>),
+    ) -> Result<usize, ReadError> {
         let at = self.readable(at)?;
-        let (mut keys, mut count) = (Vec::new(), 0);
+        let mut count = 0;
         if let Some(bounds) = range.bounds() {
             for (key, history) in self.keys.range::<[u8], _>(bounds) {
-                let Some(found) = history.living_at(at) else { continue };
-                count += 1;
-                if keys.len() < limit {
-                    keys.extend(found.of(key));
+                let Some(found) = FoundKey::of(key, history, at) else { continue };
+                if count < limit {
+                    visit(found);
                 }
+                count += 1;
             }
         }
-        Ok(Read { keys, count })
+        Ok(count)
     }
 
     fn readable(&self, at: Option<Revision>) -> Result<Revision, ReadError> {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::encoded::Numbers;
 use super::history::{History, Live, Version};
 use super::op::Op;
 use super::{Logged, Revision, Store};
@@ -37,8 +38,8 @@ impl Store {
                     self.leases.restore(id, ttl, now.saturating_add(left));
                 }
                 Op::Version { key, value, lease, create_revision, mod_revision, version } => {
-                    let value = Bytes::copy_from_slice(value);
-                    let live = Live { create_revision, version, lease, value };
+                    let numbers = Numbers { create_revision, mod_revision, version, lease };
+                    let live = Live::new(key, &numbers, value);
                     self.restore_version(key, mod_revision, Some(live))?;
                 }
                 Op::Gone { key, revision } => self.restore_version(key, revision, None)?,

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::encoded::Numbers;
 use super::history::Live;
 use super::{KeyRange, KeyValue, LeaseError, LeaseId, Read, Revision, Store};
 
@@ -23,7 +24,7 @@ impl Transaction<'_> {
         if self.store.has_change_now() { self.store.revision } else { self.former }
     }
 
-    /// Puts a key. Returns the key before that.
+    /// Puts a key, and copies its value. Returns the key before that.
     ///
     /// # Errors
     /// Fails if the lease does not exist; the key has not changed then.
@@ -60,7 +61,8 @@ impl Transaction<'_> {
             None => store.live += 1,
         }
         store.live_bytes += bytes;
-        let live = Some(Live { create_revision, version, lease, value });
+        let numbers = Numbers { create_revision, mod_revision: store.revision, version, lease };
+        let live = Some(Live::new(&key, &numbers, &value));
         store.push(key, live, bytes);
         before
     }

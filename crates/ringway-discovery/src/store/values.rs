@@ -56,3 +56,30 @@ pub struct Change {
     /// The key before the change; `None` if it did not exist, or if that was compacted.
     pub before: Option<KeyValue>,
 }
+
+/// The revision that was asked for is compacted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Compacted {
+    /// The first revision that can be read.
+    pub first: Revision,
+}
+
+/// The reason why a revision cannot be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReadError {
+    /// It was compacted.
+    Compacted,
+    /// It has not come yet.
+    Future,
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Compacted => "required revision has been compacted",
+            Self::Future => "required revision is a future revision",
+        })
+    }
+}
+
+impl std::error::Error for ReadError {}

@@ -57,7 +57,7 @@ pub struct ServiceDescriptor {
     pub file_descriptor_set: Option<&'static [u8]>,
 }
 
-/// The methods of one core, each with its handler.
+/// The methods of one core, each with its handler. A method that is added again replaces the former one.
 #[derive(Default)]
 pub struct Methods {
     entries: Vec<Registered>,
@@ -271,7 +271,7 @@ impl Methods {
         codec_out: &Codec<Rep>,
         handler: Box<dyn Handler>,
     ) {
-        self.entries.push(Registered {
+        let entry = Registered {
             method,
             codec_in: codec_in.id,
             codec_out: codec_out.id,
@@ -281,7 +281,11 @@ impl Methods {
             schemas: [codec_in.json.map(|it| it.schema), codec_out.json.map(|it| it.schema)],
             json_out: codec_out.json.is_some(),
             handler,
-        });
+        };
+        match self.entries.iter_mut().find(|known| known.method.name == method.name) {
+            Some(known) => *known = entry,
+            None => self.entries.push(entry),
+        }
     }
 }
 

@@ -7,8 +7,9 @@ use bytes::Bytes;
 use ringway_wire::native::Piece;
 
 use super::{Begin, Encoded, Methods, Registered, Service, Started};
+use crate::call::codec::Codec;
 use crate::call::context::tests::sample;
-use crate::call::method::Kind;
+use crate::call::method::{Kind, Method};
 use crate::{Context, Sink, Status, Streaming, service};
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -145,4 +146,16 @@ fn handler_gets_the_context_of_its_call() {
     let (encoded, out) = call(&entries()[1], &context, br#"{"amount":12}"#);
     assert_eq!((encoded, out.len()), (Encoded::InScratch, 0), "an empty message");
     assert_eq!(context.take_trailers().get("amount"), Some("12"));
+}
+
+#[test]
+fn a_method_that_is_added_again_replaces_the_former_one() {
+    let server = MarketServer::per_core(Exchange::default);
+    let (mut methods, all) = (Methods::default(), server.descriptor().methods);
+    server.register(&mut methods);
+    methods.unary(&all[0], Codec::raw(), Codec::raw(), async |_, request: Bytes| Ok(request));
+    let entries = methods.into_entries();
+    let names: Vec<_> = entries.iter().map(|entry| entry.method.name()).collect();
+    assert_eq!(names, all.iter().map(Method::name).collect::<Vec<_>>());
+    assert_eq!((entries[0].codec_out, entries[1].codec_out), (0, 1));
 }

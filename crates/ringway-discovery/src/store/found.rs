@@ -1,0 +1,43 @@
+//! A key that was found, where it is in the store.
+
+use bytes::Bytes;
+
+use super::history::{History, Live};
+use super::values::{KeyValue, Revision};
+
+/// A key that existed at the revision that was read.
+#[derive(Clone, Copy)]
+pub(crate) struct FoundKey<'a> {
+    key: &'a Bytes,
+    mod_revision: Revision,
+    live: &'a Live,
+}
+
+impl<'a> FoundKey<'a> {
+    /// `None` if the key did not exist at the revision.
+    #[inline]
+    pub(super) fn of(key: &'a Bytes, history: &'a History, at: Revision) -> Option<Self> {
+        let version = history.version_at(at)?;
+        let live = version.live.as_ref()?;
+        Some(Self { key, mod_revision: version.mod_revision, live })
+    }
+
+    /// The key as a message of etcd's API.
+    #[inline]
+    pub(crate) fn encoded(self) -> &'a [u8] {
+        &self.live.encoded
+    }
+
+    /// The key with all that is known of it.
+    pub(crate) fn to_owned(self) -> KeyValue {
+        let Live { create_revision, version, lease, value, .. } = self.live;
+        KeyValue {
+            key: self.key.clone(),
+            create_revision: *create_revision,
+            mod_revision: self.mod_revision,
+            version: *version,
+            lease: *lease,
+            value: value.clone(),
+        }
+    }
+}
