@@ -1,6 +1,6 @@
 //! Who waits for changes of which keys.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::task::Waker;
 
 use ringway_runtime::contain;
@@ -17,7 +17,13 @@ pub(super) struct Listeners {
     watches: usize,
     /// Bytes of the keys that they name.
     bytes: usize,
+    /// The watches of each range. Many clients watch the same services, and a change looks at each range once, however
+    /// many there are.
+    by_range: BTreeMap<KeyRange, BTreeSet<WatchId>>,
 }
+
+/// A watch of a stream.
+type WatchId = (ListenerId, i64);
 
 /// One stream with its watches.
 #[derive(Default)]
@@ -32,7 +38,7 @@ struct Listener {
 pub(super) type Unseen = BTreeMap<i64, Revision>;
 
 /// Identifies a stream among the listeners.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct ListenerId(usize);
 
 impl Listeners {
@@ -54,8 +60,9 @@ impl Listeners {
     pub(super) fn leave(&mut self, id: ListenerId) -> Option<Waker> {
         let listener = self.streams.get_mut(id.0).and_then(Option::take)?;
         self.free.push(id.0);
-        self.watches -= listener.ranges.len();
-        self.bytes -= listener.ranges.values().map(KeyRange::named_bytes).sum::<usize>();
+        for (watch, range) in &listener.ranges {
+            self.forget((id, *watch), range);
+        }
         listener.waker
     }
 
@@ -72,13 +79,14 @@ impl Listeners {
 
     /// Adds a watch, whose number no other of its stream has.
     pub(super) fn watch(&mut self, id: ListenerId, watch: i64, range: KeyRange) {
-        let bytes = range.named_bytes();
-        if let Some(listener) = self.get(id) {
-            let former = listener.ranges.insert(watch, range);
-            debug_assert!(former.is_none(), "the number is free");
-            self.watches += 1;
-            self.bytes += bytes;
-        }
+        let Some(listener) = self.get(id) else {
+            return;
+        };
+        let former = listener.ranges.insert(watch, range.clone());
+        debug_assert!(former.is_none(), "the number is free");
+        self.watches += 1;
+        self.bytes += range.named_bytes();
+        self.by_range.entry(range).or_default().insert((id, watch));
     }
 
     pub(super) fn unwatch(&mut self, id: ListenerId, watch: i64) {
@@ -87,8 +95,19 @@ impl Listeners {
         };
         listener.changed.remove(&watch);
         if let Some(range) = listener.ranges.remove(&watch) {
-            self.watches -= 1;
-            self.bytes -= range.named_bytes();
+            self.forget((id, watch), &range);
+        }
+    }
+
+    /// Forgets a watch that its stream has not any more.
+    fn forget(&mut self, watch: WatchId, range: &KeyRange) {
+        self.watches -= 1;
+        self.bytes -= range.named_bytes();
+        if let Some(watches) = self.by_range.get_mut(range) {
+            watches.remove(&watch);
+            if watches.is_empty() {
+                self.by_range.remove(range);
+            }
         }
     }
 
@@ -116,15 +135,11 @@ impl Listeners {
             return woken;
         }
         keys.sort_unstable();
-        for listener in self.streams.iter_mut().flatten() {
-            let Listener { ranges, changed, waker } = listener;
-            for (watch, range) in ranges.iter() {
-                if range.has_one_of(&keys) {
-                    changed.entry(*watch).or_insert(from);
-                }
-            }
-            if !changed.is_empty() {
-                woken.extend(waker.take());
+        let touched = self.by_range.iter().filter(|(range, _)| range.has_one_of(&keys));
+        for (stream, watch) in touched.flat_map(|(_, watches)| watches) {
+            if let Some(Some(listener)) = self.streams.get_mut(stream.0) {
+                listener.changed.entry(*watch).or_insert(from);
+                woken.extend(listener.waker.take());
             }
         }
         woken
@@ -176,5 +191,28 @@ mod tests {
         listeners.changed(&store, fourth);
         listeners.unwatch(stream, 9);
         assert_eq!(listeners.take_changed(stream), Unseen::new(), "it was cancelled");
+    }
+
+    #[test]
+    fn a_range_that_many_watch_is_kept_once_and_goes_with_its_last_watch() {
+        let (mut store, mut listeners) = (Store::new(), Listeners::default());
+        let streams: Vec<_> = (0..1_000).map(|_| listeners.join()).collect();
+        for stream in &streams {
+            for service in 0..5 {
+                listeners.watch(*stream, service, KeyRange::prefix(format!("service/{service}/")));
+            }
+        }
+        assert_eq!(listeners.by_range.len(), 5, "a change looks at five ranges, not at 5,000");
+        let from = put(&mut store, "service/3/a");
+        listeners.changed(&store, from);
+        for stream in &streams {
+            assert_eq!(listeners.take_changed(*stream), Unseen::from([(3, from)]));
+        }
+        for stream in &streams {
+            listeners.unwatch(*stream, 3);
+        }
+        assert_eq!(listeners.by_range.len(), 4);
+        streams.into_iter().for_each(|stream| drop(listeners.leave(stream)));
+        assert_eq!((listeners.by_range.len(), listeners.watches, listeners.bytes), (0, 0, 0));
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 /// The keys that an operation reads, deletes or watches.
 ///
 /// etcd's API writes a range as a key and a `range_end`, which [`KeyRange::from_wire`] understands.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum KeyRange {
     /// One key.
     Key(Bytes),
