@@ -194,6 +194,23 @@ fn others_have_their_turn_while_many_leases_expire() {
 }
 
 #[test]
+fn a_key_is_gone_within_a_second_of_its_leases_end() {
+    let test = async {
+        let registry = Registry::new();
+        let ttl = Duration::from_secs(10);
+        let lease = registry.lease_grant(LeaseGrantRequest { ttl: 10, id: 0 }).await;
+        let lease = lease.expect("it is granted").id;
+        registry.put(PutRequest { lease, ..put("key", "value") }).await.expect("it is put");
+        let is_there = || registry.state().store.get(b"key").is_some();
+        runtime::sleep(ttl - Duration::from_millis(1)).await;
+        assert!(is_there(), "it has some time left");
+        runtime::sleep(Duration::from_secs(1)).await;
+        assert!(!is_there(), "nobody has ended it");
+    };
+    Builder::simulate(SimConfig::new(1), test).expect("it is never stuck");
+}
+
+#[test]
 fn leases_end_at_a_server_that_nobody_asks() {
     let registry = Registry::new();
     let ttl = Duration::from_millis(1);

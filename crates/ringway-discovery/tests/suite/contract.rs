@@ -1,4 +1,5 @@
-//! What every registry does, checked on each: in this process, on a registry server, and on real etcd.
+//! What every registry does, checked on each: in this process, on a registry server, in memory and with a log, and on
+//! real etcd.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -6,6 +7,7 @@ use std::sync::Arc;
 use ringway_discovery::{
     Discovery, Endpoint, EndpointChange, Freshness, Health, Local, RegistrationState, Registry,
 };
+use ringway_runtime as runtime;
 
 use crate::support::cluster::Cluster;
 use crate::support::watching::{
@@ -35,6 +37,17 @@ fn contract_of_a_process_own_registry() {
 fn contract_of_a_registry_server() {
     let registry = Registry::new();
     let server = serve(&registry);
+    let authority = authority(&server);
+    run(async move || check_all(&impatient([authority])).await);
+    end(server);
+}
+
+#[test]
+fn contract_of_a_registry_server_with_a_log() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let opening = Registry::builder().data(folder.path());
+    let registry = runtime::block_on(async move { opening.open().await });
+    let server = serve(&registry.expect("a core").expect("an empty folder"));
     let authority = authority(&server);
     run(async move || check_all(&impatient([authority])).await);
     end(server);

@@ -1,15 +1,19 @@
 //! What happens to registrations and watches when etcd fails, with one real member.
 
 use ringway_discovery::{
-    Discovery, Endpoint, EndpointChange, EtcdRegistry, Freshness, RegistrationState,
-    ServiceSnapshot,
+    Announcement, Discovery, Endpoint, EndpointChange, EtcdRegistry, Freshness, RegistrationState,
+    RegistryResolver, ServiceSnapshot,
 };
+use ringway_rpc::{CallOptions, Client, ResolverState};
 
 use crate::support::cluster::{Cluster, free_place};
+use crate::support::load::Load;
 use crate::support::relay::Relay;
 use crate::support::watching::{
     TTL, addresses, config, impatient, in_doubt, registered, run, until, until_current, until_stale,
 };
+use crate::support::who::{Named, WhoClient};
+use crate::support::{LIMIT, end, eventually};
 
 const A: &str = "tcp://10.0.0.1:9000";
 const B: &str = "tcp://10.0.0.2:9000";
@@ -33,6 +37,36 @@ fn stopped_for_longer_than_the_ttl() {
         seen.extend(until_current(&mut watch, &[A]).await);
         assert_eq!(seen, [], "no endpoint has gone meanwhile");
     });
+}
+
+#[test]
+fn no_call_fails_while_etcd_is_down() {
+    let Some(mut cluster) = Cluster::start(1) else { return };
+    let registry = impatient(cluster.authorities());
+    let servers = ["one", "other"].map(|name| {
+        let announcement = Announcement::new(registry.clone(), "who").ttl(TTL);
+        let server = announcement.on(Named::new(name).server()).expect("an address");
+        server.start().expect("the server starts")
+    });
+    let options = CallOptions::new().timeout(LIMIT);
+    let resolver = RegistryResolver::new(registry, "who");
+    let client = Client::builder().resolver(resolver).options(options).build().expect("a client");
+    let is = |state, hosts| {
+        client.resolver_stats().is_some_and(|it| (it.state, it.hosts) == (state, hosts))
+    };
+    eventually("both are known", || is(ResolverState::Current, 2));
+    let load = Load::begin(vec![WhoClient::new(client.clone())]);
+    cluster.kill(0);
+    eventually("it is known that etcd is down", || is(ResolverState::Failing, 2));
+    let before = load.answered();
+    eventually("calls go on without it", || load.answered() > before + 300);
+    cluster.start_member(0);
+    eventually("it is back", || is(ResolverState::Current, 2));
+    let before = load.answered();
+    eventually("calls go on with it", || load.answered() > before + 300);
+    let failures = load.end();
+    assert!(failures.is_empty(), "{} calls failed: {:?}", failures.len(), failures[0]);
+    servers.into_iter().for_each(end);
 }
 
 #[test]
