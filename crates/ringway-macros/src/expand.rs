@@ -64,10 +64,7 @@ fn generate(service: &Service) -> TokenStream {
         Some(descriptors) => quote!(::core::option::Option::Some(#descriptors)),
         None => quote!(::core::option::Option::None),
     };
-    let shadows = PARAMETERS.map(|name| {
-        let name = Ident::new(name, Span::call_site());
-        quote!(#[allow(dead_code)] fn #name() {})
-    });
+    let shadows = shadows(service);
     let names = service.methods.iter().enumerate().filter_map(|(place, method)| {
         let (_, name) = method.input(library, place);
         let (name, parameters) = (name?, method.parameters());
@@ -103,6 +100,20 @@ fn generate(service: &Service) -> TokenStream {
     }
 }
 
-/// The parameter names of generated functions, which are chosen for readers of the documentation. A user's
-/// constant with such a name would turn the parameter into a pattern, so a function of that name hides it.
-const PARAMETERS: [&str; 5] = ["service", "make", "client", "options", "request"];
+/// Functions with the names of all parameters. A user's constant with such a name would turn the parameter into a
+/// pattern, so a function of that name hides it.
+fn shadows(service: &Service) -> Vec<TokenStream> {
+    let own = PARAMETERS.map(|name| Ident::new(name, Span::call_site()));
+    let values = service.methods.iter().flat_map(|method| &method.shape.values);
+    let mut names: Vec<Ident> = own.into_iter().collect();
+    for name in values.map(|value| &value.name) {
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    names.iter().map(|name| quote!(#[allow(dead_code, non_snake_case)] fn #name() {})).collect()
+}
+
+/// The parameter names of generated functions, which are chosen for readers of the documentation.
+const PARAMETERS: [&str; 7] =
+    ["service", "make", "client", "options", "request", "interceptor", "addresses"];

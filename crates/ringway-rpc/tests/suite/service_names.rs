@@ -198,12 +198,17 @@ mod constants {
     pub(crate) static client: u32 = 1;
     pub(crate) static options: u32 = 1;
     pub(crate) const make: u32 = 1;
+    pub(crate) const interceptor: u32 = 1;
+    pub(crate) static addresses: u32 = 1;
+    pub(crate) const value_0: u32 = 1;
+    pub(crate) const named: u32 = 1;
 
     #[service(crate = "ringway_rpc")]
     pub(crate) trait Consts {
         async fn unary(&self, c: Context, n: u32) -> Result<u32, Status>;
         async fn stream(&self, n: Streaming<u32>, m: Sink<u32>) -> Result<(), Status>;
         async fn nameless(&self, _: u32) -> Result<u32, Status>;
+        async fn sum(&self, _: u32, named: u32) -> Result<u32, Status>;
         #[method(offload)]
         async fn offloaded(&self, c: Context, n: u32) -> Result<u32, Status>;
     }
@@ -223,6 +228,9 @@ mod constants {
         async fn nameless(&self, n: u32) -> Result<u32, Status> {
             Ok(n)
         }
+        async fn sum(&self, n: u32, m: u32) -> Result<u32, Status> {
+            Ok(n + m)
+        }
         async fn offloaded(&self, _: Context, n: u32) -> Result<u32, Status> {
             Ok(n)
         }
@@ -235,7 +243,7 @@ fn constants_may_have_any_name() {
     run(ConstsServer::per_core(|| Same), async |client| {
         let consts = ConstsClient::new(client);
         assert_eq!(consts.unary(1).await? + consts.nameless(2).await?, 3);
-        assert_eq!(consts.offloaded(3).await?, 3);
+        assert_eq!(consts.offloaded(3).await? + consts.sum(1, 2).await?, 6);
         Ok(())
     });
 }
