@@ -5,7 +5,9 @@ use std::time::Duration;
 use ringway_net::Client;
 use ringway_rpc::ServerHandle;
 use ringway_rpc::testing::{TestServer, simulate};
-use ringway_wire::websocket::{Arrival, CloseCode, MessageReader, put_pong, put_text};
+use ringway_wire::websocket::{
+    Arrival, CloseCode, MessageReader, WebSocketMessage, put_pong, put_text,
+};
 
 use crate::support::json_lines::JsonLines;
 use crate::support::math::{MathServer, Plain, serve_math};
@@ -175,6 +177,9 @@ fn the_ids_of_requests_that_wait_count_as_well() {
     .expect("some are refused");
 }
 
+const HANDSHAKE: &str = "GET / HTTP/1.1\r\nhost: here\r\nupgrade: websocket\r\nconnection: upgrade\r\n\
+                         sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+
 /// A fragment of a client's text which goes on.
 fn begin_text(part: &str) -> Vec<u8> {
     let mut frame = Vec::new();
@@ -188,9 +193,7 @@ fn a_slow_text_ends_its_web_socket_although_the_server_has_things_to_say() {
     simulate(8, async {
         let server = TestServer::start(MathServer::new(Plain::default()))?;
         let mut connection = Client::new(server.address())?.open().await?;
-        let ask = "GET / HTTP/1.1\r\nhost: here\r\nupgrade: websocket\r\nconnection: upgrade\r\n\
-                   sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
-        let mut said = ask.as_bytes().to_vec();
+        let mut said = HANDSHAKE.as_bytes().to_vec();
         for seconds in (10..=200).step_by(10) {
             let call = format!(
                 r#"{{"jsonrpc":"2.0","method":"later","params":[{seconds}000],"id":{seconds}}}"#
@@ -229,4 +232,55 @@ fn a_slow_text_ends_its_web_socket_although_the_server_has_things_to_say() {
         }
     })
     .expect("it ends");
+}
+
+/// The last fragment of such a text.
+fn end_text(part: &str) -> Vec<u8> {
+    let mut frame = Vec::new();
+    put_text(part, Some([1, 2, 3, 4]), &mut frame);
+    frame[0] &= 0xF0;
+    frame
+}
+
+#[test]
+fn a_text_is_not_slow_while_its_server_does_not_read() {
+    simulate(9, async {
+        let server = TestServer::start_with(|server| {
+            server.service(MathServer::new(Plain::default())).in_flight_per_connection_max(1)
+        })?;
+        let mut connection = Client::new(server.address())?.open().await?;
+        // The front of the last text is read while the first call runs. Then the replies of the batch wait for its
+        // last call, and nothing is read meanwhile.
+        let (first, big) = (r#"{"jsonrpc":"2.0","method":"later","params":[1000]}"#, "x".repeat(1 << 20));
+        let batch = format!(
+            r#"[{{"jsonrpc":"2.0","method":"shout","params":["{big}"],"id":1}},{{"jsonrpc":"2.0","method":"later","params":[100000],"id":2}}]"#
+        );
+        let (begin, rest) = SUM.split_at(10);
+        let mut said = HANDSHAKE.as_bytes().to_vec();
+        put_text(first, Some([1, 2, 3, 4]), &mut said);
+        put_text(&batch, Some([1, 2, 3, 4]), &mut said);
+        said.extend(begin_text(begin));
+        connection.send(said).await?;
+        let (mut reader, mut answers, mut head) = (MessageReader::of_server(4 << 20), Vec::new(), 0);
+        while answers.last().is_none_or(|last| last != ZERO) {
+            let view = connection.recv().await?.expect("the connection goes on");
+            let mut input = &view[..];
+            if head == 0 {
+                head = input.windows(4).position(|it| it == b"\r\n\r\n").expect("one head") + 4;
+                input = &input[head..];
+            }
+            while let Some(arrival) = reader.next(&mut input).expect("frames") {
+                match arrival {
+                    Arrival::Message(WebSocketMessage::Text(text)) => answers.push(text),
+                    other => panic!("{other:?}"),
+                }
+                if answers.len() == 1 {
+                    connection.send(end_text(rest)).await?;
+                }
+            }
+        }
+        assert_eq!(answers.len(), 2);
+        Ok(())
+    })
+    .expect("all is answered");
 }

@@ -178,7 +178,7 @@ async fn converse(texts: &JsonTexts, socket: &mut WebSocket, meta: &Bytes) -> Re
     loop {
         let turn = {
             let (mut receive, mut room) = (pin!(socket.recv()), pin!(sender.ready()));
-            let mut has_room = false;
+            let (mut has_room, mut receives) = (false, false);
             poll_fn(|cx| {
                 has_room = has_room || room.as_mut().poll(cx)?.is_ready();
                 // Calls end, and their deadlines pass, whether or not the client reads.
@@ -194,8 +194,14 @@ async fn converse(texts: &JsonTexts, socket: &mut WebSocket, meta: &Bytes) -> Re
                     Poll::Pending => {}
                 }
                 if texts.is_full() {
-                    return Poll::Pending;
+                    // No message comes too slowly while nothing is read: the wait for it ends.
+                    return if receives {
+                        Poll::Ready(Ok(SocketTurn::Full))
+                    } else {
+                        Poll::Pending
+                    };
                 }
+                receives = true;
                 let received = receive.as_mut().poll(cx);
                 texts.settle();
                 received.map_ok(SocketTurn::Received)
@@ -213,6 +219,7 @@ async fn converse(texts: &JsonTexts, socket: &mut WebSocket, meta: &Bytes) -> Re
             SocketTurn::Received(Some(WebSocketMessage::Binary(_))) => {
                 return socket.close(CloseCode::UNSUPPORTED, "JSON-RPC is text").await;
             }
+            SocketTurn::Full => {}
             SocketTurn::GivenUp => return socket.close(CloseCode::TRY_AGAIN, ENDED).await,
             SocketTurn::Received(None) | SocketTurn::Drained => return Ok(()),
         }
@@ -224,6 +231,8 @@ enum SocketTurn {
     Send(Bytes),
     /// `None` is the end.
     Received(Option<WebSocketMessage>),
+    /// So much is to be sent that nothing is to be received.
+    Full,
     /// The server or the connection has ended, and all calls are answered.
     Drained,
     /// The server is short of memory.
