@@ -245,6 +245,26 @@ fn pages_that_may_call_may_open_a_websocket() {
     end(handle);
 }
 
+#[test]
+fn pages_that_may_call_may_post_beside_routes_of_the_program() {
+    let cors = Cors::of_origins(["https://app.example"]);
+    let routes = Router::new().get("/", async |_| Ok(text("page")));
+    let handle = serve(&Plain::default(), |server| server.cors(cors).http_routes(routes));
+    let asks = "access-control-request-method: POST\r\naccess-control-request-headers: x-one, content-type\r\n";
+    for (origin, asked, told) in
+        [("https://app.example", 204, 200), ("https://other.example", 403, 403)]
+    {
+        let origin = format!("origin: {origin}\r\n");
+        for path in ["/", "/rpc"] {
+            let mut http = Http::connect(&handle);
+            http.send("OPTIONS", path, &format!("{origin}{asks}"), "");
+            assert_eq!(http.answer().0, asked, "{path} {origin}");
+            assert_eq!(http.post(path, &format!("{origin}{JSON}"), SUM).0, told, "{path} {origin}");
+        }
+    }
+    end(handle);
+}
+
 /// The server ends the call at its connection's age.
 #[test]
 fn calls_of_a_websocket_end_although_its_client_does_not_read() {

@@ -7,7 +7,10 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use bytes::Bytes;
-use ringway_http::http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, UPGRADE};
+use ringway_http::http::header::{
+    ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, CONTENT_TYPE, HeaderMap,
+    HeaderName, HeaderValue, UPGRADE,
+};
 use ringway_http::http::{Method, StatusCode};
 use ringway_http::{
     Body, CloseCode, Error, PeerWatch, Request, Response, WebSocket, WebSocketLimits,
@@ -39,10 +42,12 @@ impl JsonDoor {
 
     /// Whether JSON-RPC answers this request, and not the program's own routes.
     pub(crate) fn is_for(&self, request: &Request) -> bool {
-        let settings = self.core.settings();
+        let (settings, side_doors) = (self.core.settings(), self.core.shared().side_doors());
         let is_path = settings.json_paths.iter().any(|path| path == request.uri().path());
-        let is_meant = || is_json(request.headers()) || is_web_socket(request.headers());
-        is_path && (self.core.shared().side_doors().routes.is_none() || is_meant())
+        let headers = request.headers();
+        let is_asked_for = || side_doors.cors.is_some() && asks_for_json(request);
+        let is_meant = || is_json(headers) || is_web_socket(headers) || is_asked_for();
+        is_path && (side_doors.routes.is_none() || is_meant())
     }
 
     pub(crate) async fn answer(&self, request: Request) -> Response {
@@ -162,6 +167,16 @@ fn is_json(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split_once(';').map_or(kind, |(kind, _)| kind).trim();
     kind.eq_ignore_ascii_case("application/json")
+}
+
+/// Whether a browser asks for a page if that may post what is no form, as JSON is.
+fn asks_for_json(request: &Request) -> bool {
+    let headers = request.headers();
+    let names = headers.get_all(ACCESS_CONTROL_REQUEST_HEADERS).into_iter();
+    let mut names = names.filter_map(|names| names.to_str().ok()).flat_map(|it| it.split(','));
+    request.method() == Method::OPTIONS
+        && headers.get(ACCESS_CONTROL_REQUEST_METHOD).is_some_and(|method| method == "POST")
+        && names.any(|name| name.trim().eq_ignore_ascii_case("content-type"))
 }
 
 fn is_web_socket(headers: &HeaderMap) -> bool {
