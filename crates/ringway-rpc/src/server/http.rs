@@ -23,7 +23,8 @@ pub(super) async fn serve(core: Rc<ServerCore>, connection: Connection, first: V
     let doors = Doors::of(DirectCalls::open(Rc::clone(&core), &connection), core);
     let respond = async |request: Request| {
         let mut response = doors.answer(request).await;
-        if doors.calls.is_over() {
+        // A connection that becomes a WebSocket has no next request, and says in this field what it becomes.
+        if doors.calls.is_over() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
             let close = http::HeaderValue::from_static("close");
             response.headers_mut().insert(http::header::CONNECTION, close);
         }

@@ -173,6 +173,27 @@ fn a_connection_of_age_is_closed_behind_its_next_answer() {
 }
 
 #[test]
+fn a_connection_of_age_may_become_a_web_socket() {
+    run(async || {
+        let connection_age_max = Some(Duration::from_secs(10));
+        let server = SimServer::new(Settings { connection_age_max, ..Settings::default() }, Plain);
+        let peer = HttpPeer::of(&server).await;
+        peer.post("Say", 3, b"hi!");
+        assert!(peer.heard("hi!").await.starts_with("HTTP/1.1 200 "));
+        sleep(Duration::from_secs(12).saturating_sub(uptime())).await;
+        let handshake =
+            b"GET /rpc HTTP/1.1\r\nhost: here\r\nupgrade: websocket\r\nconnection: upgrade\r\n\
+            sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+        let _pressure = peer.stream.write(handshake);
+        let answer = peer.heard("\r\n\r\n").await;
+        assert!(answer.starts_with("HTTP/1.1 101 "), "{answer}");
+        assert!(answer.contains("connection: upgrade\r\n"), "{answer}");
+        drop(peer.stream);
+        timeout(LIMIT, peer.serving).await.expect("it ends").expect("no panic");
+    });
+}
+
+#[test]
 fn a_call_over_http_that_outlives_the_age_of_its_connection_has_its_grace() {
     run(async || {
         let settings = Settings {
