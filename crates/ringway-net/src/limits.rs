@@ -212,6 +212,10 @@ pub(crate) const ABORT_WAIT: Duration = Duration::from_secs(1);
 /// for its driver). A core whose handler blocks does not end at all.
 pub(crate) const END_WAIT: Duration = Duration::from_secs(7);
 
+/// How often the kernel is asked whether a peer has gone whose bytes wait unread: what is done for it goes on in vain
+/// for that long, and each answer is a system call.
+pub(crate) const PEER_LOOK_PAUSE: Duration = Duration::from_secs(1);
+
 /// More steps than tokio lets a task take in one poll, which are 128 today: what can take as many is not
 /// polled by tokio.
 pub(crate) const TOKIO_BUDGET_MAX: usize = 1_024;

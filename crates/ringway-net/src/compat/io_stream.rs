@@ -5,12 +5,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use hyper::rt::ReadBufCursor;
-use ringway_runtime::View;
 use ringway_runtime::io::Pressure;
+use ringway_runtime::{Sleep, View, sleep};
 use tokio::io::ReadBuf;
 
 use crate::connection::Connection;
-use crate::limits::POLL_WRITE_BYTES_MAX;
+use crate::limits::{PEER_LOOK_PAUSE, POLL_WRITE_BYTES_MAX};
 
 /// A connection behind tokio's `AsyncRead` and `AsyncWrite` and hyper's `Read` and `Write`; made by
 /// [`Connection::into_io`].
@@ -45,6 +45,8 @@ pub struct IoStream {
     /// Whether the send queue was at its high-water mark after the last write.
     is_congested: bool,
     is_shut_down: bool,
+    /// When the kernel is next asked for an end behind bytes that nobody reads.
+    look: Option<Box<Sleep>>,
 }
 
 impl IoStream {
@@ -52,7 +54,7 @@ impl IoStream {
     pub(crate) fn new(connection: Connection) -> Self {
         // Two tasks may use the halves; neither may have to wait for the other.
         connection.inner().stream().set_paced(false);
-        Self { connection, unread: None, is_congested: false, is_shut_down: false }
+        Self { connection, unread: None, is_congested: false, is_shut_down: false, look: None }
     }
 
     /// Makes a byte stream over a connection from which `received` has been taken already: it is
@@ -72,18 +74,22 @@ impl IoStream {
         (self.connection, self.unread)
     }
 
-    /// Ready when the peer sends nothing more: it has closed the connection or its half of it, and
-    /// everything before that was read. What arrives meanwhile is kept for reading, one piece of it.
+    /// Ready when the peer sends nothing more: it has closed the connection or its half of it. What arrives
+    /// meanwhile is kept for reading, one piece of it. Behind that, an end is noticed within a second or so.
     pub fn poll_peer_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.unread.is_some() {
-            return Poll::Pending;
-        }
-        match ready!(self.poll_received(cx)) {
-            Ok(Some(view)) => {
-                self.unread = Some(view);
-                Poll::Pending
+        if self.unread.is_none() {
+            match ready!(self.poll_received(cx)) {
+                Ok(Some(view)) => self.unread = Some(view),
+                Ok(None) | Err(_) => return Poll::Ready(()),
             }
-            Ok(None) | Err(_) => Poll::Ready(()),
+        }
+        loop {
+            let look = self.look.get_or_insert_with(|| Box::new(sleep(PEER_LOOK_PAUSE)));
+            ready!(Pin::new(&mut **look).poll(cx));
+            self.look = None;
+            if self.connection.inner().stream().has_peer_ended() {
+                return Poll::Ready(());
+            }
         }
     }
 
@@ -104,6 +110,7 @@ impl IoStream {
                 None => return Poll::Ready(Ok(())),
             },
         };
+        self.look = None;
         let taken = room.min(view.len());
         put(&view[..taken]);
         if taken < view.len() {

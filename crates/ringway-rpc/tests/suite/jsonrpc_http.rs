@@ -196,6 +196,19 @@ fn a_call_ends_with_its_client() {
     end(handle);
 }
 
+#[test]
+fn a_call_ends_with_its_client_although_the_next_request_waits_behind_it() {
+    let plain = Plain::default();
+    let handle = serve(&plain, |server| server);
+    let mut http = Http::connect(&handle);
+    http.send("POST", "/", JSON, NEVER);
+    eventually("it has begun", || plain.seen.begun.load(Ordering::SeqCst) == 1);
+    http.send("POST", "/", JSON, SUM);
+    drop(http);
+    eventually("it is dropped", || plain.seen.dropped.load(Ordering::SeqCst) == 1);
+    end(handle);
+}
+
 const NEVER: &str = r#"{"jsonrpc":"2.0","method":"never","id":1}"#;
 
 #[test]

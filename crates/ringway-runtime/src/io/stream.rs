@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{SockAddr, SockRef};
 
 use super::Socket;
@@ -245,6 +246,22 @@ impl Stream {
     /// can still be received.
     pub fn failure(&self) -> Option<io::Error> {
         self.with(|state| state.end.filter(|_| state.is_broken()).map(End::to_error))
+    }
+
+    /// Whether the peer has finished or is gone, even if bytes that it sent before wait to be received. This asks
+    /// the kernel, so ask only now and then. In a simulation the end is known once those bytes have arrived.
+    pub fn has_peer_ended(&self) -> bool {
+        let mut has_ended = self.with(|state| state.end.is_some());
+        if has_ended {
+            return true;
+        }
+        let asked = self.with_socket(|socket| {
+            let mut polled = [PollFd::new(&*socket, PollFlags::RDHUP)];
+            let is_known = poll(&mut polled, Some(&Timespec::default())).is_ok();
+            has_ended = is_known && !polled[0].revents().is_empty();
+            Ok(())
+        });
+        has_ended || asked.is_err()
     }
 
     /// Finishes sending (half-close) after the queue; receiving continues.
