@@ -5,6 +5,7 @@
 //! want to be served, which are peers that play clients, or a relay that clients connect to.
 
 mod aged;
+mod changed_texts;
 mod crowd;
 mod ends;
 mod executed;
