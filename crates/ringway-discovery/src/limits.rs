@@ -28,7 +28,7 @@ pub(crate) const WATCH_BYTES_MAX: usize = 1 << 20;
 /// The bytes of all keys and values. A registry of ten thousand servers has some 10 MiB.
 pub(crate) const KEYS_BYTES_MAX: usize = 256 << 20;
 
-/// Keys of a registry. Each costs some hundred bytes beside its own.
+/// Keys of a registry. Each costs some hundred bytes beside its own, which are kept twice: as the key, and in its message.
 pub(crate) const KEYS_MAX: usize = 1_000_000;
 
 /// Bytes of a request that changes keys, as etcd has it by default.
