@@ -6,6 +6,7 @@
 
 mod grpc;
 mod json;
+mod meddling;
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -101,7 +102,7 @@ fn check(speaks: Speaks) {
         drop(again);
     }
     let made = rounds * CALLS_EACH;
-    println!("{answered} of {made} calls had an answer");
+    println!("{answered} of {made} calls had an answer; wakers made {} more", meddling::made());
     assert!(answered > made / 8, "{answered} of {made} calls had an answer");
 }
 
@@ -132,6 +133,7 @@ async fn run(seed: u64, speaks: Speaks) -> u64 {
     let peers: Vec<_> =
         (0..fastrand::u64(1..4)).map(|n| Peer::start(seed + n * 1_000, speaks)).collect();
     let client = client_of(&peers, speaks);
+    meddling::begin_with(&client);
     let answered = Rc::new(Cell::new(0));
     let callers = (0..AT_ONCE).map(|_| {
         let (client, answered) = (client.clone(), Rc::clone(&answered));
@@ -149,6 +151,7 @@ async fn run(seed: u64, speaks: Speaks) -> u64 {
         let ended = timeout(LIMIT, caller).await.expect("all calls end");
         ended.expect("no panic");
     }
+    meddling::end();
     until("all that was begun has ended", || has_ended(&client)).await;
     let pool = local_clients::with(|local| local.known_pool(client.id())).expect("it made calls");
     until("nobody waits", || pool.waiting().is_idle()).await;
@@ -202,13 +205,10 @@ async fn call(client: &Client) -> bool {
     let limit = MS * [5, 50, 500, 3_000][fastrand::usize(..4)];
     let begun = now();
     let client = client.with(options(limit));
-    let call: Pin<Box<dyn Future<Output = bool>>> = match fastrand::u8(..8) {
-        0..2 => Box::pin(unary(client, &METHODS[0])),
-        2..4 => Box::pin(unary(client, &METHODS[1])),
-        4 => Box::pin(client_stream(client)),
-        5 => Box::pin(server_stream(client)),
-        _ => Box::pin(bidi(client)),
-    };
+    let mut call = begin(client);
+    if fastrand::bool() {
+        call = Box::pin(meddling::meddled(call));
+    }
     let patience = match fastrand::u8(..4) {
         0 => MS * fastrand::u32(..100),
         _ => LIMIT,
@@ -217,6 +217,16 @@ async fn call(client: &Client) -> bool {
     let took = now() - begun;
     assert!(took <= patience.min(limit) + Duration::from_secs(1), "{took:?} of {limit:?}");
     ended.unwrap_or(false)
+}
+
+fn begin(client: Client) -> Pin<Box<dyn Future<Output = bool>>> {
+    match fastrand::u8(..8) {
+        0..2 => Box::pin(unary(client, &METHODS[0])),
+        2..4 => Box::pin(unary(client, &METHODS[1])),
+        4 => Box::pin(client_stream(client)),
+        5 => Box::pin(server_stream(client)),
+        _ => Box::pin(bidi(client)),
+    }
 }
 
 fn options(limit: Duration) -> CallOptions {
