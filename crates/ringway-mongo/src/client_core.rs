@@ -4,38 +4,43 @@
 //! gets it, and whether it is sent once more if it fails: a read is, and a write where the server knows it again by its
 //! number. One time is over all tries.
 
+mod ending;
+mod one_try;
 mod purpose;
 mod session_use;
 mod slot;
 mod streams;
 
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bson::{RawDocument, rawdoc};
-use ringway_runtime::{now_exact, spawn_detached, timeout};
+use bson::{RawDocument, RawDocumentBuf};
+use ringway_runtime::{now_exact, timeout};
 use ringway_wire::mongo::ServerKind;
 
+use self::one_try::OneTry;
 pub(crate) use self::purpose::Purpose;
 use self::session_use::{SessionUse, heard};
 pub(crate) use self::slot::{ReadConcernOf, Slot, has_preference};
 pub(crate) use self::streams::{AfterBatch, StreamKey, Streams};
 use crate::client_shared::ClientShared;
 use crate::connection::{Answer, Greeting, Sent};
-use crate::deployment::Deployment;
-use crate::error::{Error, Fate, Kind, Result};
-use crate::limits::{ORPHAN_TIMEOUT, TRIES_MAX};
+use crate::connection_pin::ConnectionPin;
+use crate::deployment::{Deployment, Pin};
+use crate::error::{Error, Fate, Result};
+use crate::here;
+use crate::limits::TRIES_MAX;
 use crate::multiplexer::Multiplexer;
 use crate::observer::Observed;
 use crate::options::ClientOptions;
 use crate::orphans::{Orphan, Orphans};
-use crate::pool::ServerId;
+use crate::pool::Lease;
 use crate::reads::Reads;
 use crate::session::{
     ClusterClock, KeptSession, RestingSession, Session, SessionPool, UsedSession,
 };
-use crate::topology::StateChange;
+use crate::transaction::Pinned;
 
 /// What operations, cursors and handles of one client share.
 pub(crate) struct ClientCore {
@@ -151,14 +156,9 @@ impl ClientCore {
 
     /// Ends a cursor at the server, in the background.
     pub(crate) fn orphan(&self, orphan: Orphan) {
-        self.orphans.add(orphan);
-    }
-
-    /// Has the background ready for cursors that are dropped.
-    pub(crate) fn watch_orphans(self: &Rc<Self>) {
-        if self.orphans.begins_to_be_watched() {
-            let (orphans, client) = (Rc::clone(&self.orphans), Rc::downgrade(self));
-            spawn_detached("mongo cursors", end_each(orphans, client));
+        let server = orphan.server;
+        if !self.orphans.add(orphan) {
+            self.deployment.let_go(server);
         }
     }
 
@@ -276,35 +276,36 @@ impl ClientCore {
                 return Err(error);
             }
         };
-        let (server, kind) = (lease.pool().id(), lease.server());
+        let pin = self.deployment.pin(used.wanted(purpose, reads));
+        let server = pin.as_ref().map_or_else(|| lease.pool().id(), Pin::id);
+        let (kind, service) = (lease.server(), lease.service().map(|service| service.id));
         *attempt.server = Some(server);
         attempt.check_number(lease.numbers_writes(), used.sent.get())?;
         let is_router = kind == ServerKind::Mongos;
         attempt.has_labels = lease.labels_errors() || is_router;
-        let fields = used.begin_command(&lease, (purpose, attempt.concern), &self.clock)?;
+        let pinned = |is_first| self.pinned(&lease, pin.as_ref(), is_first);
+        let reads_of = (purpose, attempt.concern);
+        let fields = used.begin_command((&lease, server), reads_of, &self.clock, pinned)?;
         let is_unanswered = purpose == Purpose::Unanswered;
         let number = *attempt.number;
         let is_in_transaction = fields.transaction.is_some();
-        let read_preference = match (purpose, kind) {
-            (_, ServerKind::Standalone) => None,
-            // The primary answers.
-            _ if is_in_transaction => self.deployment.least_preference(!is_router),
-            (Purpose::Read, _) => self.deployment.read_preference(reads, !is_router),
-            (Purpose::ReadOnce, _) => self.deployment.least_preference(!is_router),
-            _ => None,
+        let read_preference = match is_in_transaction {
+            true => self.preference((Purpose::ReadOnce, None), kind), // The primary answers.
+            false => self.preference((purpose, reads), kind),
         };
         let pool = Rc::clone(lease.pool());
         let observer = self.options.observer.as_ref();
-        let observed = observer.map(|observer| Observed::new(observer, pool.address()));
+        let observed = observer.map(|observer| Observed::new(observer, pool.address(), service));
         let write = |id, out: &mut Vec<u8>| {
             let fields = &fields;
             write(Slot { id, fields, number, read_preference, is_unanswered, out })?;
             observed.iter().for_each(|observed| observed.started(id, out));
             Ok(())
         };
-        let (mut refusal, mut state) = (None, None);
+        let (mut refusal, mut state, mut has_cursor) = (None, None, false);
         let (sent, times) = (used.sent, used.times());
         let read = |answer: Answer<'_>| {
+            has_cursor = pin.is_some() && names_cursor(answer.body());
             observed.iter().for_each(|observed| observed.succeeded(answer.body()));
             heard(&self.clock, kind, times, answer.body());
             if is_in_transaction && is_router {
@@ -333,90 +334,52 @@ impl ClientCore {
             observed.iter().for_each(|observed| observed.failed(error));
             self.deployment.failed(&lease, error);
         }
+        if let Some(pin) = pin {
+            pin.end(lease, used.keep(purpose, has_cursor, result.as_ref().err()));
+        }
         result
     }
-}
 
-/// One sending of a command.
-struct OneTry<'a> {
-    purpose: Purpose,
-    reads: Option<&'a Reads>,
-    concern: Option<ReadConcernOf<'a>>,
-    /// The number of a write in its session, by which the server knows it again; `None` if it cannot be repeated.
-    number: &'a mut Option<i64>,
-    /// The server of the try before, and then of this one.
-    ///
-    /// Specification: Server Selection, "Sharded": a router that has failed is the last choice.
-    server: &'a mut Option<ServerId>,
-    is_last: bool,
-    /// Whether the server labels what it could not confirm, so that its number does not count. The number of a router
-    /// never does.
-    has_labels: bool,
-}
-
-impl OneTry<'_> {
-    /// Gives up the number of a write that its server would not know again.
-    ///
-    /// # Errors
-    /// It was sent under its number before, and without it would be executed twice.
-    fn check_number(&mut self, is_known_again: bool, was_sent: bool) -> Result {
-        if self.number.is_none() || is_known_again {
-            return Ok(());
+    /// `$readPreference` of a command for a server of a kind.
+    fn preference<'a>(
+        &'a self,
+        (purpose, reads): (Purpose, Option<&'a Reads>),
+        kind: ServerKind,
+    ) -> Option<&'a RawDocumentBuf> {
+        let is_router = kind == ServerKind::Mongos;
+        match (purpose, kind) {
+            (_, ServerKind::Standalone) => None,
+            (Purpose::Read, _) => self.deployment.read_preference(reads, !is_router),
+            (Purpose::ReadOnce, _) => self.deployment.least_preference(!is_router),
+            _ => None,
         }
-        if was_sent {
-            let what = "the write cannot be sent again: the server knows no numbers of writes";
-            return Err(Error::new(Kind::Incompatible, Fate::NotSent, what));
-        }
-        *self.number = None;
-        Ok(())
     }
 
-    /// What the reply to a write, whose `ok` is 1, says of the state of the server.
-    ///
-    /// # Errors
-    /// The write was not confirmed, and is to be sent once more.
-    fn refusal_of(&self, body: &RawDocument) -> Result<Option<StateChange>> {
-        if !matches!(body.get("writeConcernError"), Ok(Some(_))) {
-            return Ok(None);
+    /// What a transaction stays with after a command: a router, and behind a load balancer the connection of its first
+    /// command. Another commit takes any.
+    fn pinned(&self, lease: &Lease, pin: Option<&Pin<'_>>, is_first: bool) -> Option<Pinned> {
+        let Some(pin) = pin else {
+            let is_router = lease.server() == ServerKind::Mongos;
+            return is_router.then(|| Pinned::Router(lease.pool().address().clone()));
+        };
+        if !is_first {
+            return None;
         }
-        if self.number.is_some()
-            && !self.is_last
-            && let Some(error) = Error::unconfirmed(body, self.has_labels)?
-        {
-            return Err(error);
-        }
-        Ok(StateChange::of(body))
+        let (core, client) = (here::number()?, self.client);
+        let release =
+            move |id| here::with_core(core, client, move |core| core.deployment.release(id));
+        Some(Pinned::Connection(ConnectionPin::new(pin.id(), release)))
     }
+}
+
+/// Whether the reply has a cursor that goes on.
+fn names_cursor(reply: &RawDocument) -> bool {
+    let cursor = reply.get_document("cursor").and_then(|cursor| cursor.get_i64("id"));
+    cursor.is_ok_and(|id| id != 0)
 }
 
 impl Drop for ClientCore {
     fn drop(&mut self) {
         self.orphans.wake();
-    }
-}
-
-/// Ends orphaned cursors at the server as long as the client is there.
-async fn end_each(orphans: Rc<Orphans>, client: Weak<ClientCore>) {
-    loop {
-        while let Some(orphan) = orphans.next() {
-            let Some(client) = client.upgrade() else { return };
-            end(&client, &orphan).await;
-        }
-        if client.strong_count() == 0 {
-            return;
-        }
-        orphans.changed().await;
-    }
-}
-
-/// If this fails, the server ends the cursor by itself, after ten minutes.
-async fn end(client: &Rc<ClientCore>, orphan: &Orphan) {
-    let command = rawdoc! { "killCursors": &*orphan.collection, "cursors": [orphan.id] };
-    let purpose = Purpose::Cursor(orphan.server);
-    let ended = client.run(purpose, |slot| slot.write_any(&command, &orphan.database), |_| Ok(()));
-    let ended = timeout(ORPHAN_TIMEOUT, ended).await;
-    if let Err(error) = ended.unwrap_or_else(|_| Err(Error::timeout(ORPHAN_TIMEOUT, Fate::Unknown)))
-    {
-        tracing::debug!(collection = %orphan.collection, %error, "a cursor is left to the server");
     }
 }

@@ -100,10 +100,12 @@ impl<T> Cursor<T> {
     /// A cursor on the core that has fetched its first batch.
     pub(crate) fn new(
         core: &Rc<ClientCore>,
-        place: Place,
+        mut place: Place,
         session: UsedSession,
         first: OwnedAnswer,
     ) -> Result<Self> {
+        // A connection that stays with a cursor behind a load balancer is asked for each batch.
+        place.is_exhaust &= !core.deployment().is_balanced();
         let mut cursor = Self {
             place,
             home: here::number().expect("a core that runs operations has a number"),
@@ -119,6 +121,7 @@ impl<T> Cursor<T> {
         cursor.begin_batch()?;
         if cursor.id != 0 {
             core.watch_orphans();
+            core.deployment().claim(cursor.server);
         }
         Ok(cursor)
     }
@@ -146,6 +149,7 @@ impl<T> Cursor<T> {
                 });
                 if let Err(error) = begun {
                     self.end();
+                    self.end_at_server();
                     return Poll::Ready(Err(error));
                 }
             }
@@ -257,15 +261,23 @@ impl<T: DeserializeOwned + 'static> Cursor<T> {
     }
 }
 
-impl<T> Drop for Cursor<T> {
-    fn drop(&mut self) {
+impl<T> Cursor<T> {
+    /// Has the server told, in the background, that nothing is wanted any more.
+    fn end_at_server(&mut self) {
         let is_streamed = self.drop_source();
-        if self.id != 0 && !is_streamed {
+        let id = std::mem::take(&mut self.id);
+        if id != 0 && !is_streamed {
             let Place { client, database, collection, .. } = &self.place;
             let (database, collection) = (Arc::clone(database), Arc::clone(collection));
-            let orphan = Orphan { id: self.id, server: self.server, database, collection };
+            let orphan = Orphan { id, server: self.server, database, collection };
             here::with_core(self.home, client.id, |core| core.orphan(orphan));
         }
+    }
+}
+
+impl<T> Drop for Cursor<T> {
+    fn drop(&mut self) {
+        self.end_at_server();
     }
 }
 

@@ -32,6 +32,7 @@ mod client_shared;
 mod collection;
 mod collection_shared;
 mod connection;
+mod connection_pin;
 mod cursor;
 mod database;
 mod decode;
@@ -50,6 +51,11 @@ mod raw_argument;
 mod reads;
 mod running;
 mod session;
+#[cfg(feature = "dns")]
+mod srv_source;
+#[cfg(not(feature = "dns"))]
+#[path = "srv_source_none.rs"]
+mod srv_source;
 #[cfg(test)]
 mod test_support;
 mod topology;

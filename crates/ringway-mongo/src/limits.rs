@@ -162,5 +162,8 @@ pub(crate) const CLUSTER_TIME_LEN_MAX: usize = 1 << 10;
 #[cfg(feature = "dns")]
 pub(crate) const SRV_PERIOD_MIN: Duration = Duration::from_secs(60);
 
+/// Services behind a load balancer whose failures are noted apart. When more have failed, all connections are made anew.
+pub(crate) const SERVICES_MAX: usize = 256;
+
 /// Labels of an error that are kept; servers have five.
 pub(crate) const LABELS_MAX: usize = 16;

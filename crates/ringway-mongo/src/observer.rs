@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bson::oid::ObjectId;
 use bson::{RawDocument, RawDocumentBuf};
 use ringway_runtime::{contain, now_exact};
 use ringway_wire::mongo::{CommandWriter, OpMsg};
@@ -27,6 +28,8 @@ pub struct CommandEvent<'a> {
     pub request_id: i32,
     /// The server that it is sent to.
     pub server: &'a HostAddress,
+    /// The service behind a load balancer that it is sent to.
+    pub service: Option<ObjectId>,
     /// What has happened.
     pub phase: CommandPhase<'a>,
 }
@@ -79,6 +82,7 @@ impl fmt::Debug for CommandObserver {
 pub(crate) struct Observed<'a> {
     observer: &'a CommandObserver,
     server: &'a HostAddress,
+    service: Option<ObjectId>,
     sent: Cell<Option<SentCommand>>,
 }
 
@@ -91,8 +95,12 @@ struct SentCommand {
 }
 
 impl<'a> Observed<'a> {
-    pub(crate) fn new(observer: &'a CommandObserver, server: &'a HostAddress) -> Self {
-        Self { observer, server, sent: Cell::new(None) }
+    pub(crate) fn new(
+        observer: &'a CommandObserver,
+        server: &'a HostAddress,
+        service: Option<ObjectId>,
+    ) -> Self {
+        Self { observer, server, service, sent: Cell::new(None) }
     }
 
     /// Tells of the command that `message` holds.
@@ -128,8 +136,8 @@ impl<'a> Observed<'a> {
 
     fn tell(&self, sent: &SentCommand, phase: CommandPhase<'_>) {
         let SentCommand { name, database, request_id, .. } = sent;
-        let event =
-            CommandEvent { name, database, request_id: *request_id, server: self.server, phase };
+        let (request_id, server, service) = (*request_id, self.server, self.service);
+        let event = CommandEvent { name, database, request_id, server, service, phase };
         contain("an observer of commands", || (self.observer.0)(&event));
     }
 }

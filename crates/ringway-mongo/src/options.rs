@@ -18,14 +18,13 @@ use crate::limits;
 use crate::observer::{CommandEvent, CommandObserver};
 use crate::pool_events::{PoolEvent, PoolObserver};
 use crate::reads::Reads;
+use crate::srv_source::SrvSource;
 use crate::topology::Topology;
 use crate::topology_events::{TopologyEvent, TopologyObserver};
 use crate::uri::{ConnectionString, ReadPreference, WriteConcern};
 
 pub(crate) use from_uri::malformed;
 pub(crate) use identity::{Identity, Login, PlainLogin};
-#[cfg(feature = "dns")]
-pub(crate) use srv::SrvSource;
 
 /// The settings of a [`Client`](crate::Client), read from a connection string. Setters go before it.
 ///
@@ -43,10 +42,11 @@ pub struct ClientOptions {
     /// What is known of the servers before any has answered.
     pub(crate) seeds: Topology,
     /// Where the servers are looked up again; `None` if the connection string names them.
-    #[cfg(feature = "dns")]
     pub(crate) srv: Option<SrvSource>,
     /// Whether the only server is used as it is, whatever it says of others.
     pub(crate) is_direct: bool,
+    /// Whether the only server is a load balancer.
+    pub(crate) is_balanced: bool,
     pub(crate) is_tls: bool,
     pub(crate) tls: Option<ClientTls>,
     pub(crate) login: Option<Arc<Identity>>,
@@ -80,7 +80,7 @@ impl ClientOptions {
     ///
     /// # Errors
     /// [`is_options`](crate::Error::is_options): the string is malformed, or asks for what this client does
-    /// not have yet, such as a load balancer.
+    /// not have yet, such as the mechanism X.509.
     pub fn parse(uri: &str) -> Result<Self> {
         let parsed = ConnectionString::parse(uri).map_err(from_uri::malformed)?;
         Self::from_connection_string(&parsed)

@@ -25,14 +25,16 @@ pub(crate) struct Orphan {
 }
 
 impl Orphans {
-    /// Adds a cursor. This may be called anywhere, also while a core ends.
-    pub(crate) fn add(&self, orphan: Orphan) {
+    /// Adds a cursor, unless there are too many. This may be called anywhere, also while a core ends.
+    pub(crate) fn add(&self, orphan: Orphan) -> bool {
         let mut list = self.list.borrow_mut();
-        if list.len() < ORPHANS_MAX {
+        let has_place = list.len() < ORPHANS_MAX;
+        if has_place {
             list.push_back(orphan);
         }
         drop(list);
         self.changed.notify_one();
+        has_place
     }
 
     /// Wakes the task, because the client has gone.

@@ -1,8 +1,10 @@
 //! A core's connections to one server.
 
+mod clearing;
 mod filling;
 mod keeper;
 mod lease;
+mod services;
 #[cfg(test)]
 mod spec_tests;
 mod telling;
@@ -17,8 +19,10 @@ use ringway_runtime::sync::{Notify, Permit, Semaphore};
 
 use self::keeper::Draining;
 pub(crate) use self::lease::Lease;
+use self::services::Services;
+pub(crate) use self::services::is_of_server;
 use self::telling::{CheckOut, Making, Telling};
-use crate::connection::{Greeting, ServerConnection, connect};
+use crate::connection::{Greeting, ServerConnection, Service, connect};
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits::DRAINING_MAX;
 use crate::pool_events::{CloseReason, PoolChange};
@@ -49,6 +53,7 @@ pub(crate) struct Pool {
     keeper: RefCell<Option<Waker>>,
     /// Connections that were made before it last grew are not used again.
     generation: Cell<u64>,
+    services: Services,
     counts: Cell<PoolCounts>,
     /// Whether the server is known to be there, so that the least number of connections is kept.
     is_kept_filled: Cell<bool>,
@@ -65,7 +70,7 @@ type HearFailure = dyn Fn(&Pool, u64, &Error);
 
 /// The number of a server among all that a client has had on this core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct ServerId(pub(crate) u32);
+pub(crate) struct ServerId(pub(crate) u64);
 
 /// What the pools of a core have done since they were made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,6 +109,7 @@ impl Pool {
             left: Notify::new(),
             keeper: RefCell::new(None),
             generation: Cell::new(0),
+            services: Services::default(),
             counts: Cell::new(PoolCounts::default()),
             is_kept_filled: Cell::new(false),
             is_filling: Cell::new(false),
@@ -216,14 +222,19 @@ impl Pool {
     async fn make(&self, turn: Permit) -> Result<(ServerConnection, u64)> {
         let generation = self.generation.get();
         let making = Making::begin(&self.telling);
-        let made = connect(&self.greeting, &self.address).await;
+        let service: Cell<Option<Service>> = Cell::new(None);
+        let greeted = |id| service.set(Some(self.services.now(id)));
+        let made = connect(&self.greeting, &self.address, &greeted).await;
         drop(turn);
         self.count(|counts| match &made {
             Ok(_) => counts.made += 1,
             Err(_) => counts.failed += 1,
         });
-        let mut connection = made?;
+        let mut connection = made.inspect_err(|error| {
+            self.greeted_in_vain(service.get(), error);
+        })?;
         connection.set_number(making.connection);
+        connection.set_service(service.get());
         making.succeeded();
         Ok((connection, generation))
     }
@@ -244,7 +255,7 @@ impl Pool {
     fn give_back(&self, mut connection: ServerConnection, permit: Permit, generation: u64) {
         let reason = match () {
             () if self.is_closed.get() => Some(CloseReason::PoolClosed),
-            () if generation != self.generation.get() => Some(CloseReason::Stale),
+            () if !self.is_current(&connection, generation) => Some(CloseReason::Stale),
             () => connection.is_broken().then_some(CloseReason::Error),
         };
         if let Some(reason) = reason {
@@ -336,6 +347,7 @@ impl PoolCounts {
     }
 }
 
+#[expect(clippy::large_enum_variant, reason = "it is moved once, where an operation has waited")]
 enum Woken<T> {
     Idle(ServerConnection),
     Turn(T),

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bson::oid::ObjectId;
 use ringway_runtime::contain;
 
 use crate::error::Error;
@@ -41,7 +42,10 @@ pub enum PoolChange<'a> {
     /// The server is there.
     Ready,
     /// The server has failed, so the connections of before are not used again.
-    Cleared,
+    Cleared {
+        /// The one that has failed of the services behind a load balancer; the others go on.
+        service: Option<ObjectId>,
+    },
     /// The pool is not used any more.
     Closed,
     /// A connection is about to be made.

@@ -6,12 +6,13 @@ use ringway_wire::mongo::ServerKind;
 use super::purpose::Purpose;
 use super::slot::{ReadConcernOf, SessionFields};
 use crate::connection::Sent;
-use crate::deployment::Wanted;
+use crate::deployment::{Keep, Wanted};
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits::WIRE_VERSION_SNAPSHOTS;
-use crate::pool::Lease;
+use crate::pool::{Lease, ServerId};
 use crate::reads::Reads;
 use crate::session::{ClusterClock, Session, SessionTimes};
+use crate::transaction::Pinned;
 
 /// A session that a command uses. Unless the command is answered, or was not sent, the session is lost when this is
 /// dropped: nobody else may use it while the server may be at work in it.
@@ -29,7 +30,8 @@ impl SessionUse<'_> {
     pub(super) fn wanted<'a>(&'a self, purpose: Purpose, reads: Option<&'a Reads>) -> Wanted<'a> {
         match &self.session {
             Some(session) if session.transaction.is_open() => match session.transaction.pinned() {
-                Some(router) => Wanted::Of(router),
+                Some(Pinned::Router(router)) => Wanted::Of(router),
+                Some(Pinned::Connection(pin)) => Wanted::At(pin.id()),
                 None => Wanted::Write,
             },
             _ => purpose.wanted(reads),
@@ -42,9 +44,10 @@ impl SessionUse<'_> {
     /// The session reads of a snapshot, and the server has none.
     pub(super) fn begin_command(
         &mut self,
-        lease: &Lease,
+        (lease, server): (&Lease, ServerId),
         (purpose, concern): (Purpose, Option<ReadConcernOf<'_>>),
         clock: &ClusterClock,
+        pinned: impl FnOnce(bool) -> Option<Pinned>,
     ) -> Result<SessionFields> {
         let (kind, mut fields) = (lease.server(), SessionFields::default());
         if kind != ServerKind::Standalone {
@@ -55,7 +58,7 @@ impl SessionUse<'_> {
             fields.read_concern = concern_alone;
             return Ok(fields);
         };
-        session.note_server(lease.pool().id());
+        session.note_server(server);
         if kind != ServerKind::Standalone {
             fields.cluster_time = match &session.times {
                 Some(times) => times.latest(fields.cluster_time),
@@ -74,13 +77,25 @@ impl SessionUse<'_> {
             _ => concern_alone,
         };
         fields.transaction = session.transaction_fields();
-        if fields.transaction.is_some() && kind == ServerKind::Mongos {
-            session.transaction.pin(lease.pool().address());
+        if let Some(transaction) = &fields.transaction {
+            session.transaction.pin(|| pinned(transaction.is_first));
         }
         // Specification: Driver Sessions, "Unacknowledged writes".
         let has_session = lease.has_sessions() && purpose != Purpose::Unanswered;
         fields.id = has_session.then(|| *session.id());
         Ok(fields)
+    }
+
+    /// With whom the connection stays behind a load balancer. After an error of the server a cursor has still to be ended.
+    pub(super) fn keep(&self, purpose: Purpose, has_cursor: bool, error: Option<&Error>) -> Keep {
+        let session = self.session.as_ref();
+        let is_refused = error.is_some_and(|error| error.server().is_some());
+        match purpose {
+            _ if session.is_some_and(|it| it.transaction.pinned().is_some()) => Keep::Transaction,
+            _ if has_cursor => Keep::Cursor,
+            Purpose::Cursor(_) if is_refused => Keep::Cursor,
+            _ => Keep::Nobody,
+        }
     }
 
     /// The times of the session, if a user keeps it.

@@ -130,7 +130,8 @@ impl Streams {
         let mut used = SessionUse { session: Some(&mut session), sent: &sent };
         let mut lease = self.deployment.lease(Wanted::At(server), None).await?;
         let purpose = Purpose::Cursor(server);
-        let fields = used.begin_command(&lease, (purpose, None), &self.clock)?;
+        let fields =
+            used.begin_command((&lease, server), (purpose, None), &self.clock, |_| None)?;
         let is_told = self.options.observer.is_some();
         let (mut told, fields) = (None, &fields);
         let begun = lease.begin_streamed(&sent, |id, out| {
@@ -156,7 +157,7 @@ impl Streams {
     ) -> Result<(OwnedAnswer, AfterBatch)> {
         let pool = Rc::clone(stream.lease.pool());
         let observer = self.options.observer.as_ref();
-        let observed = observer.map(|observer| Observed::new(observer, pool.address()));
+        let observed = observer.map(|observer| Observed::new(observer, pool.address(), None));
         if let (Some(observed), Some((number, command))) = (&observed, &stream.told) {
             observed.started(*number, command);
         }

@@ -3,11 +3,13 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use bson::oid::ObjectId;
 use bson::{RawDocument, RawDocumentBuf};
 use ringway_net::{Client as Connector, StreamLimits};
 use ringway_runtime::timeout;
 use ringway_wire::mongo::{
     ClientMetadata, HelloReply, HelloRequest, REPLY_LEN_MAX_DEFAULT, ScramClient, ScramMechanism,
+    ServerKind,
 };
 
 use super::authentication::{self, nonce};
@@ -34,12 +36,13 @@ impl Greeting {
 }
 
 /// Makes a connection that is ready for commands. Nothing of the user's command is sent here, so every
-/// error says that it was not.
+/// error says that it was not. `greeted` is told the service behind a load balancer, once that has said who it is.
 pub(crate) async fn connect(
     greeting: &Greeting,
     address: &HostAddress,
+    greeted: &dyn Fn(ObjectId),
 ) -> Result<ServerConnection> {
-    in_time(greeting, address, greet(greeting, address)).await
+    in_time(greeting, address, greet(greeting, address, greeted)).await
 }
 
 pub(super) async fn in_time<T>(
@@ -75,7 +78,11 @@ pub(super) async fn open(
     Ok(ServerConnection::new(connection, reply_len_max))
 }
 
-async fn greet(greeting: &Greeting, address: &HostAddress) -> Result<ServerConnection> {
+async fn greet(
+    greeting: &Greeting,
+    address: &HostAddress,
+    greeted: &dyn Fn(ObjectId),
+) -> Result<ServerConnection> {
     let options = &greeting.options;
     let login = options.login.as_deref();
     if let Some(Identity::Plain(_)) = login {
@@ -89,6 +96,11 @@ async fn greet(greeting: &Greeting, address: &HostAddress) -> Result<ServerConne
     check_set_name(options, reply.set_name)?;
     connection.has_sessions = reply.session_timeout_minutes.is_some();
     connection.server = reply.kind;
+    if options.is_balanced {
+        greeted(service(&reply)?);
+        // Specification: Load Balancer Support, "Session Support" and "Server Selection".
+        (connection.has_sessions, connection.server) = (true, ServerKind::Mongos);
+    }
     connection.wire_version = reply.wire_version_max;
     let compressors = options.compressors.iter().copied();
     let compressor = { compressors }.find(|known| reply.has_compressor(known.name()));
@@ -180,6 +192,7 @@ async fn hello(
         compressors: &greeting.options.compressors,
         mechanisms_of: user.as_deref(),
         speculative_authenticate: speculation.and_then(Speculation::document),
+        is_load_balanced: greeting.options.is_balanced,
         ..HelloRequest::default()
     };
     say(connection, request).await
@@ -218,6 +231,17 @@ fn check_version(reply: &HelloReply<'_>) -> Result {
          to {WIRE_VERSION_MAX}: use MongoDB 4.0 or later"
     );
     Err(Error::new(Kind::Incompatible, Fate::NotSent, what))
+}
+
+/// Who answers behind a load balancer.
+///
+/// Specification: Load Balancer Support, "Connection Establishment", which sets the first sentence.
+fn service(reply: &HelloReply<'_>) -> Result<ObjectId> {
+    reply.service_id.ok_or_else(|| {
+        let what = "Driver attempted to initialize in load balancing mode, but the server does not support this mode. \
+             Leave loadBalanced out of the connection string, or have the server know its load balancer";
+        Error::new(Kind::Incompatible, Fate::NotSent, what)
+    })
 }
 
 /// A server that is used as it is must still be of the required replica set.

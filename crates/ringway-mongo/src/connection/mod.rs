@@ -14,6 +14,7 @@ use std::ops::Range;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
+use bson::oid::ObjectId;
 use bson::{RawDocument, rawdoc};
 use ringway_net::Connection;
 use ringway_runtime::now;
@@ -52,6 +53,15 @@ pub(crate) struct ServerConnection {
     last_used: Instant,
     /// The number of the connection in its pool; 0 for one of a monitor.
     number: u64,
+    service: Option<Service>,
+}
+
+/// One of the services behind a load balancer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Service {
+    pub(crate) id: ObjectId,
+    /// It grows when connections to the service may have broken together.
+    pub(crate) generation: u64,
 }
 
 /// Whether a command was sent. It outlives the future of an operation, which a deadline drops.
@@ -126,6 +136,7 @@ impl ServerConnection {
             is_broken: false,
             last_used: now(),
             number: 0,
+            service: None,
         }
     }
 
@@ -135,6 +146,15 @@ impl ServerConnection {
 
     pub(crate) fn set_number(&mut self, number: u64) {
         self.number = number;
+    }
+
+    /// Where it leads to behind a load balancer.
+    pub(crate) fn service(&self) -> Option<Service> {
+        self.service
+    }
+
+    pub(crate) fn set_service(&mut self, service: Option<Service>) {
+        self.service = service;
     }
 
     pub(crate) fn has_sessions(&self) -> bool {

@@ -3,8 +3,8 @@
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-use super::{Deployment, Member, is_of_server};
-use crate::pool::{Pool, ServerId};
+use super::{Deployment, Member};
+use crate::pool::{Pool, is_of_server};
 use crate::topology::{Selection, TopologyType};
 
 impl Deployment {
@@ -22,7 +22,7 @@ impl Deployment {
             if members.iter().any(|member| member.pool.address() == address) {
                 continue;
             }
-            let id = ServerId(self.next_id.replace(self.next_id.get() + 1));
+            let id = self.new_id();
             let this = Weak::clone(&self.this);
             let pool =
                 Pool::start(id, address.clone(), &self.greeting, move |pool, generation, error| {
@@ -30,7 +30,7 @@ impl Deployment {
                         deployment.filling_failed(pool, generation);
                     }
                 });
-            let is_watched = !self.is_direct();
+            let is_watched = !self.is_fixed();
             members.push(Member {
                 pool,
                 monitor: is_watched.then(|| self.watch(address, Duration::ZERO)),
@@ -44,7 +44,7 @@ impl Deployment {
         let members = self.members.borrow();
         let failed = members.iter().filter_map(|Member { pool, .. }| {
             let generation = topology.generation(pool.address()).unwrap_or(0);
-            let has_failed = generation > pool.generation() && !self.is_direct();
+            let has_failed = generation > pool.generation() && !self.is_fixed();
             has_failed.then(|| (Rc::clone(pool), generation))
         });
         failed.collect()
@@ -55,14 +55,14 @@ impl Deployment {
         let topology = self.topology.borrow();
         let is_known = |pool: &&Rc<Pool>| {
             let server = topology.server(pool.address());
-            self.is_direct() || server.is_some_and(|server| server.kind.holds_data())
+            self.is_fixed() || server.is_some_and(|server| server.kind.holds_data())
         };
         self.members.borrow().iter().map(|member| &member.pool).filter(is_known).cloned().collect()
     }
 
     pub(super) fn only_writable(&self) -> Option<Rc<Pool>> {
         let members = self.members.borrow();
-        if self.is_direct() {
+        if self.is_fixed() {
             return members.first().map(|member| Rc::clone(&member.pool));
         }
         let topology = self.topology.borrow();

@@ -7,18 +7,21 @@
 //!   operations ──select──► Pool of a server that suits, or wait until there is one
 //! ```
 //!
-//! A server that is used as it is (`directConnection`) has no monitor: whether it is there is seen when it is used.
+//! A server that is used as it is (`directConnection`) has no monitor: whether it is there is seen when it is used. Nor
+//! has a load balancer.
 
+mod balancing;
 mod members;
 mod monitor;
+mod pins;
 mod selecting;
 #[cfg(test)]
 mod spec_tests;
-#[cfg(feature = "dns")]
 mod srv_polling;
 #[cfg(all(test, feature = "dns"))]
 mod srv_polling_tests;
 mod telling;
+mod wanted;
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -29,8 +32,10 @@ use ringway_runtime::sync::Notify;
 use ringway_runtime::{now_exact, spawn_detached};
 
 use self::monitor::Monitor;
-pub(crate) use self::selecting::Wanted;
-use self::telling::Telling;
+use self::pins::Pins;
+pub(crate) use self::pins::{Keep, Pin};
+use self::telling::TopologyTelling;
+pub(crate) use self::wanted::Wanted;
 use crate::connection::Greeting;
 use crate::error::{Error, Result};
 use crate::limits::{CHECK_PERIOD_MIN, DESCRIBED_MAX};
@@ -44,15 +49,15 @@ pub(crate) struct Deployment {
     greeting: Rc<Greeting>,
     topology: RefCell<Topology>,
     members: RefCell<Vec<Member>>,
-    next_id: Cell<u32>,
+    next_id: Cell<u64>,
+    pins: Pins,
     /// The only server that takes writes, so that nothing has to be chosen.
     writable: RefCell<Option<Rc<Pool>>>,
     /// Which of several servers that suit is looked at first.
     turn: Cell<usize>,
     /// Notified when something is known of a server that was not before.
     changed: Notify,
-    telling: Rc<Telling>,
-    #[cfg(feature = "dns")]
+    telling: Rc<TopologyTelling>,
     _srv_polling: Option<srv_polling::SrvPolling>,
     origin: Instant,
     this: Weak<Self>,
@@ -72,15 +77,13 @@ impl Deployment {
         let turn = usize::from(bson::Uuid::new().bytes()[0]);
         let greeting = Rc::new(greeting);
         let deployment = Rc::new_cyclic(|this| Self {
-            telling: Rc::new(Telling::new(&greeting)),
-            #[cfg(feature = "dns")]
-            _srv_polling: greeting.options.srv.clone().map(|source| {
-                srv_polling::SrvPolling::start(source, topology.heartbeat, Weak::clone(this))
-            }),
+            telling: Rc::new(TopologyTelling::new(&greeting)),
+            _srv_polling: poll_srv(&greeting, this),
             greeting,
             topology: RefCell::new(topology),
             members: RefCell::default(),
-            next_id: Cell::new(0),
+            next_id: Cell::new(pins::first_id()),
+            pins: Pins::default(),
             writable: RefCell::default(),
             turn: Cell::new(turn),
             changed: Notify::new(),
@@ -106,6 +109,9 @@ impl Deployment {
         wanted: Wanted<'_>,
         avoided: Option<ServerId>,
     ) -> Result<Lease> {
+        if self.is_balanced() {
+            return self.lease_behind_balancer(wanted).await;
+        }
         let at_hand = match wanted {
             Wanted::At(_) | Wanted::Of(_) => None,
             Wanted::Read(reads) if self.has_other_readers(reads) => None,
@@ -124,6 +130,13 @@ impl Deployment {
     /// Takes the error of an operation, which may say that its server is gone, or is not what it was.
     pub(crate) fn failed(&self, lease: &Lease, error: &Error) {
         let (pool, generation) = (lease.pool(), lease.generation());
+        if self.is_balanced() {
+            let is_shutdown = error.state_change().is_some_and(StateChange::is_shutdown);
+            if is_shutdown || error.breaks_connection() {
+                lease.service().into_iter().for_each(|service| pool.clear_service(service));
+            }
+            return;
+        }
         if self.is_direct() {
             if error.breaks_connection() && generation == pool.generation() {
                 pool.clear(generation + 1);
@@ -144,7 +157,9 @@ impl Deployment {
     /// Specification: Connection Monitoring and Pooling, "Populating the Pool with Connections": its error is handled
     /// like that of an operation.
     fn filling_failed(&self, pool: &Pool, generation: u64) {
-        match self.is_direct() {
+        match self.is_fixed() {
+            // Behind a load balancer, the pool has cleared the service.
+            true if self.is_balanced() => {}
             true if generation == pool.generation() => pool.clear(generation + 1),
             true => {}
             false => self.note(pool, generation, false, &OperationFailure::Network),
@@ -153,7 +168,10 @@ impl Deployment {
 
     /// Takes that a server is not what it was, as it has said in a reply.
     pub(crate) fn state_changed(&self, lease: &Lease, change: &StateChange) {
-        if !self.is_direct() {
+        if self.is_balanced() {
+            let service = lease.service().filter(|_| change.is_shutdown());
+            service.into_iter().for_each(|service| lease.pool().clear_service(service));
+        } else if !self.is_direct() {
             let failure = OperationFailure::StateChange(change.clone());
             self.note(lease.pool(), lease.generation(), true, &failure);
         }
@@ -202,6 +220,9 @@ impl Deployment {
 
     /// The same, for people.
     pub(crate) fn describe(&self) -> String {
+        if self.is_balanced() {
+            return self.describe_use();
+        }
         let topology = self.topology.borrow();
         let describe = |server: &ServerDescription| match (&server.error, server.kind) {
             (Some(error), _) => format!("{}: {error}", server.address),
@@ -218,7 +239,17 @@ impl Deployment {
 
     /// Whether an operation waits until a server suits, instead of failing with the one that there is.
     pub(crate) fn waits_for_servers(&self) -> bool {
-        !self.is_direct()
+        !self.is_fixed()
+    }
+
+    /// Whether the one server stays what it is, and is not asked.
+    fn is_fixed(&self) -> bool {
+        self.is_direct() || self.is_balanced()
+    }
+
+    /// Whether the one server is a load balancer.
+    pub(crate) fn is_balanced(&self) -> bool {
+        self.greeting.options.is_balanced
     }
 
     fn is_direct(&self) -> bool {
@@ -308,14 +339,27 @@ impl Deployment {
     }
 }
 
-/// Whether an error of making a connection says something of the server, and not of who logs in.
-fn is_of_server(error: &Error) -> bool {
-    error.is_network() || error.is_timeout() || error.state_change().is_some()
+/// Has the servers looked up again, if DNS has told them.
+fn poll_srv(greeting: &Greeting, this: &Weak<Deployment>) -> Option<srv_polling::SrvPolling> {
+    let options = &greeting.options;
+    let (asked, told) = (Weak::clone(this), Weak::clone(this));
+    let is_followed = move || asked.upgrade().is_some_and(|it| it.topology.borrow().follows_dns());
+    let found = move |hosts: &[HostAddress], servers_max| {
+        if let Some(deployment) = told.upgrade() {
+            deployment.topology.borrow_mut().rescan(hosts, servers_max);
+            deployment.follow();
+        }
+    };
+    let start = |source| {
+        srv_polling::SrvPolling::start(source, options.seeds.heartbeat, is_followed, found)
+    };
+    options.srv.clone().map(start)
 }
 
 impl Drop for Deployment {
     /// Who has a pool still, such as a cursor, gets no connection of it any more.
     fn drop(&mut self) {
+        self.pins.clear();
         self.members.take().iter().for_each(|member| member.pool.close());
         self.telling.close();
     }

@@ -14,7 +14,7 @@ use ringway_runtime::{JoinHandle, now_exact, sleep, spawn_named, timeout, yield_
 use ringway_wire::mongo::AwaitedChange;
 
 use super::Deployment;
-use super::telling::{Heartbeat, Telling};
+use super::telling::{Heartbeat, TopologyTelling};
 use crate::connection::{AskingConnection, Greeting, OwnedAnswer};
 use crate::error::Result;
 use crate::limits::{CHECK_PERIOD_MIN, STREAMED_MAX};
@@ -43,7 +43,7 @@ impl Monitor {
     /// Begins to ask a server after a pause.
     pub(super) fn start(
         address: HostAddress,
-        (greeting, telling): (&Rc<Greeting>, &Rc<Telling>),
+        (greeting, telling): (&Rc<Greeting>, &Rc<TopologyTelling>),
         deployment: Weak<Deployment>,
         pause: Duration,
     ) -> Self {
@@ -92,7 +92,7 @@ impl Drop for Monitor {
 struct Asking {
     address: HostAddress,
     greeting: Rc<Greeting>,
-    telling: Rc<Telling>,
+    telling: Rc<TopologyTelling>,
     deployment: Weak<Deployment>,
     /// The connection on which it asks, which is no one of the pool.
     connection: Option<AskingConnection>,

@@ -5,25 +5,11 @@ use std::time::Duration;
 
 use ringway_runtime::{now_exact, timeout};
 
-use super::{Deployment, is_of_server};
+use super::Deployment;
+use super::wanted::Wanted;
 use crate::error::{Error, Fate, Kind, Result};
-use crate::pool::{Lease, Pool, ServerId};
-use crate::reads::Reads;
+use crate::pool::{Lease, Pool, ServerId, is_of_server};
 use crate::topology::{OperationFailure, Selection, ServerDescription};
-use crate::uri::HostAddress;
-
-/// Which server an operation needs.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Wanted<'a> {
-    /// One that takes writes.
-    Write,
-    /// One that suits a read preference; the client's if `None`.
-    Read(Option<&'a Reads>),
-    /// The one that has a cursor.
-    At(ServerId),
-    /// The router that has a transaction.
-    Of(&'a HostAddress),
-}
 
 impl Deployment {
     /// All servers that fail one after the other have the time of one selection.

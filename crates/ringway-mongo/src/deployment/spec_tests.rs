@@ -8,7 +8,7 @@ use std::time::Duration;
 use bson::{Document, RawDocumentBuf};
 use serde_json::{Map, Value, json};
 
-use super::telling::Telling;
+use super::telling::TopologyTelling;
 use crate::connection::Greeting;
 use crate::options::ClientOptions;
 use crate::test_support::specs::{self, Case};
@@ -19,8 +19,7 @@ use crate::uri::HostAddress;
 #[test]
 fn specification_passes() {
     let Some(cases) = specs::cases("sdam_monitoring") else { return };
-    // Load balancers are not there.
-    cases.iter().filter(|case| !case.text("uri").contains("loadBalanced")).for_each(check);
+    cases.iter().for_each(check);
     assert!(cases.len() >= 8, "{} tests", cases.len());
 }
 
@@ -32,7 +31,7 @@ fn check(case: &Case) {
         heard.lock().expect("no panic").push(described(&event.change));
     });
     let topology = RefCell::new(options.seeds.clone());
-    let telling = Telling::new(&Rc::new(Greeting::new(Arc::new(options))));
+    let telling = TopologyTelling::new(&Rc::new(Greeting::new(Arc::new(options))));
     telling.follow(&topology);
     for (number, phase) in case.test["phases"].as_array().expect("phases").iter().enumerate() {
         for response in phase["responses"].as_array().into_iter().flatten() {

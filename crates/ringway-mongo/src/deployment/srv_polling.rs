@@ -2,24 +2,25 @@
 //!
 //! Specification: Polling SRV Records for mongos Discovery.
 
-use std::rc::Weak;
 use std::time::Duration;
 
 use ringway_runtime::{JoinHandle, sleep, spawn_named};
 
-use super::Deployment;
-use crate::options::SrvSource;
+use crate::srv_source::SrvSource;
+use crate::uri::HostAddress;
 
 /// The task. It ends when this is dropped, and when the servers turn out to tell of each other by themselves.
 pub(super) struct SrvPolling(JoinHandle<()>);
 
 impl SrvPolling {
+    /// Begins to poll as long as `is_followed`, and gives `found` what DNS lists and the most servers that are taken.
     pub(super) fn start(
         source: SrvSource,
         heartbeat: Duration,
-        deployment: Weak<Deployment>,
+        is_followed: impl Fn() -> bool + 'static,
+        found: impl Fn(&[HostAddress], usize) + 'static,
     ) -> Self {
-        Self(spawn_named("mongo servers in DNS", poll(source, heartbeat, deployment)))
+        Self(spawn_named("mongo servers in DNS", poll(source, heartbeat, is_followed, found)))
     }
 }
 
@@ -36,20 +37,22 @@ impl Drop for SrvPolling {
     }
 }
 
-async fn poll(source: SrvSource, heartbeat: Duration, deployment: Weak<Deployment>) {
-    let mut pause = source.valid_for.max(source.period_min);
+async fn poll(
+    source: SrvSource,
+    heartbeat: Duration,
+    is_followed: impl Fn() -> bool,
+    found: impl Fn(&[HostAddress], usize),
+) {
+    let mut pause = source.first_pause();
     loop {
         sleep(pause).await;
-        if !deployment.upgrade().is_some_and(|it| it.topology.borrow().follows_dns()) {
+        if !is_followed() {
             return;
         }
-        let found = source.look_up().await;
-        let Some(deployment) = deployment.upgrade() else { return };
-        pause = match found {
+        pause = match source.look_up().await {
             Ok((hosts, valid_for)) if !hosts.is_empty() => {
-                deployment.topology.borrow_mut().rescan(&hosts, source.servers_max());
-                deployment.follow();
-                valid_for.max(source.period_min)
+                found(&hosts, source.servers_max());
+                source.pause(valid_for)
             }
             // "MUST NOT change the topology", and is to look again sooner.
             Ok(_) => {

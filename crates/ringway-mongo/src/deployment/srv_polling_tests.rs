@@ -175,8 +175,13 @@ fn records_of_another_service_are_followed() {
 }
 
 #[test]
-fn replica_sets_are_not_looked_up_again() {
-    let uri = "mongodb+srv://test3.test.build.10gen.cc/?replicaSet=rs";
+fn replica_sets_and_load_balancers_are_not_looked_up_again() {
+    // 9. load balancers
+    not_again("mongodb+srv://test3.test.build.10gen.cc/?loadBalanced=true");
+    not_again("mongodb+srv://test3.test.build.10gen.cc/?replicaSet=rs");
+}
+
+fn not_again(uri: &'static str) {
     with(uri, &[test3(27017)], |server, deployment| async move {
         let before = server.zone().questions;
         server.zone().records.push(test3(27018));

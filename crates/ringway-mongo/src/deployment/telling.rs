@@ -1,4 +1,4 @@
-//! Telling an observer what becomes of the servers.
+//! TopologyTelling an observer what becomes of the servers.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use crate::topology_events::{TopologyChange, TopologyEvent};
 use crate::uri::HostAddress;
 
 /// What a deployment tells with. It runs code of the user, so nothing may be borrowed while it tells.
-pub(super) struct Telling {
+pub(super) struct TopologyTelling {
     greeting: Rc<Greeting>,
     topology: u64,
     /// The view that was told last. `None` before the beginning: a deployment begins where its client is not known yet.
@@ -23,7 +23,7 @@ pub(super) struct Telling {
     is_closed: Cell<bool>,
 }
 
-impl Telling {
+impl TopologyTelling {
     pub(super) fn new(greeting: &Rc<Greeting>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self {
@@ -119,7 +119,7 @@ impl Telling {
 
 /// A check of a server. Unless its end is told, it was given up.
 pub(super) struct Heartbeat<'a> {
-    telling: &'a Telling,
+    telling: &'a TopologyTelling,
     server: &'a HostAddress,
     is_awaited: bool,
     began: Instant,
@@ -127,7 +127,11 @@ pub(super) struct Heartbeat<'a> {
 }
 
 impl<'a> Heartbeat<'a> {
-    pub(super) fn begin(telling: &'a Telling, server: &'a HostAddress, is_awaited: bool) -> Self {
+    pub(super) fn begin(
+        telling: &'a TopologyTelling,
+        server: &'a HostAddress,
+        is_awaited: bool,
+    ) -> Self {
         if telling.is_heard() {
             telling.begin();
         }

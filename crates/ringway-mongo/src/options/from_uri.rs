@@ -29,9 +29,6 @@ impl ClientOptions {
             let what = "the servers of mongodb+srv:// are looked up by ClientOptions::look_up, with the feature `dns`";
             return Err(Error::new(Kind::Options, Fate::NotSent, what));
         }
-        if options.load_balanced == Some(true) {
-            return Err(missing("loadBalanced"));
-        }
         let is_tls = uri.options.tls.enabled == Some(true);
         uri.hosts.iter().try_for_each(|host| host.to_address(is_tls).map(drop))?;
         let identity = uri.credential.as_ref().map(|it| Identity::of(it, is_tls));
@@ -44,8 +41,8 @@ impl ClientOptions {
         let write_concern = &options.write_concern;
         Ok(Self {
             seeds: Topology::new(uri),
-            #[cfg(feature = "dns")]
-            srv: super::srv::SrvSource::of(uri),
+            srv: crate::srv_source::SrvSource::of(uri),
+            is_balanced: options.load_balanced == Some(true),
             is_direct: options.direct_connection == Some(true),
             is_tls,
             tls: tls(&options.tls)?,

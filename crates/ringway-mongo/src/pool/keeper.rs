@@ -28,6 +28,10 @@ impl Draining {
         Self { connection, permit, generation, until: None }
     }
 
+    pub(super) fn connection(&self) -> &ServerConnection {
+        &self.connection
+    }
+
     pub(super) fn into_connection(self) -> ServerConnection {
         self.connection
     }

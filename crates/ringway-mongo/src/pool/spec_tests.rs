@@ -142,7 +142,7 @@ fn as_json(change: &PoolChange<'_>) -> Value {
             },
         }),
         PoolChange::Ready => json!({ "type": "ConnectionPoolReady" }),
-        PoolChange::Cleared => json!({ "type": "ConnectionPoolCleared" }),
+        PoolChange::Cleared { .. } => json!({ "type": "ConnectionPoolCleared" }),
         PoolChange::Closed => json!({ "type": "ConnectionPoolClosed" }),
         PoolChange::ConnectionCreated { connection } => {
             json!({ "type": "ConnectionCreated", "connectionId": connection })

@@ -61,7 +61,7 @@ impl Telling {
         self.beginning();
         self.is_ready.set(false);
         if self.told.replace(Told::Created) == Told::Ready {
-            self.tell(PoolChange::Cleared);
+            self.tell(PoolChange::Cleared { service: None });
         }
     }
 

@@ -34,6 +34,11 @@ const SHUTDOWNS: &[i64] = &[11600, 91];
 const CLOSES_CONNECTIONS: i32 = 7;
 
 impl StateChange {
+    /// Whether the server is about to end, and its connections with it.
+    pub(crate) fn is_shutdown(&self) -> bool {
+        self.is_shutdown
+    }
+
     /// Reads the reply to a command; `None` if it says nothing about the server's state. Where there is a code, the
     /// text does not count.
     pub fn of(reply: &RawDocument) -> Option<Self> {

@@ -4,7 +4,6 @@
 mod election;
 mod failure;
 mod replica_set;
-#[cfg(feature = "dns")]
 mod rescan;
 mod round_trip;
 mod select;

@@ -9,6 +9,7 @@ use bson::{RawDocument, RawDocumentBuf};
 pub use self::client_session::ClientSession;
 pub use self::end::EndTransaction;
 pub use self::options::TransactionOptions;
+use crate::connection_pin::ConnectionPin;
 use crate::error::{Error, Fate, Kind, Result};
 use crate::uri::HostAddress;
 
@@ -19,10 +20,17 @@ pub(crate) struct Transaction {
     /// `txnNumber`; 0 until its first command.
     number: i64,
     options: TransactionOptions,
-    /// The router that has it, in a sharded cluster.
-    pinned: Option<HostAddress>,
+    /// What it stays with, in a sharded cluster.
+    pinned: Option<Pinned>,
     /// What another router needs to end it.
     recovery_token: Option<RawDocumentBuf>,
+}
+
+/// What a transaction stays with.
+pub(crate) enum Pinned {
+    Router(HostAddress),
+    /// Behind a load balancer.
+    Connection(ConnectionPin),
 }
 
 /// ```text
@@ -87,14 +95,16 @@ impl Transaction {
         }
     }
 
-    /// The server that the next command has to go to, if it is settled.
-    pub(crate) fn pinned(&self) -> Option<&HostAddress> {
+    /// Where the next command has to go to, if it is settled.
+    pub(crate) fn pinned(&self) -> Option<&Pinned> {
         self.pinned.as_ref().filter(|_| self.is_open())
     }
 
-    /// Stays with a router.
-    pub(crate) fn pin(&mut self, router: &HostAddress) {
-        self.pinned.get_or_insert_with(|| router.clone());
+    /// Stays with a router or a connection, if it does not yet.
+    pub(crate) fn pin(&mut self, pinned: impl FnOnce() -> Option<Pinned>) {
+        if self.pinned.is_none() {
+            self.pinned = pinned();
+        }
     }
 
     fn unpin(&mut self) {
@@ -134,10 +144,7 @@ impl Transaction {
     /// Takes the failure of one of its commands. "Drivers MUST unpin a ClientSession when a command within a transaction
     /// [...] fails with a TransientTransactionError."
     pub(crate) fn failed(&mut self, error: &mut Error) {
-        if self.is_ending() {
-            return;
-        }
-        if error.is_network() {
+        if error.is_network() && !self.is_ending() {
             error.mark_transient();
         }
         if error.is_transient_transaction() {

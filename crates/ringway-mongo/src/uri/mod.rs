@@ -21,8 +21,6 @@ pub use invalid_uri::InvalidUri;
 pub use options::{Compressor, MonitoringMode, UriOptions};
 pub use read_preference::{ReadMode, ReadPreference, TagSet};
 pub(crate) use srv::SrvRecords;
-#[cfg(feature = "dns")]
-pub(crate) use srv::verified_hosts;
 pub use tls::TlsOptions;
 
 use std::net::SocketAddr;

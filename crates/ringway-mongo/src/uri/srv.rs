@@ -36,7 +36,7 @@ impl SrvRecords {
     }
 
     /// The servers, each of which has to be below the parent of the name.
-    pub(super) fn hosts(&self, name: &str) -> Result<Vec<Parsed>, InvalidUri> {
+    pub(crate) fn hosts(&self, name: &str) -> Result<Vec<Parsed>, InvalidUri> {
         if self.targets.is_empty() {
             return Err(InvalidUri::new(format!("{name} has no SRV records")));
         }
@@ -51,24 +51,6 @@ impl SrvRecords {
         };
         self.targets.iter().map(host).collect()
     }
-}
-
-/// Those of the targets of a name that are below its parent. Of the others the log tells, as "Polling SRV Records for
-/// mongos Discovery" has it.
-#[cfg(feature = "dns")]
-pub(crate) fn verified_hosts(name: &str, targets: Vec<(String, u16)>) -> Vec<HostAddress> {
-    let is_verified = |(target, _): &(String, u16)| {
-        let target = target.strip_suffix('.').unwrap_or(target).to_lowercase();
-        let is_verified = is_below(&target, name);
-        if !is_verified {
-            tracing::warn!(name, %target, "a server is left out: it is not in the same domain");
-        }
-        is_verified
-    };
-    let targets: Vec<_> = targets.into_iter().filter(is_verified).collect();
-    let records = SrvRecords { targets, texts: Vec::new() };
-    let hosts = records.hosts(name).unwrap_or_default();
-    hosts.into_iter().map(|(host, _)| host).collect()
 }
 
 /// Whether a target ends with the domain of a name: what is behind its first label, or all of a name of fewer than three.

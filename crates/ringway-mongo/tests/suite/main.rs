@@ -2,6 +2,7 @@
 
 mod allocations;
 mod authentication;
+mod balancer_specs;
 mod bson_corpus;
 mod bulk;
 mod causal_consistency;
@@ -16,7 +17,9 @@ mod faces;
 mod faults;
 mod ferretdb;
 mod gridfs;
+mod load_balancers;
 mod lying_servers;
+mod monitor_specs;
 mod monitoring;
 mod multiplexed;
 mod observer;

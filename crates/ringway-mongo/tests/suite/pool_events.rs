@@ -16,7 +16,7 @@ fn name(change: &PoolChange<'_>) -> &'static str {
     match change {
         PoolChange::Created { .. } => "created",
         PoolChange::Ready => "ready",
-        PoolChange::Cleared => "cleared",
+        PoolChange::Cleared { .. } => "cleared",
         PoolChange::Closed => "closed",
         PoolChange::ConnectionCreated { connection: 1 } => "1 created",
         PoolChange::ConnectionReady { connection: 1, .. } => "1 ready",

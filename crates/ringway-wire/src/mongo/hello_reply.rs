@@ -1,5 +1,6 @@
 //! What a server says about itself.
 
+use bson::oid::ObjectId;
 use bson::{RawBsonRef, RawDocument};
 
 use super::command_reply::number;
@@ -45,6 +46,8 @@ pub struct HelloReply<'a> {
     pub session_timeout_minutes: Option<u32>,
     /// The number by which the server's log calls this connection.
     pub connection_id: Option<i64>,
+    /// The service that answers behind a load balancer.
+    pub service_id: Option<ObjectId>,
     /// The name of the replica set.
     pub set_name: Option<&'a str>,
     /// What the server answers to the authentication that `hello` has begun.
@@ -85,6 +88,7 @@ impl<'a> HelloReply<'a> {
             writes_max: WRITES_DEFAULT,
             session_timeout_minutes: None,
             connection_id: None,
+            service_id: None,
             set_name: None,
             speculative_authenticate: None,
             document: body,
@@ -122,6 +126,7 @@ impl<'a> HelloReply<'a> {
                 self.session_timeout_minutes = number(value).map(|minutes| minutes as u32);
             }
             "connectionId" => self.connection_id = number(value).map(|id| id as i64),
+            "serviceId" => self.service_id = value.as_object_id(),
             "setName" => self.set_name = value.as_str(),
             "speculativeAuthenticate" => self.speculative_authenticate = value.as_document(),
             "isWritablePrimary" | "ismaster" => {

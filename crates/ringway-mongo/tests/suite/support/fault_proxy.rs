@@ -18,6 +18,19 @@ use super::fake;
 /// Labels".
 const RETRYABLE: [i32; 12] = [6, 7, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436];
 
+/// Codes of errors after which a transaction may be run again.
+const TRANSIENT: [i32; 3] = [24, 112, 251];
+
+/// Fields that FerretDB does not know.
+const UNKNOWN: [&str; 6] = [
+    "txnNumber",
+    "startTransaction",
+    "autocommit",
+    "loadBalanced",
+    "topologyVersion",
+    "maxAwaitTimeMS",
+];
+
 const MORE_TO_COME: u8 = 2;
 
 /// What the proxy says that its server is.
@@ -25,12 +38,20 @@ const MORE_TO_COME: u8 = 2;
 pub(crate) enum Shape {
     Single,
     ReplicaSet,
+    /// A server that tells of changes by itself: of none, because there are none.
+    Telling,
+    /// The same as a replica set.
+    TellingSet,
+    /// A load balancer: connections lead to two services in turn, which have transactions, but cannot undo them.
+    LoadBalanced,
 }
 
 /// The proxy. Its connections end with their clients.
 pub(crate) struct FaultProxy {
     /// `host:port`
     pub(crate) place: String,
+    /// The same, of a load balancer that leads to one service.
+    pub(crate) place_of_one: String,
     state: Arc<Mutex<State>>,
 }
 
@@ -71,44 +92,35 @@ struct Request {
 
 impl FaultProxy {
     pub(crate) fn start(server: &str, shape: Shape) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let place = listener.local_addr().expect("an address").to_string();
         let state = Arc::<Mutex<State>>::default();
-        let talk =
-            Talk { server: server.to_owned(), me: place.clone(), shape, state: Arc::clone(&state) };
-        let talk = Arc::new(talk);
-        thread::spawn(move || {
-            for client in listener.incoming() {
-                let (client, talk) = (client.expect("a connection"), Arc::clone(&talk));
-                thread::spawn(move || {
-                    let _ended = talk.serve(&client);
-                    let _closed = client.shutdown(Shutdown::Both);
-                });
-            }
-        });
-        Self { place, state }
+        let listen = |leads_to_one| {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+            let me = listener.local_addr().expect("an address").to_string();
+            let (server, state, place) = (server.to_owned(), Arc::clone(&state), me.clone());
+            let talk = Arc::new(Talk { server, me, shape, state });
+            thread::spawn(move || {
+                for (number, client) in listener.incoming().enumerate() {
+                    let (client, talk) = (client.expect("a connection"), Arc::clone(&talk));
+                    let number = if leads_to_one { 0 } else { number };
+                    thread::spawn(move || {
+                        let _ended = talk.serve(&client, number);
+                        let _closed = client.shutdown(Shutdown::Both);
+                    });
+                }
+            });
+            place
+        };
+        let place = listen(false);
+        let place_of_one = match shape {
+            Shape::LoadBalanced => listen(true),
+            _ => place.clone(),
+        };
+        Self { place, place_of_one, state }
     }
 
     /// Sets what fails: the command `configureFailPoint`.
     pub(crate) fn fail(&self, point: &Document) {
-        let number = |mode: &Document, name| mode.get(name).map(whole);
-        let fault = match point.get("mode").expect("a mode") {
-            Bson::Document(mode) => Some((number(mode, "skip"), number(mode, "times"))),
-            Bson::String(mode) if mode == "alwaysOn" => Some((None, None)),
-            _ => None,
-        };
-        let data = point.get_document("data").cloned().unwrap_or_default();
-        let is_of_commits = match point.get_str("configureFailPoint").expect("a name") {
-            "failCommand" => false,
-            "onPrimaryTransactionalWrite" => true,
-            other => panic!("unknown fail point {other}"),
-        };
-        self.state().fault = fault.map(|(skip, times)| Fault {
-            is_of_commits,
-            skip: skip.unwrap_or(0),
-            times: times.unwrap_or(i64::MAX),
-            data,
-        });
+        self.state().fail(point);
     }
 
     pub(crate) fn stop_failing(&self) {
@@ -125,6 +137,28 @@ fn whole(number: &Bson) -> i64 {
 }
 
 impl State {
+    /// Sets what fails: the command `configureFailPoint`.
+    fn fail(&mut self, point: &Document) {
+        let number = |mode: &Document, name| mode.get(name).map(whole);
+        let fault = match point.get("mode").expect("a mode") {
+            Bson::Document(mode) => Some((number(mode, "skip"), number(mode, "times"))),
+            Bson::String(mode) if mode == "alwaysOn" => Some((None, None)),
+            _ => None,
+        };
+        let data = point.get_document("data").cloned().unwrap_or_default();
+        let is_of_commits = match point.get_str("configureFailPoint").expect("a name") {
+            "failCommand" => false,
+            "onPrimaryTransactionalWrite" => true,
+            other => panic!("unknown fail point {other}"),
+        };
+        self.fault = fault.map(|(skip, times)| Fault {
+            is_of_commits,
+            skip: skip.unwrap_or(0),
+            times: times.unwrap_or(i64::MAX),
+            data,
+        });
+    }
+
     /// What is to happen to a command.
     fn next(&mut self, request: &Request, app: &str) -> Happening {
         let Some(fault) = &mut self.fault else { return Happening::default() };
@@ -182,7 +216,7 @@ struct Talk {
 
 impl Talk {
     /// Passes commands and replies on until one side ends.
-    fn serve(&self, mut client: &TcpStream) -> Option<()> {
+    fn serve(&self, mut client: &TcpStream, number: usize) -> Option<()> {
         let mut server = TcpStream::connect(&self.server).ok()?;
         let mut app = String::new();
         loop {
@@ -211,6 +245,24 @@ impl Talk {
                 reply.insert("writeConcernError", error);
             }
             self.label(&request, &mut reply, happening.labels);
+            if request.name() == "hello" && matches!(self.shape, Shape::Telling | Shape::TellingSet)
+            {
+                let process = bson::oid::ObjectId::from_bytes([3; 12]);
+                let version = doc! { "processId": process, "counter": 1_i64 };
+                reply.insert("topologyVersion", version);
+                // Nothing changes, so it answers when the time is over.
+                let millis = request.body.get("maxAwaitTimeMS").map_or(0, whole);
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "a server waits for a change so long"
+                )]
+                thread::sleep(Duration::from_millis(millis.try_into().expect("a time")));
+            }
+            if request.name() == "hello" && self.shape == Shape::LoadBalanced {
+                let service = if number.is_multiple_of(2) { [1; 12] } else { [2; 12] };
+                reply.insert("serviceId", bson::oid::ObjectId::from_bytes(service));
+                reply.insert("msg", "isdbgrid");
+            }
             if !request.is_unanswered {
                 client.write_all(&message(1, request.id, &reply)).ok()?;
             }
@@ -226,20 +278,27 @@ impl Talk {
         {
             return Some(reply.clone());
         }
-        match write {
-            None => server.write_all(&request.bytes).ok()?,
-            Some(_) => {
-                let mut body = request.body.clone();
-                body.remove("txnNumber");
-                server.write_all(&message(request.id, 0, &body)).ok()?;
+        match request.name() {
+            "commitTransaction" | "abortTransaction" => return Some(doc! { "ok": 1.0 }),
+            "configureFailPoint" => {
+                self.state.lock().expect("no panic").fail(&request.body);
+                return Some(doc! { "ok": 1.0 });
             }
+            _ => {}
+        }
+        if UNKNOWN.iter().any(|field| request.body.contains_key(field)) {
+            let mut body = request.body.clone();
+            UNKNOWN.iter().for_each(|field| drop(body.remove(field)));
+            server.write_all(&message(request.id, 0, &body)).ok()?;
+        } else {
+            server.write_all(&request.bytes).ok()?;
         }
         let mut reply = read(server)?.body;
         if let Some(write) = write {
             done().done.insert(write, reply.clone());
         }
         if matches!(request.name(), "hello" | "isMaster" | "ismaster")
-            && self.shape == Shape::ReplicaSet
+            && matches!(self.shape, Shape::ReplicaSet | Shape::TellingSet)
         {
             let set = doc! {
                 "setName": "rs", "setVersion": 1, "hosts": [&self.me], "me": &self.me, "primary": &self.me,
@@ -259,6 +318,10 @@ impl Talk {
         }
         let inner = reply.get_document("writeConcernError").ok();
         let code = inner.unwrap_or(reply).get_i32("code").unwrap_or_default();
+        if request.body.contains_key("autocommit") && TRANSIENT.contains(&code) {
+            reply.insert("errorLabels", vec![Bson::from("TransientTransactionError")]);
+            return;
+        }
         if request.number().is_some() && RETRYABLE.contains(&code) {
             reply.insert("errorLabels", vec![Bson::from("RetryableWriteError")]);
         }
@@ -272,6 +335,9 @@ impl Request {
 
     /// The session and the number of a numbered write.
     fn number(&self) -> Option<(Vec<u8>, i64)> {
+        if self.body.contains_key("autocommit") {
+            return None; // It is of a whole transaction.
+        }
         let Bson::Binary(session) = self.body.get_document("lsid").ok()?.get("id")? else {
             return None;
         };

@@ -8,19 +8,23 @@ use bson::{Bson, Document};
 use ringway_mongo::{
     Client, ClientOptions, ClientSession, Collection, ConnectionString, Database, GridFs,
 };
+use ringway_runtime::JoinHandle;
 
 use super::super::fault_proxy::Shape;
 use super::super::unified::{Entities, documents, matches};
+use super::cursors::{Cursors, Use, on_session};
 use super::events::{Told, compare};
-use super::{Runner, Stop, Why, admin, bucket, crud, failed};
+use super::{Runner, Stop, Why, admin, bucket, crud, failed, watching};
 
 /// How long a client waits for a server that suits, in milliseconds: longer than a busy machine keeps one from answering.
 /// A test that wants less says so.
 const SELECTION_MS: u32 = 20_000;
 
 struct NamedClient {
-    client: Client,
+    /// `None` when it is closed.
+    client: Option<Client>,
     told: Arc<Mutex<Vec<Told>>>,
+    used: Arc<Use>,
 }
 
 /// The things of one test, by their names.
@@ -28,9 +32,13 @@ pub(crate) struct World<'a> {
     runner: &'a Runner<'a>,
     clients: HashMap<String, NamedClient>,
     databases: HashMap<String, Database>,
+    /// The clients of databases and collections.
+    owners: HashMap<String, String>,
     collections: HashMap<String, Collection<Document>>,
     sessions: HashMap<String, ClientSession>,
     buckets: HashMap<String, GridFs>,
+    cursors: Cursors,
+    threads: HashMap<String, Option<JoinHandle<Result<(), Why>>>>,
     /// What operations have saved.
     values: Entities,
 }
@@ -41,9 +49,12 @@ impl<'a> World<'a> {
             runner,
             clients: HashMap::new(),
             databases: HashMap::new(),
+            owners: HashMap::new(),
             collections: HashMap::new(),
             sessions: HashMap::new(),
             buckets: HashMap::new(),
+            cursors: Cursors::default(),
+            threads: HashMap::new(),
             values: Entities::new(),
         }
     }
@@ -60,8 +71,9 @@ impl<'a> World<'a> {
                 self.clients.insert(id, client);
             }
             "database" => {
-                let NamedClient { client, .. } = &self.clients[text("client")];
-                self.databases.insert(id, client.database(text("databaseName")));
+                let database = self.client_of(fields).database(text("databaseName"));
+                self.owners.insert(id.clone(), text("client").to_owned());
+                self.databases.insert(id, database);
             }
             "collection" => {
                 let things = self.databases[text("database")].collection(text("collectionName"));
@@ -69,18 +81,26 @@ impl<'a> World<'a> {
                     Ok(options) => with_concerns(&things, options)?,
                     Err(_) => things,
                 };
+                self.owners.insert(id.clone(), self.owners[text("database")].clone());
                 self.collections.insert(id, things);
             }
             "bucket" if !fields.contains_key("bucketOptions") => {
                 self.buckets.insert(id, self.databases[text("database")].gridfs());
             }
             "session" if !fields.contains_key("sessionOptions") => {
-                let session = self.clients[text("client")].client.start_session();
+                let session = self.client_of(fields).start_session();
                 self.sessions.insert(id, session);
             }
+            "thread" => drop(self.threads.insert(id, None)),
             other => return Err(failed(format!("the client has no {other} with {fields}"))),
         }
         Ok(())
+    }
+
+    /// The client that a thing names.
+    fn client_of(&self, fields: &Document) -> &Client {
+        let named = &self.clients[fields.get_str("client").expect("a name")];
+        named.client.as_ref().expect("it is open")
     }
 
     fn client(&self, fields: &Document) -> Result<NamedClient, Why> {
@@ -96,7 +116,8 @@ impl<'a> World<'a> {
         let note = {
             let told = Arc::clone(&told);
             move |event: Told| {
-                let is_ignored = ignored.iter().any(|name| name == event.name());
+                let is_ignored = event.name() == "configureFailPoint"
+                    || ignored.iter().any(|name| name == event.name());
                 if wanted.iter().any(|kind| event.is(kind)) && !is_ignored {
                     told.lock().expect("no panic").push(event);
                 }
@@ -104,9 +125,20 @@ impl<'a> World<'a> {
         };
         let note = Arc::new(note);
         let pools = Arc::clone(&note);
-        let options = options.on_command(move |event| note(Told::command(event)));
-        let client = Client::new(options.on_pool(move |event| pools(Told::pool(event))));
-        Ok(NamedClient { client, told })
+        let used = Arc::<Use>::default();
+        let (of_commands, of_pools) = (Arc::clone(&used), Arc::clone(&used));
+        let options = options.on_command(move |event| {
+            of_commands.note_command(event);
+            note(Told::command(event));
+        });
+        let topology = Arc::clone(&pools);
+        let options = options.on_topology(move |event| topology(Told::topology(event)));
+        let client = Client::new(options.on_pool(move |event| {
+            of_pools.note_pool(event);
+            pools(Told::pool(event));
+        }));
+        let _connects = client.servers();
+        Ok(NamedClient { client: Some(client), told, used })
     }
 
     /// Runs an operation, and compares what becomes of it.
@@ -145,6 +177,11 @@ impl<'a> World<'a> {
         };
         Ok(if let Some(things) = self.collections.get(object) {
             match name {
+                "createFindCursor" => {
+                    let cursor = operation.get_str("saveResultAsEntity").unwrap_or_default();
+                    let used = &self.clients[&self.owners[object]].used;
+                    self.cursors.create(cursor, (things, used), arguments, session).await
+                }
                 "createIndex" | "dropIndex" | "dropIndexes" | "listIndexes" | "listIndexNames" => {
                     admin::on_collection(things, name, arguments).await
                 }
@@ -154,10 +191,20 @@ impl<'a> World<'a> {
             bucket::run(bucket, name, arguments).await
         } else if let Some(database) = self.databases.get(object) {
             admin::on_database(database, name, arguments, session).await
+        } else if let Some(named) = self.clients.get_mut(object).filter(|_| name == "close") {
+            drop(named.client.take());
+            Ok(Bson::Null)
         } else if let Some(named) = self.clients.get(object) {
-            admin::on_client(&named.client, name, arguments).await
+            admin::on_client(named.client.as_ref().expect("it is open"), name, arguments).await
+        } else if self.cursors.has(object) {
+            self.cursors.run(object, name).await
+        } else if let Some(session) = self.sessions.get(object).filter(|_| name != "endSession") {
+            on_session(session, name, arguments).await
         } else if object.starts_with("session") && name == "endSession" {
             drop(self.sessions.remove(object));
+            // What it has goes back in the background.
+            ringway_runtime::yield_now().await;
+            ringway_runtime::yield_now().await;
             Ok(Bson::Null)
         } else {
             Err(Stop::Missing(format!("{object}: {name}")))
@@ -171,7 +218,14 @@ impl<'a> World<'a> {
                 let Some(proxy) = self.runner.proxy else {
                     return Err(failed(format!("FerretDB has no {name}")));
                 };
-                proxy.fail(arguments.get_document("failPoint").expect("it"));
+                let point = arguments.get_document("failPoint").expect("it");
+                if self.runner.shape == Shape::LoadBalanced {
+                    // What the pool does meanwhile is expected.
+                    let admin = self.client_of(arguments).database("admin");
+                    admin.run_command(point.clone()).await.expect("the proxy knows it");
+                } else {
+                    proxy.fail(point);
+                }
             }
             "createEntities" => {
                 for entity in documents(arguments, "entities") {
@@ -188,11 +242,33 @@ impl<'a> World<'a> {
                     return Err(failed(format!("{name}: {names:?}")));
                 }
             }
+            "waitForEvent" => watching::wait_for_event(self.told(arguments), arguments).await?,
+            "assertEventCount" => watching::check_count(self.told(arguments), arguments)?,
+            "wait" => watching::wait(arguments).await,
+            "runOnThread" => {
+                let operation = arguments.get_document("operation").expect("an operation");
+                let things = &self.collections[operation.get_str("object").expect("an object")];
+                let thread = arguments.get_str("thread").expect("a name").to_owned();
+                self.threads.insert(thread, Some(watching::run_apart(things, operation)));
+            }
+            "waitForThread" => {
+                let thread = self.threads.get_mut(arguments.get_str("thread").expect("a name"));
+                let thread = thread.expect("it is there").take().expect("it runs");
+                thread.await.expect("no panic")?;
+            }
+            "assertNumberConnectionsCheckedOut" => {
+                let named = &self.clients[arguments.get_str("client").expect("a name")];
+                named.used.check(arguments.get_i32("connections").expect("a number")).await?;
+            }
             "assertSameLsidOnLastTwoCommands" => self.last_two_sessions(arguments, true)?,
             "assertDifferentLsidOnLastTwoCommands" => self.last_two_sessions(arguments, false)?,
             other => return Err(failed(format!("the runner has no {other}"))),
         }
         Ok(())
+    }
+
+    fn told(&self, arguments: &Document) -> &Arc<Mutex<Vec<Told>>> {
+        &self.clients[arguments.get_str("client").expect("a name")].told
     }
 
     fn last_two_sessions(&self, arguments: &Document, are_same: bool) -> Result<(), Why> {
@@ -216,17 +292,36 @@ impl<'a> World<'a> {
 
 fn client_options(runner: &Runner<'_>, client: &Document) -> Result<ClientOptions, Why> {
     let given = client.get_document("uriOptions").ok();
-    let mut words = vec!["heartbeatFrequencyMS=500".to_owned()];
-    if runner.shape == Shape::ReplicaSet {
-        words.push("replicaSet=rs".to_owned());
+    let mut words = Vec::new();
+    // A test of monitors has its own period, and the usual one otherwise.
+    let is_telling = matches!(runner.shape, Shape::Telling | Shape::TellingSet);
+    if !is_telling {
+        words.push("heartbeatFrequencyMS=500".to_owned());
     }
+    match runner.shape {
+        Shape::Single | Shape::Telling => {}
+        Shape::ReplicaSet | Shape::TellingSet => words.push("replicaSet=rs".to_owned()),
+        Shape::LoadBalanced => words.push("loadBalanced=true".to_owned()),
+    }
+    if given.is_some_and(|it| it.contains_key("waitQueueTimeoutMS")) {
+        return Err(failed("the client has no waitQueueTimeoutMS".to_owned()));
+    }
+    if is_telling && given.is_some_and(|it| it.contains_key("socketTimeoutMS")) {
+        return Err(failed("the client has no socketTimeoutMS but that of operations".to_owned()));
+    }
+    let place = match runner.proxy {
+        Some(proxy) if client.get_bool("useMultipleMongoses").is_ok_and(|it| !it) => {
+            &proxy.place_of_one
+        }
+        _ => runner.place,
+    };
     if !given.is_some_and(|it| it.contains_key("serverSelectionTimeoutMS")) {
         words.push(format!("serverSelectionTimeoutMS={SELECTION_MS}"));
     }
     for (name, value) in given.into_iter().flatten() {
         words.push(format!("{name}={}", value.to_string().trim_matches('"')));
     }
-    let uri = format!("mongodb://{}/?{}", runner.place, words.join("&"));
+    let uri = format!("mongodb://{place}/?{}", words.join("&"));
     let options = ClientOptions::parse(&uri);
     options.map_err(|error| failed(format!("the client's options: {error}")))
 }
@@ -245,13 +340,19 @@ fn with_concerns(
     if let Ok(concern) = options.get_document("readConcern") {
         words.push(format!("readConcernLevel={}", concern.get_str("level").expect("a level")));
     }
+    if let Ok(preference) = options.get_document("readPreference") {
+        words.push(format!("readPreference={}", preference.get_str("mode").expect("a mode")));
+    }
     let uri = ConnectionString::parse(&format!("mongodb://a/?{}", words.join("&")));
     let uri = uri.map_err(|error| failed(format!("the collection's options: {error}")))?;
     if let Some(concern) = &uri.options.read_concern {
         things = things.read_concern(concern);
     }
-    if options.contains_key("timeoutMS") || options.contains_key("readPreference") {
+    if options.contains_key("timeoutMS") {
         return Err(failed(format!("the client has no collection with {options}")));
+    }
+    if let Some(preference) = &uri.options.read_preference {
+        things = things.read_preference(preference).expect("a mode alone is possible");
     }
     let written = things.write_concern(&uri.options.write_concern);
     written.map_err(|error| failed(format!("the collection's options: {error}")))

@@ -1,7 +1,9 @@
 //! What clients tell in a test, and how it is compared.
 
-use bson::{Bson, Document};
-use ringway_mongo::{CommandEvent, CommandPhase, PoolChange, PoolEvent};
+use bson::{Bson, Document, doc};
+use ringway_mongo::{
+    CommandEvent, CommandPhase, PoolChange, PoolEvent, ServerType, TopologyChange, TopologyEvent,
+};
 
 use super::super::unified::{Entities, documents, matches};
 use super::{Why, failed};
@@ -10,7 +12,7 @@ use super::{Why, failed};
 #[derive(Debug)]
 pub(crate) struct Told {
     kind: &'static str,
-    is_of_pool: bool,
+    family: &'static str,
     /// What is compared: `commandName`, `databaseName`, `command`, `reply`.
     fields: Document,
 }
@@ -32,14 +34,14 @@ impl Told {
             }
             _ => "commandFailedEvent",
         };
-        Self { kind, is_of_pool: false, fields }
+        Self { kind, family: "command", fields }
     }
 
     pub(crate) fn pool(event: &PoolEvent<'_>) -> Self {
         let kind = match event.change {
             PoolChange::Created { .. } => "poolCreatedEvent",
             PoolChange::Ready => "poolReadyEvent",
-            PoolChange::Cleared => "poolClearedEvent",
+            PoolChange::Cleared { .. } => "poolClearedEvent",
             PoolChange::Closed => "poolClosedEvent",
             PoolChange::ConnectionCreated { .. } => "connectionCreatedEvent",
             PoolChange::ConnectionReady { .. } => "connectionReadyEvent",
@@ -49,7 +51,39 @@ impl Told {
             PoolChange::CheckedOut { .. } => "connectionCheckedOutEvent",
             _ => "connectionCheckedInEvent",
         };
-        Self { kind, is_of_pool: true, fields: Document::new() }
+        Self { kind, family: "cmap", fields: Document::new() }
+    }
+
+    pub(crate) fn topology(event: &TopologyEvent<'_>) -> Self {
+        let (kind, fields) = match &event.change {
+            TopologyChange::Opening => ("topologyOpeningEvent", doc! {}),
+            TopologyChange::Closed => ("topologyClosedEvent", doc! {}),
+            TopologyChange::Changed { previous, current } => {
+                let kinds = [previous, current].map(|it| format!("{:?}", it.kind()));
+                ("topologyDescriptionChangedEvent", pair(kinds))
+            }
+            TopologyChange::ServerOpening { .. } => ("serverOpeningEvent", doc! {}),
+            TopologyChange::ServerClosed { .. } => ("serverClosedEvent", doc! {}),
+            TopologyChange::ServerChanged { previous, current } => {
+                let kinds = [previous, current].map(|it| server_type(it.kind));
+                ("serverDescriptionChangedEvent", pair(kinds))
+            }
+            TopologyChange::HeartbeatStarted { is_awaited, .. } => {
+                ("serverHeartbeatStartedEvent", doc! { "awaited": *is_awaited })
+            }
+            TopologyChange::HeartbeatSucceeded { is_awaited, .. } => {
+                ("serverHeartbeatSucceededEvent", doc! { "awaited": *is_awaited })
+            }
+            TopologyChange::HeartbeatFailed { is_awaited, .. } => {
+                ("serverHeartbeatFailedEvent", doc! { "awaited": *is_awaited })
+            }
+            other => panic!("unknown: {other:?}"),
+        };
+        Self { kind, family: "sdam", fields }
+    }
+
+    pub(crate) fn field(&self, name: &str) -> Option<&Bson> {
+        self.fields.get(name)
     }
 
     pub(crate) fn is(&self, kind: &str) -> bool {
@@ -66,10 +100,22 @@ impl Told {
     }
 }
 
+fn pair([previous, current]: [String; 2]) -> Document {
+    doc! { "previousDescription": { "type": previous }, "newDescription": { "type": current } }
+}
+
+fn server_type(kind: ServerType) -> String {
+    match kind {
+        ServerType::Primary => "RSPrimary".to_owned(),
+        ServerType::Secondary => "RSSecondary".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
 /// Compares what a client was to tell with what it has told.
 pub(crate) fn compare(entities: &Entities, expected: &Document, told: &[Told]) -> Result<(), Why> {
-    let is_of_pool = expected.get_str("eventType").is_ok_and(|kind| kind == "cmap");
-    let told: Vec<_> = told.iter().filter(|it| it.is_of_pool == is_of_pool).collect();
+    let family = expected.get_str("eventType").unwrap_or("command");
+    let told: Vec<_> = told.iter().filter(|it| it.family == family).collect();
     let events: Vec<_> = documents(expected, "events").collect();
     let may_be_more = expected.get_bool("ignoreExtraEvents").unwrap_or_default();
     if told.len() < events.len() || told.len() > events.len() && !may_be_more {

@@ -3,8 +3,10 @@
 mod admin;
 mod bucket;
 mod crud;
+mod cursors;
 mod entities;
 mod events;
+mod watching;
 
 use std::thread;
 
@@ -153,6 +155,9 @@ impl<'a> Runner<'a> {
                 return Err(Why::NotForThisServer);
             }
         }
+        if test.contains_key("expectLogMessages") {
+            return Err(failed("the client logs in words of its own".to_owned()));
+        }
         self.prepare(file).await?;
         let mut world = World::new(self);
         for entity in documents(file, "createEntities") {
@@ -178,8 +183,9 @@ impl<'a> Runner<'a> {
             Some(text.split('.').map(|part| part.parse().expect("a number")).collect())
         };
         let shape = match self.shape {
-            Shape::Single => "single",
-            Shape::ReplicaSet => "replicaset",
+            Shape::Single | Shape::Telling => "single",
+            Shape::ReplicaSet | Shape::TellingSet => "replicaset",
+            Shape::LoadBalanced => "load-balanced",
         };
         let topologies = requirement.get_array("topologies").ok();
         version("minServerVersion").is_none_or(|least| least[..] <= VERSION[..])

@@ -1,0 +1,62 @@
+//! What is known of one sending of a command.
+
+use bson::RawDocument;
+
+use super::purpose::Purpose;
+use super::slot::ReadConcernOf;
+use crate::error::{Error, Fate, Kind, Result};
+use crate::pool::ServerId;
+use crate::reads::Reads;
+use crate::topology::StateChange;
+
+/// One sending of a command.
+pub(super) struct OneTry<'a> {
+    pub(super) purpose: Purpose,
+    pub(super) reads: Option<&'a Reads>,
+    pub(super) concern: Option<ReadConcernOf<'a>>,
+    /// The number of a write in its session, by which the server knows it again; `None` if it cannot be repeated.
+    pub(super) number: &'a mut Option<i64>,
+    /// The server of the try before, and then of this one.
+    ///
+    /// Specification: Server Selection, "Sharded": a router that has failed is the last choice.
+    pub(super) server: &'a mut Option<ServerId>,
+    pub(super) is_last: bool,
+    /// Whether the server labels what it could not confirm, so that its number does not count. The number of a router
+    /// never does.
+    pub(super) has_labels: bool,
+}
+
+impl OneTry<'_> {
+    /// Gives up the number of a write that its server would not know again.
+    ///
+    /// # Errors
+    /// It was sent under its number before, and without it would be executed twice.
+    pub(super) fn check_number(&mut self, is_known_again: bool, was_sent: bool) -> Result {
+        if self.number.is_none() || is_known_again {
+            return Ok(());
+        }
+        if was_sent {
+            let what = "the write cannot be sent again: the server knows no numbers of writes";
+            return Err(Error::new(Kind::Incompatible, Fate::NotSent, what));
+        }
+        *self.number = None;
+        Ok(())
+    }
+
+    /// What the reply to a write, whose `ok` is 1, says of the state of the server.
+    ///
+    /// # Errors
+    /// The write was not confirmed, and is to be sent once more.
+    pub(super) fn refusal_of(&self, body: &RawDocument) -> Result<Option<StateChange>> {
+        if !matches!(body.get("writeConcernError"), Ok(Some(_))) {
+            return Ok(None);
+        }
+        if self.number.is_some()
+            && !self.is_last
+            && let Some(error) = Error::unconfirmed(body, self.has_labels)?
+        {
+            return Err(error);
+        }
+        Ok(StateChange::of(body))
+    }
+}
