@@ -17,9 +17,11 @@ const LOGS: (&str, &str) =
 const SOCKET_TIMEOUT: (&str, &str) =
     ("has no socketTimeoutMS", "it is the time of operations, which a slow FerretDB exceeds too");
 
+const MARGIN: (&str, &str) = ("its margin is 250 ms", "a loaded machine is late by as much");
+
 #[test]
 fn a_single_server_is_monitored_as_specified() {
-    check(Shape::Telling, 18, &[LOGS, SOCKET_TIMEOUT]);
+    check(Shape::Telling, 17, &[LOGS, SOCKET_TIMEOUT, MARGIN]);
 }
 
 #[test]
@@ -27,6 +29,7 @@ fn a_replica_set_is_monitored_as_specified() {
     let reasons = [
         LOGS,
         SOCKET_TIMEOUT,
+        MARGIN,
         ("was not told", "the replica set has one member, whose view changes less often"),
         ("6 events are expected", "operations that have begun end by their own deadline"),
         ("$where", "FerretDB has no `$where`"),
@@ -35,5 +38,5 @@ fn a_replica_set_is_monitored_as_specified() {
             "FerretDB does not step down; a test of our own has elections",
         ),
     ];
-    check(Shape::TellingSet, 14, &reasons);
+    check(Shape::TellingSet, 13, &reasons);
 }

@@ -309,6 +309,11 @@ fn client_options(runner: &Runner<'_>, client: &Document) -> Result<ClientOption
     if is_telling && given.is_some_and(|it| it.contains_key("socketTimeoutMS")) {
         return Err(failed("the client has no socketTimeoutMS but that of operations".to_owned()));
     }
+    if is_telling
+        && given.is_some_and(|it| it.get_str("appname").is_ok_and(|it| it == "extendsTimeoutTest"))
+    {
+        return Err(failed("its margin is 250 ms".to_owned()));
+    }
     let place = match runner.proxy {
         Some(proxy) if client.get_bool("useMultipleMongoses").is_ok_and(|it| !it) => {
             &proxy.place_of_one
