@@ -18,8 +18,39 @@ pub struct BulkWriteResult {
     pub modified: u64,
     /// Documents that are gone.
     pub deleted: u64,
-    /// The `_id` of documents that were written because none matched, by the position of their write.
+    /// Documents that were written because none matched.
+    pub upserted: u64,
+    /// Their `_id`, by the position of their write. Those of [`Client::bulk_write`](crate::Client::bulk_write) are there if
+    /// [`verbose_results`](crate::ClientBulkWrite::verbose_results) are.
     pub upserted_ids: BTreeMap<usize, Bson>,
+    /// What each write has done, by its position, if
+    /// [`verbose_results`](crate::ClientBulkWrite::verbose_results) are wanted.
+    pub outcomes: BTreeMap<usize, WriteOutcome>,
+}
+
+/// What one of many writes has done.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum WriteOutcome {
+    /// A document was inserted.
+    Inserted {
+        /// Its `_id`.
+        id: Bson,
+    },
+    /// Documents were updated, or one was replaced.
+    Updated {
+        /// Documents that matched the filter; 1 if one was written because none did.
+        matched: u64,
+        /// Documents that are different now.
+        modified: u64,
+        /// The `_id` of the document that was written because none matched.
+        upserted_id: Option<Bson>,
+    },
+    /// Documents were removed.
+    Deleted {
+        /// How many.
+        deleted: u64,
+    },
 }
 
 /// What has become of many writes of which some failed.

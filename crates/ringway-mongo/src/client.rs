@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bson::{Document, rawdoc};
 
-use crate::action::ListDatabases;
+use crate::action::{ClientBulkWrite, ListDatabases, NamespacedWrite};
 use crate::change_stream::Watch;
 use crate::client_core::ClientCore;
 use crate::client_shared::ClientShared;
@@ -80,6 +80,29 @@ impl Client {
     /// Watches the changes of all databases.
     pub fn watch(&self) -> Watch<Document> {
         Watch::new(&self.shared, "admin".into(), None).of_cluster()
+    }
+
+    /// Does many writes to several collections in as few commands as possible, at servers from MongoDB 8.0 on.
+    ///
+    /// ```no_run
+    /// use bson::doc;
+    /// use ringway_mongo::{Client, WriteModel};
+    ///
+    /// # async fn sell(client: Client) -> ringway_mongo::Result {
+    /// let shop = client.database("shop");
+    /// let (books, sales) = (shop.collection::<bson::Document>("books"), shop.collection::<bson::Document>("sales"));
+    /// let sold = client
+    ///     .bulk_write([
+    ///         books.model(WriteModel::update_one(doc! { "_id": 7 }, doc! { "$inc": { "left": -1 } })),
+    ///         sales.model(WriteModel::insert_one(&doc! { "book": 7 })),
+    ///     ])
+    ///     .await?;
+    /// assert_eq!((sold.modified, sold.inserted), (1, 1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn bulk_write(&self, writes: impl IntoIterator<Item = NamespacedWrite>) -> ClientBulkWrite {
+        ClientBulkWrite::new(&self.shared, writes)
     }
 
     /// Makes a session, for operations that belong together. Nothing is sent.

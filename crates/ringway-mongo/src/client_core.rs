@@ -287,7 +287,7 @@ impl ClientCore {
         let reads_of = (purpose, attempt.concern);
         let fields = used.begin_command((&lease, server), reads_of, &self.clock, pinned)?;
         let is_unanswered = purpose == Purpose::Unanswered;
-        let number = *attempt.number;
+        let (number, limits) = (*attempt.number, lease.limits());
         let is_in_transaction = fields.transaction.is_some();
         let read_preference = match is_in_transaction {
             true => self.preference((Purpose::ReadOnce, None), kind), // The primary answers.
@@ -298,7 +298,7 @@ impl ClientCore {
         let observed = observer.map(|observer| Observed::new(observer, pool.address(), service));
         let write = |id, out: &mut Vec<u8>| {
             let fields = &fields;
-            write(Slot { id, fields, number, read_preference, is_unanswered, out })?;
+            write(Slot { id, fields, number, read_preference, is_unanswered, limits, out })?;
             observed.iter().for_each(|observed| observed.started(id, out));
             Ok(())
         };

@@ -9,7 +9,8 @@ use serde::Serialize;
 
 use crate::action::{
     Aggregate, BulkWrite, Command, CommandCursor, Count, Delete, Distinct, EstimatedCount, Find,
-    FindAndModify, FindOne, IndexModel, InsertMany, InsertOne, Update, WriteModel, create_indexes,
+    FindAndModify, FindOne, IndexModel, InsertMany, InsertOne, NamespacedWrite, Update, WriteModel,
+    create_indexes,
 };
 use crate::change_stream::Watch;
 use crate::client_core::Purpose;
@@ -124,6 +125,11 @@ impl<T> Collection<T> {
     /// Does many writes in as few commands as possible.
     pub fn bulk_write(&self, writes: impl IntoIterator<Item = WriteModel>) -> BulkWrite {
         BulkWrite::new(&self.shared, writes)
+    }
+
+    /// A write to this collection, for [`Client::bulk_write`](crate::Client::bulk_write).
+    pub fn model(&self, write: WriteModel) -> NamespacedWrite {
+        NamespacedWrite::new(&self.shared.database, &self.shared.name, write)
     }
 
     /// The number of documents that the server has noted, without looking at them. It may be wrong after a

@@ -13,7 +13,7 @@
 //! | the same from many tasks | [`Database::multiplexed`], [`Multiplexed`] |
 //! | read many | [`Cursor`] |
 //! | read what was seen or written before, or a snapshot | [`ClientSession`] |
-//! | write many | [`Collection::bulk_write`], [`WriteModel`] |
+//! | write many | [`Collection::bulk_write`], [`WriteModel`]; to several collections: [`Client::bulk_write`] |
 //! | keep files | [`Database::gridfs`] |
 //! | see each command | [`ClientOptions::on_command`] |
 //! | see what pools do | [`ClientOptions::on_pool`] |
@@ -68,13 +68,13 @@ mod uri;
 mod guide {}
 
 pub use action::{
-    Aggregate, BulkWrite, CommandCursor, CommandReplied, Count, CreateCollection, Delete,
-    DeleteResult, Distinct, EstimatedCount, Find, FindAndModify, FindOne, IndexModel, InsertMany,
-    InsertManyResult, InsertOne, ListDatabases, Multiplexed, MultiplexedCommand, Pipeline,
-    ReturnDocument, Update, UpdateResult, WriteModel,
+    Aggregate, BulkWrite, ClientBulkWrite, CommandCursor, CommandReplied, Count, CreateCollection,
+    Delete, DeleteResult, Distinct, EstimatedCount, Find, FindAndModify, FindOne, IndexModel,
+    InsertMany, InsertManyResult, InsertOne, ListDatabases, Multiplexed, MultiplexedCommand,
+    NamespacedWrite, Pipeline, ReturnDocument, Update, UpdateResult, WriteModel,
 };
 pub use bson;
-pub use bulk_failure::{BulkFailure, BulkWriteResult};
+pub use bulk_failure::{BulkFailure, BulkWriteResult, WriteOutcome};
 pub use change_stream::{ChangeStream, Watch};
 pub use client::Client;
 pub use collection::Collection;

@@ -55,6 +55,14 @@ impl<O: Operation> Running<O> {
         Self { state: State::New(operation) }
     }
 
+    /// Changes the operation, if it has not begun.
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut O)) -> Self {
+        if let State::New(operation) = &mut self.state {
+            change(operation);
+        }
+        self
+    }
+
     fn poll_new(&mut self, operation: O, cx: &mut Context<'_>) -> Poll<Result<O::Output>> {
         let home = operation.home();
         match here::core_of(operation.client(), home) {

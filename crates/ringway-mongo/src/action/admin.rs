@@ -15,6 +15,8 @@ use crate::client_shared::ClientShared;
 use crate::decode::decode;
 use crate::error::{Error, Result};
 use crate::raw_argument::{IntoRaw, array};
+use crate::session::KeptSession;
+use crate::transaction::ClientSession;
 
 /// The future of an action that is seldom needed.
 type BoxedAction<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
@@ -24,6 +26,7 @@ type BoxedAction<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
 pub struct ListDatabases {
     client: Arc<ClientShared>,
     command: Fields,
+    session: Option<Arc<KeptSession>>,
 }
 
 impl ListDatabases {
@@ -34,7 +37,13 @@ impl ListDatabases {
             Ok(filter) if filter.is_empty() => {}
             filter => command.set_document("filter", filter),
         }
-        Self { client: Arc::clone(client), command }
+        Self { client: Arc::clone(client), command, session: None }
+    }
+
+    /// Sets the session that it runs in.
+    pub fn session(mut self, session: &ClientSession) -> Self {
+        self.session = Some(Arc::clone(session.kept()));
+        self
     }
 
     /// Sets whether only the names are listed, which is faster.
@@ -51,8 +60,9 @@ impl IntoFuture for ListDatabases {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let command = self.command.into_document();
-            let reply = Command::new(&self.client, &Arc::from("admin"), command, Purpose::Read);
-            let reply: Document = decode(&reply.reply().await?)?;
+            let mut list = Command::new(&self.client, &Arc::from("admin"), command, Purpose::Read);
+            list.session = self.session;
+            let reply: Document = decode(&list.reply().await?)?;
             let wrong = |_| Error::reply(MongoFault::Field("databases"));
             let databases = reply.get_array("databases").map_err(wrong)?;
             Ok(databases.iter().filter_map(Bson::as_document).cloned().collect())

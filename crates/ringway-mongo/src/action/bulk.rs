@@ -16,7 +16,8 @@ use crate::error::{Error, Result};
 use crate::raw_argument::{IntoRaw, IntoUpdate, replacement};
 use crate::running::{OnCore, Operation};
 
-/// One write of [`Collection::bulk_write`](crate::Collection::bulk_write).
+/// One write of [`Collection::bulk_write`](crate::Collection::bulk_write), or, by
+/// [`Collection::model`](crate::Collection::model), of [`Client::bulk_write`](crate::Client::bulk_write).
 ///
 /// ```
 /// use bson::doc;
@@ -84,7 +85,7 @@ impl WriteModel {
     option!(statement.collation);
     option!(statement.hint);
 
-    fn into_statement(self) -> Result<BulkStatement> {
+    pub(super) fn into_statement(self) -> Result<BulkStatement> {
         let document = match self.document {
             Some(document) => document?,
             None => self.statement.into_document()?,

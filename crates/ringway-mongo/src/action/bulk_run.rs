@@ -130,6 +130,7 @@ fn add(
             let upserted = upserted(reply).map_err(Error::reply)?;
             total(&mut result.matched, touched.saturating_sub(upserted.len() as u64));
             total(&mut result.modified, write_reply::count(reply, "nModified"));
+            total(&mut result.upserted, upserted.len() as u64);
             let ids = upserted.into_iter().map(|(at, id)| (index_of(at), id));
             result.upserted_ids.extend(ids);
         }

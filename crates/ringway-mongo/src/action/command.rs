@@ -8,13 +8,14 @@ use bson::raw::cstr;
 use ringway_wire::mongo::CursorReply;
 
 use super::write_reply;
-use crate::client_core::{Attempt, Purpose};
+use crate::client_core::{Attempt, ClientCore, Purpose};
 use crate::client_shared::ClientShared;
 use crate::connection::{Answer, OwnedAnswer};
 use crate::cursor::{Cursor, Place};
 use crate::error::{Error, Result};
 use crate::running::{OnCore, Operation, Running};
-use crate::session::UsedSession;
+use crate::session::{KeptSession, UsedSession};
+use crate::transaction::ClientSession;
 
 /// A command and what is done with its reply.
 pub(crate) struct Command {
@@ -24,6 +25,8 @@ pub(crate) struct Command {
     purpose: Purpose,
     /// Whether a collection that is not there is an empty list.
     may_be_missing: bool,
+    /// The session of the user, if it runs in one.
+    pub(super) session: Option<Arc<KeptSession>>,
 }
 
 impl Command {
@@ -34,7 +37,7 @@ impl Command {
         purpose: Purpose,
     ) -> Self {
         let (client, database) = (Arc::clone(client), Arc::clone(database));
-        Self { client, database, command, purpose, may_be_missing: false }
+        Self { client, database, command, purpose, may_be_missing: false, session: None }
     }
 
     /// Takes a collection that is not there for an empty list.
@@ -53,6 +56,10 @@ impl Command {
         self
     }
 
+    pub(crate) fn set_session(&mut self, session: &ClientSession) {
+        self.session = Some(Arc::clone(session.kept()));
+    }
+
     /// Runs it, and returns the reply.
     pub(crate) fn reply(self) -> Running<CommandReplied> {
         Running::new(CommandReplied(self))
@@ -61,6 +68,28 @@ impl Command {
     /// Runs it, and returns the cursor of the reply.
     pub(crate) fn cursor<T: 'static>(self) -> Running<CommandCursor<T>> {
         Running::new(CommandCursor { command: self, documents: PhantomData })
+    }
+}
+
+/// The session of the user, or one of the command's own.
+fn used_session(core: &ClientCore, kept: Option<Arc<KeptSession>>) -> Result<UsedSession> {
+    let Some(kept) = kept else { return Ok(UsedSession::own(core.session())) };
+    let mut session = core.kept_session(&kept)?;
+    session.transaction.note_operation();
+    Ok(session)
+}
+
+impl Running<CommandReplied> {
+    /// Sets the session that it runs in, and the transaction of that session if one was started.
+    pub fn session(self, session: &ClientSession) -> Self {
+        self.with(|operation| operation.0.set_session(session))
+    }
+}
+
+impl<T: 'static> Running<CommandCursor<T>> {
+    /// Sets the session that it runs in, and the transaction of that session if one was started.
+    pub fn session(self, session: &ClientSession) -> Self {
+        self.with(|operation| operation.command.set_session(session))
     }
 }
 
@@ -75,8 +104,9 @@ impl Operation for CommandReplied {
     }
 
     async fn run(self, OnCore(core): OnCore) -> Result<RawDocumentBuf> {
-        let Command { command, database, purpose, .. } = self.0;
+        let Command { command, database, purpose, session, .. } = self.0;
         let command = command?;
+        let mut session = used_session(&core, session)?;
         let write = |slot: crate::client_core::Slot<'_>| slot.write_any(&command, &database);
         let keep = |answer: Answer<'_>| {
             if purpose == Purpose::WriteOnce {
@@ -84,7 +114,8 @@ impl Operation for CommandReplied {
             }
             Ok(answer.body().to_owned())
         };
-        core.run(purpose, write, keep).await
+        let attempt = Attempt::new(&mut session, core.timeout().into(), purpose);
+        core.run_in(attempt, write, keep).await
     }
 }
 
@@ -102,9 +133,9 @@ impl<T: 'static> Operation for CommandCursor<T> {
     }
 
     async fn run(self, OnCore(core): OnCore) -> Result<Cursor<T>> {
-        let Command { client, command, database, purpose, may_be_missing } = self.command;
+        let Command { client, command, database, purpose, may_be_missing, session } = self.command;
         let command = command?;
-        let mut session = UsedSession::own(core.session());
+        let mut session = used_session(&core, session)?;
         let attempt = Attempt::new(&mut session, core.timeout().into(), purpose);
         let write = |slot: crate::client_core::Slot<'_>| slot.write_any(&command, &database);
         let keep = |answer: Answer<'_>| {

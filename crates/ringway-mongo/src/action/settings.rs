@@ -144,6 +144,17 @@ impl Settings {
         }
     }
 
+    /// Its concerns: those of the action, or else of its collection.
+    pub(crate) fn concerns_now(&self) -> &Concerns {
+        self.concerns.as_ref().unwrap_or_else(|| self.shared.concerns())
+    }
+
+    /// The time that is left to it.
+    pub(crate) fn time(&self, core: &Rc<ClientCore>) -> OperationTime {
+        let limit = self.timeout.unwrap_or_else(|| core.timeout());
+        self.began.map_or(limit.into(), |began| OperationTime::since(began, limit))
+    }
+
     /// Begins the one time that is over all commands.
     pub(crate) fn begin(&mut self) {
         self.began = Some(now_exact());
@@ -221,8 +232,7 @@ impl Settings {
         let concerns = concerns.unwrap_or_else(|| self.shared.concerns());
         let concern = has_own.then_some(ReadConcernOf(concerns.read.as_ref()));
         let purpose = if kind.is_unanswered(concerns) { Purpose::Unanswered } else { purpose };
-        let limit = self.timeout.unwrap_or_else(|| core.timeout());
-        let time = self.began.map_or(limit.into(), |began| OperationTime::since(began, limit));
+        let time = self.time(core);
         let reads = concerns.reads.as_deref();
         let attempt = Attempt { reads, concern, ..Attempt::new(session, time, purpose) };
         let fields = &self.fields;

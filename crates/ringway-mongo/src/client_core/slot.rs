@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bson::{RawDocument, RawDocumentBuf};
 use ringway_wire::mongo::{CommandTemplate, CommandWriter, MsgFlags, SessionId};
 
+use crate::connection::ServerLimits;
 use crate::error::Result;
 use crate::session::ClusterTime;
 use crate::transaction::TransactionFields;
@@ -18,6 +19,8 @@ pub(crate) struct Slot<'a> {
     /// `$readPreference`
     pub(super) read_preference: Option<&'a RawDocumentBuf>,
     pub(super) is_unanswered: bool,
+    /// What the server takes.
+    pub(crate) limits: ServerLimits,
     pub(crate) out: &'a mut Vec<u8>,
 }
 

@@ -133,10 +133,10 @@ impl Streams {
         let fields =
             used.begin_command((&lease, server), (purpose, None), &self.clock, |_| None)?;
         let is_told = self.options.observer.is_some();
-        let (mut told, fields) = (None, &fields);
+        let (mut told, fields, limits) = (None, &fields, lease.limits());
         let begun = lease.begin_streamed(&sent, |id, out| {
             let (number, read_preference, is_unanswered) = (None, None, false);
-            write(Slot { id, fields, number, read_preference, is_unanswered, out })?;
+            write(Slot { id, fields, number, read_preference, is_unanswered, limits, out })?;
             told = is_told.then(|| (id, out.clone()));
             Ok(())
         });

@@ -14,7 +14,7 @@ use ringway_wire::mongo::{
 
 use super::authentication::{self, nonce};
 use super::keys::KeyCache;
-use super::{OwnedAnswer, ServerConnection, external, unsendable};
+use super::{OwnedAnswer, ServerConnection, ServerLimits, external, unsendable};
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits::{SEND_QUEUE_MAX, WIRE_VERSION_MAX, WIRE_VERSION_MIN};
 use crate::options::{ClientOptions, Identity, Login, PlainLogin};
@@ -94,21 +94,24 @@ async fn greet(
     let reply = HelloReply::of(hello.body()).map_err(Error::reply)?;
     check_version(&reply)?;
     check_set_name(options, reply.set_name)?;
-    connection.has_sessions = reply.session_timeout_minutes.is_some();
-    connection.server = reply.kind;
+    connection.facts.has_sessions = reply.session_timeout_minutes.is_some();
+    connection.facts.server = reply.kind;
     if options.is_balanced {
         greeted(service(&reply)?);
         // Specification: Load Balancer Support, "Session Support" and "Server Selection".
-        (connection.has_sessions, connection.server) = (true, ServerKind::Mongos);
+        connection.facts.has_sessions = true;
+        connection.facts.server = ServerKind::Mongos;
     }
-    connection.wire_version = reply.wire_version_max;
+    connection.facts.wire_version = reply.wire_version_max;
+    connection.facts.limits =
+        ServerLimits { message_len_max: reply.message_len_max, writes_max: reply.writes_max };
     let compressors = options.compressors.iter().copied();
     let compressor = { compressors }.find(|known| reply.has_compressor(known.name()));
     if let Some(speculation) = speculation {
         speculation.go_on(&mut connection, &greeting.keys, &reply).await?;
     }
     // Commands that authenticate are never compressed.
-    connection.compressor = compressor;
+    connection.facts.compressor = compressor;
     Ok(connection)
 }
 

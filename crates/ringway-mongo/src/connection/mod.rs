@@ -19,7 +19,7 @@ use bson::{RawDocument, rawdoc};
 use ringway_net::Connection;
 use ringway_runtime::now;
 use ringway_wire::mongo::{
-    CommandReply, Cut, MongoCompressor, MongoFault, MongoReplies, ServerKind,
+    CommandReply, Cut, MongoCompressor, MongoFault, MongoReplies, REPLY_LEN_MAX_DEFAULT, ServerKind,
 };
 
 pub(crate) use self::asking::AskingConnection;
@@ -44,11 +44,7 @@ pub(crate) struct ServerConnection {
     replies: MongoReplies,
     /// The command that is being written; without content between two.
     buffer: Vec<u8>,
-    compressor: Option<MongoCompressor>,
-    has_sessions: bool,
-    server: ServerKind,
-    /// The highest version of the protocol that the server speaks.
-    wire_version: i32,
+    facts: Box<ServerFacts>,
     is_broken: bool,
     last_used: Instant,
     /// The number of the connection in its pool; 0 for one of a monitor.
@@ -62,6 +58,25 @@ pub(crate) struct Service {
     pub(crate) id: ObjectId,
     /// It grows when connections to the service may have broken together.
     pub(crate) generation: u64,
+}
+
+/// What the server was when the connection was made.
+struct ServerFacts {
+    compressor: Option<MongoCompressor>,
+    has_sessions: bool,
+    server: ServerKind,
+    /// The highest version of the protocol that it speaks.
+    wire_version: i32,
+    limits: ServerLimits,
+}
+
+/// What a server takes.
+#[derive(Clone, Copy)]
+pub(crate) struct ServerLimits {
+    /// Bytes of a message.
+    pub(crate) message_len_max: usize,
+    /// Writes of one command.
+    pub(crate) writes_max: usize,
 }
 
 /// Whether a command was sent. It outlives the future of an operation, which a deadline drops.
@@ -129,10 +144,13 @@ impl ServerConnection {
             connection,
             replies: MongoReplies::new(1, reply_len_max),
             buffer: Vec::new(),
-            compressor: None,
-            has_sessions: false,
-            server: ServerKind::Standalone,
-            wire_version: 0,
+            facts: Box::new(ServerFacts {
+                compressor: None,
+                has_sessions: false,
+                server: ServerKind::Standalone,
+                wire_version: 0,
+                limits: ServerLimits { message_len_max: REPLY_LEN_MAX_DEFAULT, writes_max: 1 },
+            }),
             is_broken: false,
             last_used: now(),
             number: 0,
@@ -158,27 +176,31 @@ impl ServerConnection {
     }
 
     pub(crate) fn has_sessions(&self) -> bool {
-        self.has_sessions
+        self.facts.has_sessions
     }
 
     /// What the server was when the connection was made.
     pub(crate) fn server(&self) -> ServerKind {
-        self.server
+        self.facts.server
     }
 
     /// Specification: Retryable Writes, "Determining Retryable Write Support".
     pub(crate) fn numbers_writes(&self) -> bool {
-        self.has_sessions && self.server != ServerKind::Standalone
+        self.facts.has_sessions && self.facts.server != ServerKind::Standalone
     }
 
     /// Whether the server says itself which errors allow a write to be sent again, as those since MongoDB 4.4 do.
     pub(crate) fn labels_errors(&self) -> bool {
-        self.wire_version >= WIRE_VERSION_LABELS
+        self.facts.wire_version >= WIRE_VERSION_LABELS
+    }
+
+    pub(crate) fn limits(&self) -> ServerLimits {
+        self.facts.limits
     }
 
     /// The highest version of the protocol that the server speaks.
     pub(crate) fn wire_version(&self) -> i32 {
-        self.wire_version
+        self.facts.wire_version
     }
 
     pub(crate) fn is_broken(&self) -> bool {
@@ -239,7 +261,7 @@ impl ServerConnection {
     }
 
     fn queue(&mut self, sent: &Sent, mut buffer: Vec<u8>) {
-        if let Some(compressor) = self.compressor.filter(|_| !secrets::is_secret(&buffer)) {
+        if let Some(compressor) = self.facts.compressor.filter(|_| !secrets::is_secret(&buffer)) {
             compressor.compress(0, &mut buffer);
         }
         sent.set(true);

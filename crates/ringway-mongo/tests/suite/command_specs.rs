@@ -25,13 +25,13 @@ fn commands_are_told_as_specified() {
 #[test]
 fn sessions_are_used_as_specified() {
     let reasons = [
-        ("the client has no session with", "snapshots outside of transactions are not there"),
+        ("the result of", "FerretDB has no snapshots, and shows what it has"),
         (
             "has no assertSession",
             "whether a session is used again is seen in its next command only",
         ),
     ];
-    check("sessions", Shape::ReplicaSet, 8, &reasons);
+    check("sessions", Shape::ReplicaSet, 20, &reasons);
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod bson_corpus;
 mod bulk;
 mod causal_consistency;
 mod change_streams;
+mod client_bulk;
 mod command_specs;
 mod concern_specs;
 mod crud_specs;

@@ -255,11 +255,7 @@ impl<'o> CommandWriter<'o> {
     #[must_use]
     pub fn sequence(mut self, identifier: &str) -> SequenceWriter<'o> {
         self.end_body();
-        self.out.push(1);
-        let section = self.out.len();
-        self.out.extend_from_slice(&[0; 4]);
-        put_cstring(identifier, self.out);
-        SequenceWriter { out: self.out, start: self.start, section }
+        begin_sequence(identifier, self.start, self.out)
     }
 
     /// Ends the command and fills its lengths. Returns how long it is, in bytes.
@@ -313,7 +309,7 @@ pub struct SequenceWriter<'o> {
     section: usize,
 }
 
-impl SequenceWriter<'_> {
+impl<'o> SequenceWriter<'o> {
     /// Appends a document.
     pub fn document(&mut self, value: &RawDocument) {
         self.out.extend_from_slice(value.as_bytes());
@@ -322,6 +318,13 @@ impl SequenceWriter<'_> {
     /// Appends a document whose fields `write` appends.
     pub fn with(&mut self, write: impl FnOnce(&mut CommandWriter<'_>)) {
         CommandWriter { out: self.out, start: self.start }.within(write);
+    }
+
+    /// Ends these documents, and begins those of another field.
+    #[must_use]
+    pub fn sequence(self, identifier: &str) -> SequenceWriter<'o> {
+        fill_len(self.section, self.out);
+        begin_sequence(identifier, self.start, self.out)
     }
 
     /// Bytes of the command until now.
@@ -338,6 +341,14 @@ impl SequenceWriter<'_> {
         fill_len(self.section, self.out);
         end_message(self.start, self.out)
     }
+}
+
+fn begin_sequence<'o>(identifier: &str, start: usize, out: &'o mut Vec<u8>) -> SequenceWriter<'o> {
+    out.push(1);
+    let section = out.len();
+    out.extend_from_slice(&[0; 4]);
+    put_cstring(identifier, out);
+    SequenceWriter { out, start, section }
 }
 
 fn end_message(start: usize, out: &mut Vec<u8>) -> Result<usize, MongoFault> {

@@ -1,6 +1,7 @@
 //! The examples of the MongoDB client, each a process, against FerretDB, which is built by Go.
 
 #[path = "../../../ringway-mongo/tests/suite/support/ferret.rs"]
+#[expect(dead_code, reason = "the examples want its address, and not its place alone")]
 mod ferret;
 
 use std::io::{Read, Write};

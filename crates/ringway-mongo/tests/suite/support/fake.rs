@@ -26,6 +26,8 @@ pub(crate) struct Command {
     /// Which connection of the server it came on, from 0.
     pub(crate) connection: usize,
     pub(crate) body: Document,
+    /// Bytes of its message.
+    pub(crate) len: usize,
     /// Whether several replies are allowed.
     pub(crate) allows_more: bool,
     stream: TcpStream,
@@ -110,9 +112,9 @@ impl Fake {
 }
 
 fn talk(mut stream: &TcpStream, connection: usize, answer: &dyn Fn(&Command) -> Answer) {
-    while let Some((id, body, allows_more)) = read(stream) {
+    while let Some(Received { id, body, len, allows_more }) = read(stream) {
         let stream_too = stream.try_clone().expect("a descriptor");
-        let command = Command { id, connection, body, allows_more, stream: stream_too };
+        let command = Command { id, connection, body, len, allows_more, stream: stream_too };
         let (bytes, ends) = match answer(&command) {
             Answer::Reply(document) => (reply(id, &document), false),
             Answer::Bytes(bytes) => (bytes, false),
@@ -133,7 +135,14 @@ pub(crate) fn hello() -> Document {
     }
 }
 
-fn read(mut stream: &TcpStream) -> Option<(i32, Document, bool)> {
+struct Received {
+    id: i32,
+    body: Document,
+    len: usize,
+    allows_more: bool,
+}
+
+fn read(mut stream: &TcpStream) -> Option<Received> {
     let mut message = vec![0; 4];
     stream.read_exact(&mut message).ok()?;
     let len = u32::from_le_bytes(message[..4].try_into().expect("four")) as usize;
@@ -146,7 +155,7 @@ fn read(mut stream: &TcpStream) -> Option<(i32, Document, bool)> {
         let documents = sequence.documents().map(|it| Document::try_from(it).expect("BSON"));
         body.insert(sequence.identifier(), documents.collect::<Vec<_>>());
     }
-    Some((id, body, message[EXHAUST_AT] & 1 != 0))
+    Some(Received { id, body, len, allows_more: message[EXHAUST_AT] & 1 != 0 })
 }
 
 /// Where the flag `exhaustAllowed` is, the lowest one of its byte.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use ringway_wire::mongo::OpMsg;
 
-use super::fake;
+use super::{bulk_double, fake};
 
 /// Codes whose errors a server labels, if the write has a number. Specification: Retryable Writes, "RetryableWriteError
 /// Labels".
@@ -38,6 +38,8 @@ const MORE_TO_COME: u8 = 2;
 pub(crate) enum Shape {
     Single,
     ReplicaSet,
+    /// A single server as MongoDB 8.0 is, which knows `bulkWrite`.
+    Newest,
     /// A server that tells of changes by itself: of none, because there are none.
     Telling,
     /// The same as a replica set.
@@ -271,6 +273,19 @@ impl Talk {
 
     /// Has FerretDB execute a command, unless it is a write that it has executed.
     fn ask(&self, request: &Request, server: &mut TcpStream) -> Option<Document> {
+        if self.shape == Shape::Newest && request.name() == "bulkWrite" {
+            return bulk_double::execute(&request.body, |command| {
+                server.write_all(&message(request.id, 0, &command)).ok()?;
+                Some(read(&mut *server)?.body)
+            });
+        }
+        if request.reads_snapshot() && !["find", "aggregate", "distinct"].contains(&request.name())
+        {
+            let why = "only find, aggregate and distinct read of snapshots";
+            return Some(
+                doc! { "ok": 0.0, "code": 72, "codeName": "InvalidOptions", "errmsg": why },
+            );
+        }
         let write = request.number();
         let done = || self.state.lock().expect("no panic");
         if let Some(write) = &write
@@ -294,6 +309,13 @@ impl Talk {
             server.write_all(&request.bytes).ok()?;
         }
         let mut reply = read(server)?.body;
+        if request.reads_snapshot() {
+            let at = Bson::Timestamp(bson::Timestamp { time: 1, increment: 1 });
+            match reply.get_document_mut("cursor") {
+                Ok(cursor) => drop(cursor.insert("atClusterTime", at)),
+                Err(_) => drop(reply.insert("atClusterTime", at)),
+            }
+        }
         if let Some(write) = write {
             done().done.insert(write, reply.clone());
         }
@@ -329,6 +351,12 @@ impl Talk {
 }
 
 impl Request {
+    /// Whether it is to see the data of one moment: FerretDB has no such thing, and shows what it has.
+    fn reads_snapshot(&self) -> bool {
+        let concern = self.body.get_document("readConcern");
+        concern.is_ok_and(|concern| concern.get_str("level").is_ok_and(|it| it == "snapshot"))
+    }
+
     fn name(&self) -> &str {
         self.body.keys().next().map_or("", String::as_str)
     }

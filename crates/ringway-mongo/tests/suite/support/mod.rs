@@ -4,6 +4,7 @@
 pub(crate) mod allocations;
 #[path = "../../../../ringway-wire/tests/suite/support/alone.rs"]
 pub(crate) mod alone;
+pub(crate) mod bulk_double;
 #[path = "../../../../ringway-net/tests/suite/support/certificates.rs"]
 #[allow(dead_code, reason = "the tests of TLS itself use all of it")]
 pub(crate) mod certificates;

@@ -6,11 +6,24 @@ use ringway_mongo::{Client, ClientSession, Collection, Database, IndexModel};
 use super::super::unified::documents;
 use super::{Done, Stop, has_only};
 
-pub(crate) async fn on_client(client: &Client, name: &str, arguments: &Document) -> Done {
-    has_only(name, arguments, &["filter"])?;
+pub(crate) async fn on_client(
+    client: &Client,
+    name: &str,
+    arguments: &Document,
+    session: Option<&ClientSession>,
+) -> Done {
+    has_only(name, arguments, &["filter", "session"])?;
     let filter = arguments.get_document("filter").cloned().unwrap_or_default();
     match name {
-        "listDatabases" | "listDatabaseObjects" => Ok(array(client.list_databases(filter).await?)),
+        "listDatabases" | "listDatabaseObjects" => {
+            let list = client.list_databases(filter);
+            let list = match session {
+                Some(session) => list.session(session),
+                None => list,
+            };
+            Ok(array(list.await?))
+        }
+        _ if session.is_some() => Err(Stop::Missing(format!("Client::{name} in a session"))),
         "listDatabaseNames" => Ok(client.list_database_names().await?.into()),
         "createChangeStream" => {
             let stages = documents(arguments, "pipeline").cloned();
@@ -27,7 +40,7 @@ pub(crate) async fn on_database(
     arguments: &Document,
     session: Option<&ClientSession>,
 ) -> Done {
-    if session.is_some() {
+    if session.is_some() && !["runCommand", "listCollections"].contains(&name) {
         return Err(Stop::Missing(format!("Database::{name} in a session")));
     }
     let text = |name| arguments.get_str(name).expect("a text");
@@ -38,9 +51,14 @@ pub(crate) async fn on_database(
             Ok(array(database.aggregate(stages).await?.collect().await?))
         }
         "runCommand" => {
-            has_only(name, arguments, &["command", "commandName"])?;
+            has_only(name, arguments, &["command", "commandName", "session"])?;
             let command = named_first(arguments);
-            let reply = database.run_command(command).await?;
+            let run = database.run_command(command);
+            let run = match session {
+                Some(session) => run.session(session),
+                None => run,
+            };
+            let reply = run.await?;
             Ok(Document::try_from(&reply).expect("BSON").into())
         }
         "dropCollection" => {
@@ -57,9 +75,14 @@ pub(crate) async fn on_database(
             Ok(Bson::Null)
         }
         "listCollections" | "listCollectionObjects" => {
-            has_only(name, arguments, &["filter"])?;
+            has_only(name, arguments, &["filter", "session"])?;
             let filter = arguments.get_document("filter").cloned().unwrap_or_default();
-            Ok(array(database.list_collections(filter).await?.collect().await?))
+            let list = database.list_collections(filter);
+            let list = match session {
+                Some(session) => list.session(session),
+                None => list,
+            };
+            Ok(array(list.await?.collect().await?))
         }
         "listCollectionNames" => {
             has_only(name, arguments, &["filter"])?;
@@ -78,8 +101,18 @@ pub(crate) async fn on_collection(
     things: &Collection<Document>,
     name: &str,
     arguments: &Document,
+    session: Option<&ClientSession>,
 ) -> Done {
     match name {
+        "listIndexes" | "listIndexNames" => {
+            has_only(name, arguments, &["session"])?;
+            let list = things.list_indexes();
+            let list = match session {
+                Some(session) => list.session(session),
+                None => list,
+            };
+            Ok(array(list.await?.collect().await?))
+        }
         "createIndex" => {
             has_only(name, arguments, &["keys", "name"])?;
             let mut index = IndexModel::new(arguments.get_document("keys").expect("keys").clone());
@@ -98,10 +131,7 @@ pub(crate) async fn on_collection(
             things.drop_indexes().await?;
             Ok(Bson::Null)
         }
-        _ => {
-            has_only(name, arguments, &[])?;
-            Ok(array(things.list_indexes().await?.collect().await?))
-        }
+        _ => Err(Stop::Missing(format!("Collection::{name}"))),
     }
 }
 

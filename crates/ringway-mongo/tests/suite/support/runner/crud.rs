@@ -10,7 +10,7 @@ use ringway_mongo::{
 
 use super::super::unified::documents;
 use super::entities::timeout;
-use super::{Done, Stop};
+use super::{Done, Stop, client_bulk};
 
 /// What a test gives with an operation: its arguments, and the session that one of them names.
 type Given<'a> = (&'a Document, Option<&'a ClientSession>);
@@ -275,7 +275,7 @@ impl Update {
     }
 }
 
-fn model(request: &Document) -> WriteModel {
+pub(crate) fn model(request: &Document) -> WriteModel {
     let (name, arguments) = request.iter().next().expect("a request");
     let arguments = arguments.as_document().expect("its arguments");
     let filter = || arguments.get_document("filter").expect("a filter").clone();
@@ -322,15 +322,16 @@ fn updated(done: UpdateResult) -> Bson {
     result.into()
 }
 
-fn bulk_written(done: &BulkWriteResult) -> Bson {
+pub(crate) fn bulk_written(done: &BulkWriteResult) -> Bson {
     let ids = done.upserted_ids.iter().map(|(at, id)| (at.to_string(), id.clone()));
     let ids: Document = ids.collect();
-    doc! {
+    let mut written = doc! {
         "deletedCount": number(done.deleted), "insertedCount": number(done.inserted),
         "matchedCount": number(done.matched), "modifiedCount": number(done.modified),
-        "upsertedCount": ids.len() as i32, "upsertedIds": ids,
-    }
-    .into()
+        "upsertedCount": number(done.upserted), "upsertedIds": ids,
+    };
+    written.extend(client_bulk::outcomes(done));
+    written.into()
 }
 
 /// What many writes had done before they failed.

@@ -14,7 +14,7 @@ use super::super::fault_proxy::Shape;
 use super::super::unified::{Entities, documents, matches};
 use super::cursors::{Cursors, Use, on_session};
 use super::events::{Told, compare};
-use super::{Runner, Stop, Why, admin, bucket, crud, failed, watching};
+use super::{Runner, Stop, Why, admin, bucket, client_bulk, crud, failed, watching};
 
 /// How long a client waits for a server that suits, in milliseconds: longer than a busy machine keeps one from answering.
 /// A test that wants less says so.
@@ -87,9 +87,11 @@ impl<'a> World<'a> {
             "bucket" if !fields.contains_key("bucketOptions") => {
                 self.buckets.insert(id, self.databases[text("database")].gridfs());
             }
-            "session" if !fields.contains_key("sessionOptions") => {
+            "session" => {
                 let session = self.client_of(fields).start_session();
-                self.sessions.insert(id, session);
+                let nothing = Document::new();
+                let options = fields.get_document("sessionOptions").unwrap_or(&nothing);
+                self.sessions.insert(id, with_options(session, options)?);
             }
             "thread" => drop(self.threads.insert(id, None)),
             other => return Err(failed(format!("the client has no {other} with {fields}"))),
@@ -183,7 +185,7 @@ impl<'a> World<'a> {
                     self.cursors.create(cursor, (things, used), arguments, session).await
                 }
                 "createIndex" | "dropIndex" | "dropIndexes" | "listIndexes" | "listIndexNames" => {
-                    admin::on_collection(things, name, arguments).await
+                    admin::on_collection(things, name, arguments, session).await
                 }
                 _ => crud::on_collection(things, name, arguments, session).await,
             }
@@ -195,7 +197,11 @@ impl<'a> World<'a> {
             drop(named.client.take());
             Ok(Bson::Null)
         } else if let Some(named) = self.clients.get(object) {
-            admin::on_client(named.client.as_ref().expect("it is open"), name, arguments).await
+            let client = named.client.as_ref().expect("it is open");
+            match name {
+                "clientBulkWrite" => client_bulk::run(client, arguments, session).await,
+                _ => admin::on_client(client, name, arguments, session).await,
+            }
         } else if self.cursors.has(object) {
             self.cursors.run(object, name).await
         } else if let Some(session) = self.sessions.get(object).filter(|_| name != "endSession") {
@@ -299,7 +305,7 @@ fn client_options(runner: &Runner<'_>, client: &Document) -> Result<ClientOption
         words.push("heartbeatFrequencyMS=500".to_owned());
     }
     match runner.shape {
-        Shape::Single | Shape::Telling => {}
+        Shape::Single | Shape::Newest | Shape::Telling => {}
         Shape::ReplicaSet | Shape::TellingSet => words.push("replicaSet=rs".to_owned()),
         Shape::LoadBalanced => words.push("loadBalanced=true".to_owned()),
     }
@@ -329,6 +335,26 @@ fn client_options(runner: &Runner<'_>, client: &Document) -> Result<ClientOption
     let uri = format!("mongodb://{place}/?{}", words.join("&"));
     let options = ClientOptions::parse(&uri);
     options.map_err(|error| failed(format!("the client's options: {error}")))
+}
+
+pub(crate) fn write_concern(concern: &Document) -> Result<ringway_mongo::WriteConcern, Why> {
+    let word =
+        |(name, value): (&String, &Bson)| format!("{name}={}", value.to_string().trim_matches('"'));
+    let words: Vec<_> = concern.iter().map(word).collect();
+    let uri = ConnectionString::parse(&format!("mongodb://a/?{}", words.join("&")));
+    let uri = uri.map_err(|error| failed(format!("the write concern: {error}")))?;
+    Ok(uri.options.write_concern)
+}
+
+fn with_options(mut session: ClientSession, options: &Document) -> Result<ClientSession, Why> {
+    for (name, value) in options {
+        session = match (&**name, value.as_bool()) {
+            ("snapshot", Some(is_snapshot)) => session.snapshot(is_snapshot),
+            ("causalConsistency", Some(is_causal)) => session.causal_consistency(is_causal),
+            _ => return Err(failed(format!("the client has no session with {name}"))),
+        };
+    }
+    Ok(session)
 }
 
 fn with_concerns(
@@ -379,11 +405,44 @@ fn compare_errors(expected: &Document, error: &ringway_mongo::Error) -> Result<(
     {
         return Err(failed(format!("{expected} is expected, not {error}")));
     }
+    compare_parts(expected, error)?;
     match (expected.get("expectResult"), error.bulk()) {
+        // Nothing was done, which the test calls unset.
+        (Some(Bson::Document(expected)), Some(bulk))
+            if bulk.result == ringway_mongo::BulkWriteResult::default()
+                && expected.contains_key("$$unsetOrMatches") =>
+        {
+            Ok(())
+        }
         (Some(expected), Some(bulk)) => matches(&Entities::new(), expected, &crud::partly(bulk))
             .map_err(|why| failed(format!("what was done before: {why}"))),
         _ => Ok(()),
     }
+}
+
+/// Compares the errors of single writes, and of their concern.
+fn compare_parts(expected: &Document, error: &ringway_mongo::Error) -> Result<(), Why> {
+    let nothing = ringway_mongo::BulkFailure::default();
+    let bulk = error.bulk().unwrap_or(&nothing);
+    if let Ok(expected) = expected.get_document("writeErrors") {
+        let code = |it: &ringway_mongo::ServerError| (it.index.to_string(), it.code);
+        let told: Vec<_> = bulk.write_errors.iter().map(code).collect();
+        let code = |(at, it): (&String, &Bson)| {
+            (at.clone(), it.as_document().and_then(|it| it.get_i32("code").ok()).unwrap_or(0))
+        };
+        let mut wanted: Vec<_> = expected.iter().map(code).collect();
+        wanted.sort();
+        if wanted != told {
+            return Err(failed(format!("the writes {wanted:?} were to fail, not {told:?}")));
+        }
+    }
+    let concerns: Vec<_> = documents(expected, "writeConcernErrors").collect();
+    let is_it = |(wanted, told): (&&Document, &ringway_mongo::ServerError)| {
+        wanted.get_i32("code").is_ok_and(|code| code == told.code)
+    };
+    let told = &bulk.write_concern_errors;
+    let are_same = concerns.len() <= told.len() && concerns.iter().zip(told).all(is_it);
+    if are_same { Ok(()) } else { Err(failed(format!("{concerns:?} are expected, not {told:?}"))) }
 }
 
 pub(crate) fn timeout(arguments: &Document) -> Option<Duration> {

@@ -2,6 +2,7 @@
 
 mod admin;
 mod bucket;
+mod client_bulk;
 mod crud;
 mod cursors;
 mod entities;
@@ -88,8 +89,13 @@ const SHARES: usize = 4;
 /// Runs the tests of a folder of the specifications behind proxies; `None`, with a word, if they or FerretDB are not to
 /// be had.
 pub(crate) fn run_suite(folder: &str, shape: Shape) -> Option<Tally> {
+    run_files(specs::files(folder)?, shape)
+}
+
+/// The same for some files.
+pub(crate) fn run_files(files: Vec<(String, serde_json::Value)>, shape: Shape) -> Option<Tally> {
     let mut shares = vec![Vec::new(); SHARES];
-    for (at, file) in specs::files(folder)?.into_iter().enumerate() {
+    for (at, file) in files.into_iter().enumerate() {
         shares[at % SHARES].push(file);
     }
     Ferret::start()?;
@@ -175,21 +181,21 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Whether FerretDB is such a server: it takes itself for MongoDB 7.0.
+    /// Whether FerretDB is such a server: it takes itself for MongoDB 7.0, and behind a proxy for a newer one.
     fn is_met(&self, requirement: &Document) -> bool {
-        const VERSION: [u32; 2] = [7, 0];
+        let own_version = if self.shape == Shape::Newest { [8, 0] } else { [7, 0] };
         let version = |name| -> Option<Vec<u32>> {
             let text = requirement.get_str(name).ok()?;
             Some(text.split('.').map(|part| part.parse().expect("a number")).collect())
         };
         let shape = match self.shape {
-            Shape::Single | Shape::Telling => "single",
+            Shape::Single | Shape::Newest | Shape::Telling => "single",
             Shape::ReplicaSet | Shape::TellingSet => "replicaset",
             Shape::LoadBalanced => "load-balanced",
         };
         let topologies = requirement.get_array("topologies").ok();
-        version("minServerVersion").is_none_or(|least| least[..] <= VERSION[..])
-            && version("maxServerVersion").is_none_or(|most| most[..] >= VERSION[..])
+        version("minServerVersion").is_none_or(|least| least[..] <= own_version[..])
+            && version("maxServerVersion").is_none_or(|most| most[..] >= own_version[..])
             && topologies.is_none_or(|all| all.contains(&shape.into()))
             && requirement.get_str("serverless").ok() != Some("require")
             && !requirement.get_bool("auth").unwrap_or_default()
