@@ -315,6 +315,12 @@ impl Peer {
         self.inner.transport.tls()?.server_name()
     }
 
+    /// Whether the peer has finished or is gone, even if bytes that it sent before wait to be received. This asks
+    /// the kernel, so ask only now and then.
+    pub fn has_peer_ended(&self) -> bool {
+        self.inner.transport.stream().has_peer_ended()
+    }
+
     /// Calls `f` with the socket, to set its options.
     ///
     /// # Errors

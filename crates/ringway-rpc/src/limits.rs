@@ -430,6 +430,9 @@ pub(crate) const UNSENT_REPLIES_MAX: usize = 1024 * 1024;
 /// The same while other connections wait for the core to take in their requests: as much as the socket's send queue
 /// takes, so that a client that reads never runs dry.
 pub(crate) const UNSENT_REPLIES_MAX_IN_LINE: usize = LOW_WATER;
+/// How often the kernel is asked whether a client has gone that is neither read nor written to: its calls run in vain for
+/// that long.
+pub(crate) const PEER_LOOK_PAUSE: Duration = Duration::from_secs(1);
 /// Received messages up to this size share a chunk of memory instead of having one allocation each.
 pub(crate) const SMALL_COPY_BYTES_MAX: usize = 256;
 /// The size of such a chunk, which one long-lived message may keep alive: small, yet one allocation

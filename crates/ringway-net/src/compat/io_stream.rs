@@ -87,7 +87,7 @@ impl IoStream {
             let look = self.look.get_or_insert_with(|| Box::new(sleep(PEER_LOOK_PAUSE)));
             ready!(Pin::new(&mut **look).poll(cx));
             self.look = None;
-            if self.connection.inner().stream().has_peer_ended() {
+            if self.connection.has_peer_ended() {
                 return Poll::Ready(());
             }
         }

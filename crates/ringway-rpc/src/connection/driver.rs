@@ -36,6 +36,12 @@ pub(crate) trait Endpoint {
         false
     }
 
+    /// Whether receiving waits for handlers alone: there is nothing to send either, so nothing tells of a peer that
+    /// has gone.
+    fn waits_for_handlers(&self) -> bool {
+        false
+    }
+
     /// Returns when [`handle_timeout`](Self::handle_timeout) is due.
     fn next_timeout(&self) -> Option<Duration>;
 
@@ -240,8 +246,11 @@ impl<E: Endpoint> Driver<E> {
             if matches!(next, Flow::Again) || received == Intake::Share {
                 break;
             }
+            if received == Intake::Full && self.has_lost_its_peer(now) {
+                return Poll::Ready(Closed::ByPeer);
+            }
             if received == Intake::All || self.end.is_full() {
-                self.set_alarm(&next, now, cx);
+                self.set_alarm(&next, received, now, cx);
                 return Poll::Pending;
             }
         }
@@ -293,16 +302,27 @@ impl<E: Endpoint> Driver<E> {
         }
     }
 
+    /// Whether the peer has gone while nothing is received and nothing is to be sent. The kernel is asked when the timer
+    /// has fired.
+    #[cold]
+    fn has_lost_its_peer(&self, now: Duration) -> bool {
+        self.end.waits_for_handlers()
+            && self.alarm.as_ref().is_some_and(|alarm| alarm.at <= now)
+            && self.connection.has_peer_ended()
+    }
+
     /// Arms the timer for the next deadline. Deadlines mostly move later, so re-arming a timer that
     /// fires early costs less than moving it each time.
-    fn set_alarm(&mut self, next: &Flow, now: Duration, cx: &mut Context<'_>) {
+    fn set_alarm(&mut self, next: &Flow, received: Intake, now: Duration, cx: &mut Context<'_>) {
         let until = match next {
             Flow::Wait(until) => *until,
             _ => None,
         };
         // Timeouts are not handled any more while the last output leaves: one that has come would wake the task for ever.
         let own = self.leaving.is_none().then(|| self.end.next_timeout()).flatten();
-        let Some(due) = own.into_iter().chain(until).min() else { return };
+        let is_looked_for = received == Intake::Full && self.end.waits_for_handlers();
+        let look = is_looked_for.then(|| now + limits::PEER_LOOK_PAUSE);
+        let Some(due) = own.into_iter().chain(until).chain(look).min() else { return };
         if self.alarm.as_ref().is_some_and(|alarm| alarm.at <= due && alarm.at > now) {
             return;
         }

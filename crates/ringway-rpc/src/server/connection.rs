@@ -285,6 +285,12 @@ impl<M: Machine> ServerConnection<M> {
             || self.waits_to_receive()
     }
 
+    /// Whether requests are left unread for replies that wait for others, as those of a batch do for its last one.
+    pub(super) fn waits_for_handlers(&self) -> bool {
+        let machine = self.machine.borrow();
+        !machine.has_output() && machine.output_len() >= self.core.intake().unsent_max()
+    }
+
     /// Whether the machine has events that do not come from received bytes.
     pub(super) fn has_events(&self) -> bool {
         self.machine.borrow().has_events()

@@ -85,6 +85,10 @@ impl<M: Machine> Endpoint for ServerEnd<M> {
         self.calls.is_full()
     }
 
+    fn waits_for_handlers(&self) -> bool {
+        self.calls.waits_for_handlers()
+    }
+
     fn next_timeout(&self) -> Option<Duration> {
         self.calls.next_timeout()
     }

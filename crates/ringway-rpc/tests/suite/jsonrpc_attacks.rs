@@ -1,5 +1,6 @@
 //! Bad input of a JSON-RPC client costs an error reply or the connection, and little memory.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ringway_net::Client;
@@ -283,4 +284,39 @@ fn a_text_is_not_slow_while_its_server_does_not_read() {
         Ok(())
     })
     .expect("all is answered");
+}
+
+#[test]
+fn a_batch_ends_with_its_client_although_the_server_reads_nothing_meanwhile() {
+    let big = "x".repeat(1 << 20);
+    let batch = format!(
+        r#"[{{"jsonrpc":"2.0","method":"shout","params":["{big}"],"id":1}},{{"jsonrpc":"2.0","method":"never","id":2}}]"#
+    );
+    let mut frames = HANDSHAKE.as_bytes().to_vec();
+    put_text(&batch, Some([1, 2, 3, 4]), &mut frames);
+    for said in [format!("{batch}\n").into_bytes(), frames] {
+        let plain = Plain::default();
+        let seen = plain.seen.clone();
+        simulate(10, async move {
+            let server = TestServer::start(MathServer::new(plain))?;
+            let connection = Client::new(server.address())?.open().await?;
+            connection.send(said).await?;
+            let has = |count: &AtomicUsize| count.load(Ordering::SeqCst) == 1;
+            let happens = async |count| {
+                while !has(count) {
+                    ringway_runtime::sleep(Duration::from_millis(10)).await;
+                }
+            };
+            ringway_runtime::timeout(Duration::from_secs(10), happens(&seen.begun))
+                .await
+                .expect("it begins");
+            connection.send(&b"{"[..]).await?;
+            drop(connection);
+            ringway_runtime::timeout(Duration::from_secs(10), happens(&seen.dropped))
+                .await
+                .expect("it ends");
+            Ok(())
+        })
+        .expect("no failure");
+    }
 }

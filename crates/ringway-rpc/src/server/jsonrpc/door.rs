@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Poll, ready};
 
 use bytes::Bytes;
 use ringway_http::http::header::{
@@ -186,7 +186,8 @@ fn is_web_socket(headers: &HeaderMap) -> bool {
 /// Carries texts between a WebSocket and its calls until either is done. A drained server refuses late calls for a
 /// while: a client must not have to guess whether they were executed.
 async fn converse(texts: &JsonTexts, socket: &mut WebSocket, meta: &Bytes) -> Result<(), Error> {
-    let sender = socket.sender();
+    let (sender, peer) = (socket.sender(), socket.connection().downgrade());
+    let mut look: Option<Sleep> = None;
     texts.carry(socket.account());
     socket.outlast_drain();
     let mut linger: Option<Sleep> = None;
@@ -210,11 +211,16 @@ async fn converse(texts: &JsonTexts, socket: &mut WebSocket, meta: &Bytes) -> Re
                 }
                 if texts.is_full() {
                     // No message comes too slowly while nothing is read: the wait for it ends.
-                    return if receives {
-                        Poll::Ready(Ok(SocketTurn::Full))
-                    } else {
-                        Poll::Pending
-                    };
+                    if receives {
+                        return Poll::Ready(Ok(SocketTurn::Full));
+                    }
+                    // Nothing tells of a client that has gone meanwhile.
+                    let pause = look.get_or_insert_with(|| sleep(limits::PEER_LOOK_PAUSE));
+                    ready!(Pin::new(pause).poll(cx));
+                    look = None;
+                    let has_gone = peer.upgrade().is_none_or(|peer| peer.has_peer_ended());
+                    let turn = if has_gone { SocketTurn::Drained } else { SocketTurn::Full };
+                    return Poll::Ready(Ok(turn));
                 }
                 receives = true;
                 let received = receive.as_mut().poll(cx);
@@ -248,7 +254,7 @@ enum SocketTurn {
     Received(Option<WebSocketMessage>),
     /// So much is to be sent that nothing is to be received.
     Full,
-    /// The server or the connection has ended, and all calls are answered.
+    /// The server or the connection has ended, and all calls are answered; or their client has gone.
     Drained,
     /// The server is short of memory.
     GivenUp,
