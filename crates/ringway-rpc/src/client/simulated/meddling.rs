@@ -12,7 +12,7 @@ use crate::client::Client;
 type Call = Pin<Box<dyn Future<Output = bool>>>;
 
 /// Calls that wakers keep at most, and how deep they come back into each other.
-const KEPT_MAX: usize = 20;
+const KEPT_MAX: usize = 4;
 const DEPTH_MAX: u32 = 3;
 
 thread_local! {
