@@ -106,6 +106,7 @@ impl ClientSession {
     /// [`is_options`](Error::is_options): one is under way in this session, or an operation is, or it reads of a snapshot.
     pub fn start_transaction(&self, options: TransactionOptions) -> Result {
         self.kept.with_times(|times| times.check_transaction())?;
+        let options = options.or_of_client(self.client.options.read_concern.as_ref());
         self.kept.with_transaction(|transaction| transaction.start(options))?
     }
 

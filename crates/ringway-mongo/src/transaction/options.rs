@@ -19,6 +19,12 @@ impl TransactionOptions {
         Self::default()
     }
 
+    /// The same, with the read concern of the client if it has none of its own.
+    pub(super) fn or_of_client(mut self, concern: Option<&RawDocumentBuf>) -> Self {
+        self.read_concern = self.read_concern.or_else(|| concern.cloned());
+        self
+    }
+
     /// Sets what its reads may see, such as a snapshot.
     #[must_use]
     pub fn read_concern(mut self, concern: &ReadConcern) -> Self {

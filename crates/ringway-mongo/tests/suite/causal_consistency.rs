@@ -157,6 +157,28 @@ fn the_first_command_of_a_transaction_begins_behind_it() {
 }
 
 #[test]
+fn a_transaction_reads_by_the_concern_of_the_client() {
+    let set = ReplicaSet::start(1, proper);
+    on_core(async move {
+        let address = format!("{}&readConcernLevel=majority", set.address(&[0]));
+        let client = Client::new(options(&address));
+        let session = client.start_session();
+        for own in [None, Some("snapshot")] {
+            let settings = TransactionOptions::new();
+            let settings = match own {
+                Some(level) => settings.read_concern(&ReadConcern { level: level.into() }),
+                None => settings,
+            };
+            session.start_transaction(settings).expect("none is open");
+            read(&client, &session).await;
+            session.abort().await.expect("aborted");
+            let first = concern(&take(&set, "find")[0]).expect("a concern");
+            assert_eq!(first.get_str("level").ok(), Some(own.unwrap_or("majority")));
+        }
+    });
+}
+
+#[test]
 fn the_latest_time_of_the_cluster_is_told_on() {
     with_set(async |set, client| {
         for _ in 0..3 {
