@@ -21,8 +21,8 @@ impl ClientOptions {
     /// ```
     ///
     /// # Errors
-    /// Those of [`parse`](Self::parse); [`is_options`](Error::is_options) for records that the specification forbids,
-    /// such as a server in another domain; [`is_network`](Error::is_network) if the name cannot be looked up.
+    /// Those of [`parse`](Self::parse); [`is_options`](crate::Error::is_options) for records that the specification forbids,
+    /// such as a server in another domain; [`is_network`](crate::Error::is_network) if the name cannot be looked up.
     pub async fn look_up(uri: &str) -> Result<Self> {
         Self::from_connection_string(&ConnectionString::look_up(uri, None).await?)
     }

@@ -43,21 +43,23 @@ const TICK: Duration = Duration::from_millis(1);
 
 async fn sleepers_wake_in_the_order_of_their_deadlines(_: Driver) {
     let woken = Rc::new(RefCell::new(Vec::new()));
-    let start = now();
     let tasks: Vec<_> = [70, 5, 40, 20, 2, 66, 130]
         .into_iter()
         .map(|after| {
             let woken = woken.clone();
             spawn(async move {
-                sleep_until(start + ms(after)).await;
-                woken.borrow_mut().push(after);
+                // Counted from the turn in which it begins to sleep, so that no deadline has passed by then.
+                let deadline = now() + ms(after);
+                sleep_until(deadline).await;
+                woken.borrow_mut().push(deadline);
             })
         })
         .collect();
     for task in tasks {
         task.await.expect("no panic");
     }
-    assert_eq!(*woken.borrow(), [2, 5, 20, 40, 66, 70, 130]);
+    let woken = woken.borrow();
+    assert!(woken.len() == 7 && woken.is_sorted(), "{woken:?}");
 }
 
 async fn a_sleep_is_never_early(driver: Driver) {
