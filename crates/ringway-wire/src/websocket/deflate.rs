@@ -5,7 +5,10 @@ use std::cell::RefCell;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
 use super::fault::FrameFault;
-use crate::limits::{WEBSOCKET_DEFLATE_MIN, WEBSOCKET_INFLATE_CHUNK};
+use crate::limits::{
+    WEBSOCKET_DEFLATE_MIN, WEBSOCKET_FINAL_BLOCK_BYTES, WEBSOCKET_FINAL_BLOCKS,
+    WEBSOCKET_INFLATE_CHUNK,
+};
 
 /// Whether this build can compress messages: it has the feature `compression`.
 pub const CAN_DEFLATE: bool = true;
@@ -48,8 +51,9 @@ pub(super) fn inflate(payload: &[u8], max: usize) -> Result<Vec<u8>, FrameFault>
         let decompress = decompress.get_or_insert_with(|| Decompress::new(false));
         decompress.reset(false);
         let mut out = Vec::new();
+        let mut ends_left = WEBSOCKET_FINAL_BLOCKS + payload.len() / WEBSOCKET_FINAL_BLOCK_BYTES;
         for input in [payload, &TAIL] {
-            inflate_part(decompress, input, max, &mut out)?;
+            inflate_part(decompress, input, max, &mut ends_left, &mut out)?;
         }
         out.shrink_to_fit();
         Ok(out)
@@ -60,6 +64,7 @@ fn inflate_part(
     decompress: &mut Decompress,
     mut input: &[u8],
     max: usize,
+    ends_left: &mut usize,
     out: &mut Vec<u8>,
 ) -> Result<(), FrameFault> {
     loop {
@@ -79,6 +84,7 @@ fn inflate_part(
         }
         if status == Status::StreamEnd {
             // A final block may be followed by others (section 7.2.3.4).
+            *ends_left = ends_left.checked_sub(1).ok_or(FrameFault::Compression)?;
             decompress.reset(false);
         }
         if out.len() < out.capacity() {

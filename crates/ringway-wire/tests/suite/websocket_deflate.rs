@@ -94,6 +94,24 @@ fn a_bomb_ends_at_the_limit() {
     }
 }
 
+/// A final block makes the decompressor begin anew, which costs far more than the two bytes that it takes.
+#[test]
+fn a_message_of_final_blocks_is_refused_unless_they_carry_something() {
+    const EMPTY: &[u8] = b"\x03\x00";
+    let compressed = |payload: &[u8]| {
+        let mut frame = vec![0xc2, 127];
+        frame.extend_from_slice(&(payload.len() as u64).to_be_bytes());
+        frame.extend_from_slice(payload);
+        MessageReader::of_server(MAX).with_deflate().next(&mut &frame[..])
+    };
+    let empty = |count: usize| [&EMPTY.repeat(count)[..], b"\x00"].concat();
+    assert_eq!(compressed(&empty(0x8000)), Err(FrameFault::Compression));
+    let block = [&b"\x01\x00\x08\xff\xf7"[..], &[7; 0x800]].concat();
+    let message = WebSocketMessage::from(vec![7; 0x800 * 100]);
+    let payload = [&block.repeat(100)[..], b"\x00"].concat();
+    assert_eq!(compressed(&payload), Ok(Some(Arrival::Message(message))));
+}
+
 #[test]
 fn a_message_of_the_longest_length_may_become_longer_on_its_way() {
     // Stored blocks, as some compressors write what cannot be shortened.
