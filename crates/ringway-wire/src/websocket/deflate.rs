@@ -71,7 +71,7 @@ fn inflate_part(
         if out.len() == out.capacity() {
             // One byte more than is taken tells that there are too many.
             let room = (2 * out.len())
-                .clamp(WEBSOCKET_INFLATE_CHUNK, max.max(WEBSOCKET_INFLATE_CHUNK) + 1);
+                .clamp(WEBSOCKET_INFLATE_CHUNK, max.max(WEBSOCKET_INFLATE_CHUNK).saturating_add(1));
             out.reserve_exact(room - out.len());
         }
         let (taken, len) = (decompress.total_in(), out.len());

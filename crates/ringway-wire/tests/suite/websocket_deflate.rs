@@ -126,6 +126,14 @@ fn a_message_of_the_longest_length_may_become_longer_on_its_way() {
 }
 
 #[test]
+fn a_reader_without_a_limit_reads_compressed_messages() {
+    let mut reader = MessageReader::of_server(usize::MAX).with_deflate();
+    let message = WebSocketMessage::from("Hello");
+    let arrival = reader.next(&mut &b"\xc1\x07\xf2\x48\xcd\xc9\xc9\x07\x00"[..]);
+    assert_eq!(arrival, Ok(Some(Arrival::Message(message))));
+}
+
+#[test]
 fn wrong_messages_are_refused() {
     let cases: Vec<(&[u8], FrameFault)> = vec![
         (b"\xc1\x02\xff\xff", FrameFault::Compression),
