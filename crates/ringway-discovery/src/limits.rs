@@ -69,6 +69,10 @@ pub(crate) const EXPIRY_LOOK: Duration = Duration::from_millis(500);
 /// the time between two looks is more than a core with much to do needs.
 pub(crate) const PAUSE_FORGIVEN: Duration = Duration::from_secs(1);
 
+/// Pauses that are forgiven one after the other. A core whose turns are so long that each look is late would otherwise
+/// keep the leases of servers that are gone for as long as it is slow, although it reads what others renew.
+pub(crate) const PAUSES_FORGIVEN: u32 = 8;
+
 /// Leases that end at once, while others wait for the store.
 pub(crate) const EXPIRED_AT_ONCE: usize = 100;
 

@@ -19,6 +19,19 @@ impl Drop for Duty {
     }
 }
 
+/// Pauses of the registry, one after the other. A core that is late each time is slow: it reads renewals between its looks.
+#[derive(Default)]
+struct Pauses(u32);
+
+impl Pauses {
+    /// Whether a look that is so late shows a pause that is to be forgiven.
+    fn forgive(&mut self, late: Duration) -> bool {
+        let is_pause = late >= limits::PAUSE_FORGIVEN;
+        self.0 = if is_pause { self.0.saturating_add(1) } else { 0 };
+        is_pause && self.0 <= limits::PAUSES_FORGIVEN
+    }
+}
+
 impl Registry {
     /// Has a server's first core look after the leases that there are, before anybody asks for one. If it cannot, the
     /// first request does.
@@ -53,9 +66,9 @@ impl Registry {
 
     /// Gives the leases some time if they are looked at much later than was due. The process, or its machine, was stopped
     /// then, and the renewals that came meanwhile have still to be read.
-    fn forgive_pause(&self, due: Duration) {
+    fn forgive_pause(&self, due: Duration, pauses: &mut Pauses) {
         let now = self.now();
-        if now.saturating_sub(due) >= limits::PAUSE_FORGIVEN {
+        if pauses.forgive(now.saturating_sub(due)) {
             self.state().store.prolong_leases(limits::RESTORED_LEASE_MIN, now);
         }
     }
@@ -88,10 +101,10 @@ impl State {
 
 impl Duty {
     async fn run(mut self) {
-        let mut due = None;
+        let (mut due, mut pauses) = (None, Pauses::default());
         while let Some((registry, at)) = self.next_expiry() {
             if let Some(due) = due {
-                registry.forgive_pause(due);
+                registry.forgive_pause(due, &mut pauses);
             }
             registry.log_renewals();
             // A lease that is granted meanwhile may be the first to expire.
@@ -148,6 +161,33 @@ mod tests {
             registry.state().store.renew(LeaseId(1), registry.now())
         });
         assert_eq!(ended.expect("a core"), Ok(Duration::from_secs(60)));
+    }
+
+    #[test]
+    fn a_registry_that_is_always_late_ends_leases_in_the_end() {
+        runtime::block_on(async {
+            let (ttl, left) = (Duration::from_secs(60), Duration::from_millis(100));
+            let registry = Registry::make_with(None, None, Ids::random(), 2 * ttl, runtime::now());
+            let due = registry.now() - limits::PAUSE_FORGIVEN;
+            let mut pauses = Pauses::default();
+            let mut is_forgiven = |lease, due| {
+                let renewed = registry.now() + left - ttl;
+                let granted = registry.state().store.grant(LeaseId(lease), ttl, renewed);
+                granted.expect("the id is free");
+                let expires =
+                    || registry.state().store.lease(LeaseId(lease)).expect("it is there").expires;
+                let before = expires();
+                registry.forgive_pause(due, &mut pauses);
+                expires() > before
+            };
+            for lease in 1..=i64::from(limits::PAUSES_FORGIVEN) {
+                assert!(is_forgiven(lease, due), "the process may have been stopped {lease} times");
+            }
+            assert!(!is_forgiven(100, due), "the registry is slow");
+            assert!(!is_forgiven(101, registry.now()), "a look in time forgives nothing");
+            assert!(is_forgiven(102, due), "it has been in time since");
+        })
+        .expect("a core");
     }
 
     #[test]
