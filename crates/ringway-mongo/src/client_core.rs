@@ -328,27 +328,16 @@ impl ClientCore {
             if attempt.number.is_some() {
                 error.label(lease.labels_errors());
             }
-            self.tell_failure(error, &lease, used, observed.as_ref());
+            let told = error.times();
+            told.iter().for_each(|told| heard(&self.clock, kind, used.times(), told));
+            used.transaction_failed(error);
+            observed.iter().for_each(|observed| observed.failed(error));
+            self.deployment.failed(&lease, error);
         }
         if let Some(pin) = pin {
             pin.end(lease, used.keep(purpose, has_cursor, result.as_ref().err()));
         }
         result
-    }
-
-    /// Has the session, the observer and the deployment know of the failure of a command.
-    fn tell_failure(
-        &self,
-        error: &mut Error,
-        lease: &Lease,
-        used: &mut SessionUse<'_>,
-        observed: Option<&Observed<'_>>,
-    ) {
-        let told = error.times();
-        told.iter().for_each(|told| heard(&self.clock, lease.server(), used.times(), told));
-        used.transaction_failed(error);
-        observed.iter().for_each(|observed| observed.failed(error));
-        self.deployment.failed(lease, error);
     }
 
     /// `$readPreference` of a command for a server of a kind.
