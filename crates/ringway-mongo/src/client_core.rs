@@ -289,10 +289,7 @@ impl ClientCore {
         let is_unanswered = purpose == Purpose::Unanswered;
         let (number, limits) = (*attempt.number, lease.limits());
         let is_in_transaction = fields.transaction.is_some();
-        let read_preference = match is_in_transaction {
-            true => self.preference((Purpose::ReadOnce, None), kind), // The primary answers.
-            false => self.preference((purpose, reads), kind),
-        };
+        let read_preference = self.preference((purpose, reads), kind, is_in_transaction);
         let pool = Rc::clone(lease.pool());
         let observer = self.options.observer.as_ref();
         let observed = observer.map(|observer| Observed::new(observer, pool.address(), service));
@@ -345,10 +342,13 @@ impl ClientCore {
         &'a self,
         (purpose, reads): (Purpose, Option<&'a Reads>),
         kind: ServerKind,
+        is_in_transaction: bool,
     ) -> Option<&'a RawDocumentBuf> {
         let is_router = kind == ServerKind::Mongos;
         match (purpose, kind) {
             (_, ServerKind::Standalone) => None,
+            // The primary answers.
+            _ if is_in_transaction => self.deployment.least_preference(!is_router),
             (Purpose::Read, _) => self.deployment.read_preference(reads, !is_router),
             (Purpose::ReadOnce, _) => self.deployment.least_preference(!is_router),
             _ => None,
