@@ -66,7 +66,25 @@ pub(crate) enum BatchSource {
     /// The server is asked for it, in the session that the cursor was made in.
     Asked(RestingSession),
     /// It comes by itself.
-    Streamed(StreamKey),
+    Streamed(RestingStream),
+}
+
+/// Batches that come by themselves, kept at their core. Dropping this, on whatever thread, closes their connection: a batch
+/// may come when nobody wants it any more.
+pub(crate) struct RestingStream {
+    home: CoreNumber,
+    client: u64,
+    /// Taken when an operation reads on.
+    key: Option<StreamKey>,
+}
+
+impl Drop for RestingStream {
+    fn drop(&mut self) {
+        if let Some(key) = self.key.take() {
+            let close = move |core: &Rc<ClientCore>| drop(core.streams().take(key));
+            here::with_core(self.home, self.client, close);
+        }
+    }
 }
 
 /// Where a cursor reads.
@@ -216,14 +234,7 @@ impl<T> Cursor<T> {
     /// Gives up what the next batch would come from. True if it would have come by itself: then its connection is closed,
     /// and with it the server ends the cursor.
     fn drop_source(&mut self) -> bool {
-        match self.source.take() {
-            Some(BatchSource::Streamed(key)) => {
-                let client = self.place.client.id;
-                here::with_core(self.home, client, move |core| drop(core.streams().take(key)));
-                true
-            }
-            _ => false,
-        }
+        matches!(self.source.take(), Some(BatchSource::Streamed(_)))
     }
 
     fn begin_batch(&mut self) -> Result {
@@ -308,13 +319,14 @@ impl Operation for NextBatch {
     }
 
     async fn run(self, OnCore(core): OnCore) -> Result<Self::Output> {
-        let Self { place, id, server, source, .. } = self;
+        let Self { place, home, id, server, source } = self;
         let comment = place.comment_field()?;
         let (place, comment) = (&place, comment.as_deref());
         match source {
-            BatchSource::Streamed(key) => {
+            BatchSource::Streamed(mut resting) => {
+                let key = resting.key.take().expect("it rests");
                 let stream = core.streams().take(key)?;
-                streamed(&core, core.streams().next(stream)).await
+                streamed((&core, home, place.client.id), core.streams().next(stream)).await
             }
             BatchSource::Asked(session) if place.is_exhaust => {
                 let session = core.rested_session(session)?;
@@ -323,7 +335,7 @@ impl Operation for NextBatch {
                     let stream = core.streams().begin(server, session, write).await?;
                     core.streams().next(stream).await
                 };
-                streamed(&core, next).await
+                streamed((&core, home, place.client.id), next).await
             }
             BatchSource::Asked(session) => {
                 let mut session = core.rested_session(session)?;
@@ -339,14 +351,17 @@ impl Operation for NextBatch {
 
 /// A batch that came by itself, or began those that do, in the client's time.
 async fn streamed(
-    core: &Rc<ClientCore>,
+    (core, home, client): (&Rc<ClientCore>, CoreNumber, u64),
     next: impl Future<Output = Result<(OwnedAnswer, AfterBatch)>>,
 ) -> Result<(BatchSource, OwnedAnswer)> {
     let limit = core.timeout();
     let (answer, after) =
         timeout(limit, next).await.unwrap_or_else(|_| Err(Error::timeout(limit, Fate::Unknown)))?;
     let source = match after {
-        AfterBatch::Comes(stream) => BatchSource::Streamed(core.streams().keep(stream)),
+        AfterBatch::Comes(stream) => {
+            let key = Some(core.streams().keep(stream));
+            BatchSource::Streamed(RestingStream { home, client, key })
+        }
         AfterBatch::Ask(session) => BatchSource::Asked(session.rest()),
     };
     Ok((source, answer))

@@ -1,7 +1,8 @@
 //! Cursors whose batches come without being asked for, against servers of the test.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use bson::{Document, doc};
@@ -145,6 +146,35 @@ fn a_cursor_that_is_dropped_while_it_waits_closes_its_connection_too() {
         }
         client.database("d").ping().await.expect("another connection is made");
     });
+}
+
+/// Sends a word when it wakes.
+struct Told(mpsc::Sender<()>);
+
+impl Wake for Told {
+    fn wake(self: Arc<Self>) {
+        let _nobody_may_listen = self.0.send(());
+    }
+}
+
+#[test]
+fn a_batch_that_nobody_takes_on_another_thread_keeps_no_connection() {
+    let (go_on, may_go_on) = mpsc::channel();
+    let may_go_on = Mutex::new(may_go_on);
+    let fake = server(move |command| {
+        may_go_on.lock().expect("no panic").recv().expect("the test says when");
+        Answer::Bytes(batches(command, 1..BATCHES, false).concat())
+    });
+    let client = client(&fake);
+    let mut cursor = things(&client).find(doc! {}).exhaust(true).wait().expect("found");
+    assert!(cursor.advance().wait().expect("the first batch"));
+    let (told, woken) = mpsc::channel();
+    let waker = Waker::from(Arc::new(Told(told)));
+    assert!(cursor.poll_advance(&mut Context::from_waker(&waker)).is_pending());
+    go_on.send(()).expect("the server listens");
+    woken.recv().expect("the batch has come");
+    drop(cursor);
+    client.database("d").ping().wait().expect("another connection is made");
 }
 
 #[test]
