@@ -17,7 +17,7 @@ impl Deployment {
         // A cursor claims its connection before anything else is done.
         drop(self.pins.remove(|pinned| !pinned.is_claimed));
         if let Wanted::At(id) = wanted {
-            let pinned = self.pins.take(id).filter(|lease| !lease.is_broken());
+            let pinned = self.pins.take(id).await.filter(|lease| !lease.is_broken());
             return pinned.ok_or_else(|| {
                 drop(self.pins.remove(|pinned| pinned.id == id));
                 let what = "the connection that the cursor or the transaction stays with is gone";

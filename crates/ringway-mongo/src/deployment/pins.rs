@@ -11,6 +11,8 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ringway_runtime::sync::Notify;
+
 use crate::pool::{Lease, ServerId};
 
 /// The pinned connections of a core; there are no more than its pool has.
@@ -19,6 +21,8 @@ pub(super) struct Pins {
     pub(super) pinned: RefCell<Vec<PinnedConnection>>,
     /// Those that a task is about to give back.
     pub(super) released: RefCell<Vec<PinnedConnection>>,
+    /// Notified when an operation has ended that had one of them.
+    returned: Notify,
 }
 
 pub(super) struct PinnedConnection {
@@ -66,6 +70,7 @@ impl<'a> Pin<'a> {
             // Its transaction lets it go. Meanwhile a command of another session may have used it, to end a cursor.
             Some(at) if pins[at].keep == Keep::Transaction || keep != Keep::Nobody => {
                 pins[at].lease = Some(lease);
+                drop(pins);
             }
             Some(at) => {
                 let gone = pins.swap_remove(at);
@@ -76,12 +81,14 @@ impl<'a> Pin<'a> {
                 let is_claimed = keep == Keep::Transaction;
                 let lease = Some(lease);
                 pins.push(PinnedConnection { id: self.id, lease, keep, is_claimed });
+                drop(pins);
             }
             None => {
                 drop(pins);
                 drop(lease);
             }
         }
+        self.pins.returned.notify_waiters();
     }
 }
 
@@ -89,6 +96,7 @@ impl Drop for Pin<'_> {
     fn drop(&mut self) {
         if !self.is_over {
             drop(self.pins.remove(|pinned| pinned.id == self.id));
+            self.pins.returned.notify_waiters();
         }
     }
 }
@@ -113,9 +121,20 @@ impl Pins {
         drop(released);
     }
 
-    pub(super) fn take(&self, id: ServerId) -> Option<Lease> {
-        let mut pins = self.pinned.borrow_mut();
-        pins.iter_mut().find(|pinned| pinned.id == id)?.lease.take()
+    /// The connection, once no other operation has it: the end of a cursor and a command of its transaction may want it at
+    /// the same time. `None` if it does not stay any more.
+    pub(super) async fn take(&self, id: ServerId) -> Option<Lease> {
+        loop {
+            let returned = self.returned.notified();
+            {
+                let mut pins = self.pinned.borrow_mut();
+                let pinned = pins.iter_mut().find(|pinned| pinned.id == id)?;
+                if let Some(lease) = pinned.lease.take() {
+                    return Some(lease);
+                }
+            }
+            returned.await;
+        }
     }
 
     pub(super) fn count(&self, keep: Keep) -> usize {

@@ -1,7 +1,10 @@
 //! Load balancers: what belongs together stays on one connection, and services fail one by one.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::Poll;
 use std::time::Duration;
 
 use bson::oid::ObjectId;
@@ -9,6 +12,7 @@ use bson::{Document, doc};
 use ringway_mongo::{
     Client, ClientOptions, Collection, PoolChange, ServerType, TransactionOptions,
 };
+use ringway_runtime::yield_now;
 
 use crate::support::fake::{Answer, Command, Fake, hello, last_batch};
 use crate::support::{on_core, options, until};
@@ -183,6 +187,62 @@ fn transactions_stay_with_their_connections() {
         assert_eq!((count("commitTransaction", 0), count("abortTransaction", 1)), (2, 1));
         assert_eq!(balancer.connections(), 2);
     });
+}
+
+/// Drops a cursor of a transaction and writes in the transaction, so that both want its connection. The server answers the
+/// command `slow`, which comes first, only when the other one waits.
+fn end_a_cursor_and_write(slow: &'static str) {
+    let (go_on, may_go_on) = mpsc::channel();
+    let may_go_on = Mutex::new(may_go_on);
+    let balancer = balancer(move |command| match command.name() {
+        "find" => batch(command, 7),
+        name => {
+            if name == slow {
+                let _the_test_may_have_ended = may_go_on.lock().expect("no panic").recv();
+            }
+            Answer::Reply(doc! { "n": 1, "ok": 1.0 })
+        }
+    });
+    on_core(async move {
+        let client = Client::new(options(&address(&balancer)));
+        let session = client.start_session();
+        session.start_transaction(TransactionOptions::new()).expect("the first");
+        let cursor = things(&client).find(doc! {}).session(&session).await.expect("a batch");
+        let mut cursor = Some(cursor);
+        if slow == "killCursors" {
+            drop(cursor.take());
+            until(|| balancer.commands() == 3).await;
+        }
+        let things = things(&client);
+        let mut write = pin!(things.insert_one(&doc! {}).session(&session).into_future());
+        let is_waiting = poll_fn(|cx| Poll::Ready(write.as_mut().poll(cx).is_pending())).await;
+        assert!(is_waiting, "the connection is in use, or the server does not answer yet");
+        if cursor.is_some() {
+            until(|| balancer.commands() == 3).await;
+            drop(cursor);
+            // The task that ends cursors has its turn.
+            for _ in 0..10 {
+                yield_now().await;
+            }
+        }
+        // It does not wait for a second word.
+        go_on.send(()).expect("the server listens");
+        drop(go_on);
+        write.await.expect("the connection is still that of the transaction");
+        things.insert_one(&doc! {}).session(&session).await.expect("and stays it");
+        session.commit().await.expect("committed");
+        assert_eq!(balancer.connections(), 1);
+    });
+}
+
+#[test]
+fn a_write_of_a_transaction_waits_for_the_end_of_a_cursor_of_it() {
+    end_a_cursor_and_write("killCursors");
+}
+
+#[test]
+fn the_end_of_a_cursor_waits_for_a_write_of_its_transaction() {
+    end_a_cursor_and_write("insert");
 }
 
 #[test]
