@@ -84,6 +84,19 @@ impl OperationTime {
     pub(crate) fn since(began: Instant, limit: Duration) -> Self {
         Self { limit, spent: now_exact().saturating_duration_since(began) }
     }
+
+    fn left(self) -> Duration {
+        self.limit.saturating_sub(self.spent)
+    }
+
+    /// Waits for what belongs to the operation after its command was answered.
+    ///
+    /// # Errors
+    /// Those of `rest`, or the time is over.
+    pub(crate) async fn over<R>(self, rest: impl Future<Output = Result<R>>) -> Result<R> {
+        let done = timeout(self.left(), rest).await;
+        done.unwrap_or_else(|_| Err(Error::timeout(self.limit, Fate::Unknown)))
+    }
 }
 
 impl From<Duration> for OperationTime {
@@ -183,8 +196,7 @@ impl ClientCore {
         read: impl FnOnce(Answer<'_>) -> Result<R>,
     ) -> Result<R> {
         let Attempt { session, time, purpose, reads, concern } = attempt;
-        let OperationTime { limit, spent } = time;
-        let left = limit.saturating_sub(spent);
+        let (limit, left) = (time.limit, time.left());
         let sent = Sent::new(false);
         let mut used = SessionUse { session, sent: &sent };
         let result =

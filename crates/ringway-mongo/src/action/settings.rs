@@ -144,6 +144,12 @@ impl Settings {
         }
     }
 
+    /// Whether the session of the user has a transaction, which has concerns of its own.
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        let is_open = |kept: &Arc<KeptSession>| kept.with_transaction(|it| it.is_open());
+        self.session.as_ref().map(is_open).is_some_and(|is_open| is_open.unwrap_or(false))
+    }
+
     /// Its concerns: those of the action, or else of its collection.
     pub(crate) fn concerns_now(&self) -> &Concerns {
         self.concerns.as_ref().unwrap_or_else(|| self.shared.concerns())

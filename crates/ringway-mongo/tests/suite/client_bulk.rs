@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use bson::{Bson, Document, doc};
 use ringway_mongo::{
-    Acknowledgment, Client, Collection, NamespacedWrite, WriteConcern, WriteModel, WriteOutcome,
+    Acknowledgment, Client, Collection, NamespacedWrite, TransactionOptions, WriteConcern,
+    WriteModel, WriteOutcome,
 };
 
 use crate::support::fake::{Answer, Command, Fake, hello};
@@ -337,4 +338,68 @@ fn answers_that_are_none_are_errors() {
             assert!(error.may_have_happened() && error.bulk().is_some(), "{told}: {error}");
         });
     }
+}
+
+/// The next batch of a cursor that never ends.
+fn endless(entries: Vec<Document>) -> Document {
+    let name = "admin.$cmd.bulkWrite";
+    doc! { "cursor": { "id": 7_i64, "ns": name, "nextBatch": entries }, "ok": 1.0 }
+}
+
+#[test]
+fn more_outcomes_than_writes_are_refused() {
+    let (fake, _) = server(doc! {}, |at, _| {
+        let error = doc! { "ok": 0.0, "idx": 0, "code": 11000, "errmsg": "of the test", "n": 0 };
+        match at {
+            0 => {
+                let mut first = reply(doc! { "nInserted": 1, "nErrors": 1 }, vec![error]);
+                first.get_document_mut("cursor").expect("it").insert("id", 7_i64);
+                Answer::Reply(first)
+            }
+            1..100 => Answer::Reply(endless(vec![error])),
+            _ => Answer::Reply(doc! { "ok": 0.0, "code": 1, "errmsg": "somebody reads on" }),
+        }
+    });
+    on_core(async move {
+        let client = Client::new(options(&fake.address));
+        let write = client.bulk_write(insertions(&client, 0..2)).ordered(false);
+        let error = write.await.expect_err("there are two writes only");
+        assert!(error.is_protocol() && error.may_have_happened(), "{error}");
+        let bulk = error.bulk().expect("it says what was done");
+        assert_eq!((bulk.write_errors.len(), bulk.result.inserted), (2, 1));
+    });
+}
+
+#[test]
+fn outcomes_have_the_time_of_the_whole_operation() {
+    let (fake, _) = server(doc! {}, |at, _| {
+        let mut first = reply(doc! { "nInserted": 1 }, vec![]);
+        first.get_document_mut("cursor").expect("it").insert("id", 7_i64);
+        Answer::Reply(if at == 0 { first } else { endless(vec![]) })
+    });
+    on_core(async move {
+        let client = Client::new(options(&fake.address));
+        let write = client.bulk_write(insertions(&client, 0..2));
+        let write = write.timeout(std::time::Duration::from_millis(200));
+        let error = write.await.expect_err("there is no end of batches");
+        assert!(error.is_timeout() && error.may_have_happened(), "{error}");
+        assert_eq!(error.bulk().expect("it says what was done").result.inserted, 1);
+    });
+}
+
+#[test]
+fn a_transaction_is_answered_whatever_its_client_waits_for() {
+    let set = ReplicaSet::start(1, |_, _, command| match command.name() {
+        "bulkWrite" => all_inserted(command),
+        _ => Answer::Reply(doc! { "ok": 1.0 }),
+    });
+    on_core(async move {
+        let client = Client::new(options(&format!("{}&w=0", set.address(&[0]))));
+        let session = client.start_session();
+        session.start_transaction(TransactionOptions::new()).expect("the first");
+        let write = client.bulk_write(insertions(&client, 0..2)).session(&session);
+        assert_eq!(write.await.expect("it is answered").inserted, 2);
+        let (_, command) = &set.got("bulkWrite")[0];
+        assert!(command.contains_key("lsid") && !command.contains_key("writeConcern"));
+    });
 }

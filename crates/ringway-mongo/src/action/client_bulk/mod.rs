@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bson::{RawDocument, RawDocumentBuf};
-use ringway_wire::mongo::CommandTemplate;
+use ringway_wire::mongo::{CommandTemplate, MongoFault};
 
 use self::encode::Op;
 use super::bulk::WriteModel;
@@ -53,6 +53,8 @@ pub struct ClientBulkWrite {
     ops: Result<Vec<Op>>,
     is_ordered: bool,
     is_verbose: bool,
+    /// Whether nobody answers; known when it runs.
+    is_unanswered: bool,
 }
 
 impl ClientBulkWrite {
@@ -65,7 +67,7 @@ impl ClientBulkWrite {
         let shared = CollectionShared::new(Arc::clone(client), database, name, concerns);
         let ops = writes.into_iter().map(|write| write.op).collect();
         let settings = Settings::new(&Arc::new(shared));
-        Self { settings, ops, is_ordered: true, is_verbose: false }
+        Self { settings, ops, is_ordered: true, is_verbose: false, is_unanswered: false }
     }
 
     /// Sets whether the first error ends it; true by default. Otherwise all writes are tried, and the server may do them in
@@ -96,21 +98,19 @@ impl ClientBulkWrite {
         if ops.is_empty() {
             return Err(wrong("there is nothing to write"));
         }
-        if self.is_unanswered() && self.is_verbose {
+        let is_asked = CommandKind::Update.is_unanswered(self.settings.concerns_now());
+        self.is_unanswered = is_asked && !self.settings.is_in_transaction();
+        if self.is_unanswered && self.is_verbose {
             return Err(wrong(
                 "Cannot request unacknowledged write concern and verbose results: nobody knows them",
             ));
         }
-        if self.is_unanswered() && self.is_ordered {
+        if self.is_unanswered && self.is_ordered {
             return Err(wrong(
                 "Cannot request unacknowledged write concern and ordered writes: call ordered(false)",
             ));
         }
         Ok(())
-    }
-
-    fn is_unanswered(&self) -> bool {
-        CommandKind::Update.is_unanswered(self.settings.concerns_now())
     }
 
     /// Sends as many writes as one command takes. Returns how many, and the reply in its session.
@@ -127,7 +127,7 @@ impl ClientBulkWrite {
         let concern = concern.filter(|_| !session.transaction.is_open());
         let ops = &ops[..ops.len().min(BATCH_WRITES_MAX)];
         let purpose = match ops.iter().any(|op| op.is_multi) {
-            _ if self.is_unanswered() => Purpose::Unanswered,
+            _ if self.is_unanswered => Purpose::Unanswered,
             true => Purpose::WriteOnce,
             false => Purpose::Write,
         };
@@ -175,7 +175,10 @@ impl Operation for ClientBulkWrite {
                 let batch = &ops[from..from + count];
                 let cursor = Cursor::new(&core, place.clone(), session, answer);
                 let added = match cursor {
-                    Ok(cursor) => take(&mut done, batch, from, cursor).await,
+                    Ok(cursor) => {
+                        let time = self.settings.time(&core);
+                        time.over(take(&mut done, batch, from, cursor)).await
+                    }
                     Err(error) => Err(error),
                 };
                 if let Err(error) = added {
@@ -202,7 +205,10 @@ async fn take(
     mut cursor: Cursor<RawDocumentBuf>,
 ) -> Result {
     outcome::add_counts(done, cursor.reply())?;
+    let mut left = batch.len();
     while cursor.advance().await? {
+        // Each write has one outcome at most, whatever the server tells.
+        left = left.checked_sub(1).ok_or_else(|| Error::reply(MongoFault::Field("idx")))?;
         outcome::add(done, batch, from, cursor.current())?;
     }
     Ok(())
