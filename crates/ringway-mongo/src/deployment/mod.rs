@@ -335,6 +335,8 @@ impl Deployment {
         gone.iter().for_each(|member| member.pool.close());
         self.known_pools().iter().for_each(|pool| pool.keep_filled());
         self.changed.notify_waiters();
+        // Checks that end with their server are told before its end is.
+        drop(gone);
         self.telling.follow_if_begun(&self.topology);
     }
 }

@@ -1,4 +1,4 @@
-//! TopologyTelling an observer what becomes of the servers.
+//! Telling an observer what becomes of the servers.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -152,7 +152,7 @@ impl<'a> Heartbeat<'a> {
 impl Drop for Heartbeat<'_> {
     fn drop(&mut self) {
         if !self.is_over {
-            let what = "the check was given up, because another connection to the server broke";
+            let what = "the check was given up: another connection to the server broke, or the server has left";
             let error = &Error::new(Kind::Network, Fate::NotSent, what);
             let (server, is_awaited) = (self.server, self.is_awaited);
             let after = self.began.elapsed();

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use bson::doc;
 use ringway_mongo::{Client, ServerType, TopologyChange, TopologyType};
 
-use crate::support::fake::{Answer, Fake};
+use crate::support::fake::{Answer, Fake, hello};
 use crate::support::streaming::StreamingServer;
 use crate::support::{on_core, options, until};
 
@@ -124,6 +124,45 @@ fn checks_that_fail_or_are_given_up_are_told() {
                 && told.iter().any(|(it, _)| it == "Mongos is Unknown")
         };
         until(is_told).await;
+    });
+}
+
+#[test]
+fn the_check_of_a_server_that_leaves_ends_before_the_server() {
+    let place = Arc::new(OnceLock::<String>::new());
+    let (own, silent) = (Arc::clone(&place), Fake::serve_all(|_| Answer::Silence));
+    let (is_asked, asked) = std::sync::mpsc::channel::<()>();
+    let asked = Mutex::new(asked);
+    // It does not know the other server.
+    let primary = Fake::serve_all(move |command| {
+        if command.name() == "hello" {
+            let _once = asked.lock().expect("no panic").recv();
+        }
+        let mut hello = hello();
+        hello.insert("setName", "rs");
+        hello.insert("hosts", vec![own.get().expect("it is known before anybody comes").clone()]);
+        Answer::Reply(hello)
+    });
+    place.set(primary.place.clone()).expect("once");
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let (heard, other) = (Arc::clone(&told), silent.place.clone());
+    let address = format!("mongodb://{},{}/?replicaSet=rs&{HOUR}", primary.place, silent.place);
+    let options = options(&address).on_topology(move |event| match event.change {
+        TopologyChange::HeartbeatFailed { server, .. }
+        | TopologyChange::ServerClosed { server }
+            if server.to_string() == other =>
+        {
+            heard.lock().expect("no panic").push(name(&event.change));
+        }
+        _ => {}
+    });
+    on_core(async move {
+        let client = Client::new(options);
+        let _begins = client.servers();
+        until(|| silent.commands() == 1).await;
+        drop(is_asked);
+        client.database("d").ping().await.expect("the primary answers");
+        assert_eq!(*told.lock().expect("no panic"), ["failed false", "no server"]);
     });
 }
 
