@@ -171,9 +171,9 @@ impl<T> Cursor<T> {
                     return Poll::Ready(Err(error));
                 }
             }
-            match next_document(self.batch.body().as_bytes(), self.next) {
-                Ok(Some((document, next))) => {
-                    (self.current, self.next) = (document, next);
+            match next_document(self.batch.body_bytes(), self.next) {
+                Ok(Some(document)) => {
+                    (self.next, self.current) = (document.end, document);
                     return Poll::Ready(Ok(true));
                 }
                 Ok(None) => {}
@@ -204,7 +204,7 @@ impl<T> Cursor<T> {
     #[must_use]
     pub fn current(&self) -> &RawDocument {
         assert!(!self.current.is_empty(), "advance() has not gone to a document");
-        RawDocument::from_bytes(&self.batch.body().as_bytes()[self.current.clone()])
+        RawDocument::from_bytes(&self.batch.body_bytes()[self.current.clone()])
             .expect("checked when the cursor went there")
     }
 
@@ -215,7 +215,7 @@ impl<T> Cursor<T> {
 
     /// Whether the cursor has gone to the last document of its batch, or behind it.
     pub(crate) fn is_batch_over(&self) -> bool {
-        self.batch.body().as_bytes().get(self.next) == Some(&0)
+        self.batch.body_bytes().get(self.next) == Some(&0)
     }
 
     /// Where the next batch comes from, if there is one.
@@ -228,7 +228,7 @@ impl<T> Cursor<T> {
         self.current = 0..0;
         self.drop_source();
         // The end of an empty array: there is no further document.
-        self.next = self.batch.body().as_bytes().len() - 1;
+        self.next = self.batch.body_bytes().len() - 1;
     }
 
     /// Gives up what the next batch would come from. True if it would have come by itself: then its connection is closed,
@@ -399,21 +399,23 @@ impl Place {
     }
 }
 
-/// The document at `at` within an array of documents, and where the next element begins.
-fn next_document(body: &[u8], at: usize) -> Result<Option<(Range<usize>, usize)>, MongoFault> {
+/// The document at `at` within an array of documents, `None` at its end.
+fn next_document(body: &[u8], at: usize) -> Result<Option<Range<usize>>, MongoFault> {
     const DOCUMENT: u8 = 3;
-    let wrong = MongoFault::Document("an entry of a batch");
-    match body.get(at) {
+    let document = match body.get(at) {
         Some(0) => return Ok(None),
-        Some(&DOCUMENT) => {}
-        _ => return Err(wrong),
-    }
-    let name = body[at + 1..].iter().position(|byte| *byte == 0).ok_or(wrong.clone())?;
-    let begin = at + 1 + name + 1;
-    let len = body.get(begin..).and_then(|rest| rest.first_chunk()).ok_or(wrong.clone())?;
-    let len = usize::try_from(i32::from_le_bytes(*len)).map_err(|_| wrong.clone())?;
-    let document = begin..begin.saturating_add(len);
-    let bytes = body.get(document.clone()).ok_or(wrong.clone())?;
-    RawDocument::from_bytes(bytes).map_err(|_| wrong)?;
-    Ok(Some((document.clone(), document.end)))
+        Some(&DOCUMENT) => named_document(body, at + 1),
+        _ => None,
+    };
+    document.map(Some).ok_or(MongoFault::Document("an entry of a batch"))
+}
+
+/// The document behind the name at `name`.
+fn named_document(body: &[u8], name: usize) -> Option<Range<usize>> {
+    let name_len = body[name..].iter().position(|byte| *byte == 0)?;
+    let begin = name + name_len + 1;
+    let len = i32::from_le_bytes(*body.get(begin..)?.first_chunk()?);
+    let document = begin..begin.checked_add(usize::try_from(len).ok()?)?;
+    RawDocument::from_bytes(body.get(document.clone())?).ok()?;
+    Some(document)
 }

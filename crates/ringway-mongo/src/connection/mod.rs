@@ -131,6 +131,10 @@ impl OwnedAnswer {
     pub(crate) fn body(&self) -> &RawDocument {
         document(&self.bytes, &self.body)
     }
+
+    pub(crate) fn body_bytes(&self) -> &[u8] {
+        &self.bytes[self.body.clone()]
+    }
 }
 
 fn document<'a>(bytes: &'a [u8], range: &Range<usize>) -> &'a RawDocument {
