@@ -9,7 +9,7 @@ use std::time::Duration;
 use ringway_runtime::{now_exact, timeout};
 use ringway_wire::mongo::{AwaitedChange, HelloRequest};
 
-use super::handshake::{Greeting, in_time, open, say};
+use super::handshake::{Greeting, in_time, open, say, unanswered};
 use super::{Answer, OwnedAnswer, ServerConnection, Unsent, check, unsendable};
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits::HELLO_LEN_MAX;
@@ -45,7 +45,8 @@ impl AskingConnection {
             let asked_at = now_exact();
             let metadata = Some(&greeting.metadata);
             let request = HelloRequest { metadata, ..HelloRequest::default() };
-            let answer = say(&mut connection, request).await?;
+            let answer = say(&mut connection, request).await;
+            let answer = answer.map_err(|error| unanswered(&greeting.options, address, error))?;
             let time = now_exact().saturating_duration_since(asked_at);
             Ok((Self { connection, streamed: VecDeque::new(), streams: false }, answer, time))
         };

@@ -52,7 +52,8 @@ pub(super) async fn in_time<T>(
 ) -> Result<T> {
     let limit = greeting.options.connect_timeout;
     let done = timeout(limit, done).await.unwrap_or_else(|_| {
-        let what = format!("cannot connect to {address} within {limit:?}");
+        let how = if greeting.options.is_tls { " over TLS" } else { "" };
+        let what = format!("cannot connect to {address}{how} within {limit:?}");
         Err(Error::new(Kind::Timeout, Fate::NotSent, what))
     });
     done.map_err(|error| error.fate(Fate::NotSent))
@@ -90,7 +91,8 @@ async fn greet(
     }
     let mut connection = open(greeting, address, REPLY_LEN_MAX_DEFAULT).await?;
     let speculation = login.map(Speculation::new);
-    let hello = hello(&mut connection, greeting, speculation.as_ref()).await?;
+    let hello = hello(&mut connection, greeting, speculation.as_ref()).await;
+    let hello = hello.map_err(|error| unanswered(options, address, error))?;
     let reply = HelloReply::of(hello.body()).map_err(Error::reply)?;
     check_version(&reply)?;
     check_set_name(options, reply.set_name)?;
@@ -221,6 +223,18 @@ pub(super) async fn say(
     let write =
         |id, out: &mut Vec<u8>| request.begin(id, out).finish().map(drop).map_err(unsendable);
     connection.run(&Cell::new(false), write, |answer| Ok(answer.into_owned())).await
+}
+
+/// What the error of a first message says. A server that wants TLS ends a connection without it, and tells no reason.
+pub(super) fn unanswered(options: &ClientOptions, address: &HostAddress, error: Error) -> Error {
+    if options.is_tls || matches!(address, HostAddress::Unix(_)) || !error.is_network() {
+        return error;
+    }
+    let what = format!(
+        "the server at {address} ended the connection instead of answering its first message: if it wants TLS, add \
+         tls=true to the connection string"
+    );
+    Error::new(Kind::Network, Fate::NotSent, what).with_source(error)
 }
 
 /// Specification: Server Discovery and Monitoring, "Checking wire protocol compatibility".

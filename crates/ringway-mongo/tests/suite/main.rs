@@ -18,6 +18,7 @@ mod faces;
 mod faults;
 mod ferretdb;
 mod gridfs;
+mod guarded_servers;
 mod load_balancers;
 mod lying_servers;
 mod monitor_specs;
