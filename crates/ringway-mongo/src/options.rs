@@ -1,6 +1,12 @@
 //! What a client may be told.
 
+mod client_key;
 mod cloud_function;
+#[cfg(feature = "encrypted-keys")]
+mod encrypted_key;
+#[cfg(not(feature = "encrypted-keys"))]
+#[path = "options/encrypted_key_none.rs"]
+mod encrypted_key;
 mod from_uri;
 mod identity;
 #[cfg(feature = "dns")]
@@ -79,8 +85,8 @@ impl ClientOptions {
     /// Reads a connection string. What it warns of goes to the log.
     ///
     /// # Errors
-    /// [`is_options`](crate::Error::is_options): the string is malformed, or asks for what this client does
-    /// not have yet, such as the mechanism X.509.
+    /// [`is_options`](crate::Error::is_options): the string is malformed, asks for what this client does not have, or
+    /// names a file that cannot be read or used.
     pub fn parse(uri: &str) -> Result<Self> {
         let parsed = ConnectionString::parse(uri).map_err(from_uri::malformed)?;
         Self::from_connection_string(&parsed)

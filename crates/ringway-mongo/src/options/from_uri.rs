@@ -1,6 +1,5 @@
 //! The settings that a connection string has. What is not done yet is refused, not ignored.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +7,7 @@ use bson::RawDocumentBuf;
 use ringway_net::{Address, Authority, ClientTls};
 use ringway_wire::mongo::MongoCompressor;
 
+use super::client_key::{self, read, unusable};
 use super::{ClientOptions, Identity, cloud_function};
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits;
@@ -109,31 +109,21 @@ fn tls(options: &TlsOptions) -> Result<Option<ClientTls>> {
     if options.enabled != Some(true) {
         return Ok(None);
     }
-    if options.allow_invalid_hostnames == Some(true) {
-        return Err(missing("tlsAllowInvalidHostnames"));
-    }
-    if options.certificate_key_file_password.is_some() {
-        return Err(missing("tlsCertificateKeyFilePassword"));
-    }
     let mut tls = ClientTls::new();
     if let Some(file) = &options.ca_file {
         tls = tls.roots_pem(read(file)?).map_err(unusable)?;
     }
     if let Some(file) = &options.certificate_key_file {
-        let pem = read(file)?;
-        tls = tls.client_cert_pem(&pem, &pem).map_err(unusable)?;
+        let password = options.certificate_key_file_password.as_deref();
+        tls = client_key::present(tls, file, password)?;
+    }
+    if options.allow_invalid_hostnames == Some(true) {
+        tls = tls.dangerous_accept_any_name();
     }
     if options.insecure == Some(true) || options.allow_invalid_certificates == Some(true) {
         tls = tls.dangerous_accept_any_certificate();
     }
     Ok(Some(tls))
-}
-
-fn read(file: &str) -> Result<Vec<u8>> {
-    std::fs::read(Path::new(file)).map_err(|error| {
-        let what = format!("the file {file} of the connection string cannot be read");
-        Error::new(Kind::Options, Fate::NotSent, what).with_source(error)
-    })
 }
 
 fn compressor(known: Compressor, zlib_level: i32) -> MongoCompressor {
@@ -151,14 +141,4 @@ fn raw(document: &bson::Document) -> Result<RawDocumentBuf> {
 pub(crate) fn malformed(error: crate::uri::InvalidUri) -> Error {
     let what = "the connection string cannot be used";
     Error::new(Kind::Options, Fate::NotSent, what).with_source(error)
-}
-
-fn unusable(error: ringway_net::Error) -> Error {
-    let what = "an option of the connection string cannot be used";
-    Error::new(Kind::Options, Fate::NotSent, what).with_source(error)
-}
-
-fn missing(what: &str) -> Error {
-    let what = format!("this client cannot do `{what}` yet: leave it out of the connection string");
-    Error::new(Kind::Options, Fate::NotSent, what)
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use bson::{Document, doc};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use ringway_mongo::{Client, ClientOptions, Error, Result};
 use tempfile::TempDir;
 
@@ -119,6 +120,15 @@ fn the_certificate_of_another_host_is_refused() {
     let trust = server.trust(&server.authority);
     let text = whole(&use_shop(&server.ferret, "", &trust).expect_err("it is of another host"));
     assert!(text.contains("not valid for name"), "{text}");
+    let any_name = |trust: &str| {
+        use_shop(&server.ferret, "", &format!("{trust}&tlsAllowInvalidHostnames=true"))
+    };
+    any_name(&trust).expect("its name is not looked at");
+    let text = whole(&any_name(&server.trust(&Authority::new())).expect_err("its issuer is"));
+    assert!(text.contains("UnknownIssuer"), "{text}");
+    for option in ["tlsAllowInvalidCertificates", "tlsInsecure"] {
+        use_shop(&server.ferret, "", &format!("tls=true&{option}=true")).expect(option);
+    }
 }
 
 #[test]
@@ -183,5 +193,46 @@ fn a_server_may_want_to_see_a_certificate() {
     for error in [shown(&stranger), use_shop(&server.ferret, "", &trust)] {
         let error = error.expect_err("the server does not know it");
         assert!(error.is_network() && !error.may_have_happened(), "{}", whole(&error));
+    }
+}
+
+/// A key in its forms, by `tests/keys/README.md`.
+const AES: &str = include_str!("../keys/aes.pem");
+const SCRYPT: &str = include_str!("../keys/scrypt.pem");
+const PLAIN: &str = include_str!("../keys/plain.pem");
+const OLD: &str = include_str!("../keys/old.pem");
+
+/// A certificate of that key, which is also its own authority.
+fn certificate() -> String {
+    let mut params = CertificateParams::new(["ada.test".to_owned()]).expect("a valid name");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.self_signed(&KeyPair::from_pem(PLAIN).expect("a key")).expect("signed by itself").pem()
+}
+
+#[test]
+fn the_key_of_the_client_may_be_protected_by_a_password() {
+    let certificate = certificate();
+    let guards = Guards { clients: Some(&certificate), ..Guards::default() };
+    let Some(server) = Secured::start(HOST, guards) else { return };
+    let trust = server.trust(&server.authority);
+    let query = |key: &str, password: &str| {
+        let file = server.file("client.pem", &format!("{certificate}{key}"));
+        format!("{trust}&tlsCertificateKeyFile={}{password}", file.display())
+    };
+    const RIGHT: &str = "&tlsCertificateKeyFilePassword=pencil";
+    for key in [AES, SCRYPT, PLAIN] {
+        use_shop(&server.ferret, "", &query(key, RIGHT)).expect("the server knows the certificate");
+    }
+    let refused = [
+        (AES, "", "name its password by tlsCertificateKeyFilePassword"),
+        (AES, "&tlsCertificateKeyFilePassword=pen", "cannot be decrypted by the password"),
+        (OLD, RIGHT, "openssl pkcs8 -topk8"),
+    ];
+    for (key, password, why) in refused {
+        let uri = format!("mongodb://localhost/?{}", query(key, password));
+        let error = ClientOptions::parse(&uri).expect_err(why);
+        let text = whole(&error);
+        assert!(error.is_options() && text.contains(why), "{text}");
+        assert!(text.contains("client.pem") && !text.contains("pencil"), "{text}");
     }
 }

@@ -13,7 +13,7 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 
 use super::error::unusable;
 use super::itself::{OrItself, Roots};
-use super::unverified::AcceptAny;
+use super::unverified::{AcceptAny, AnyName};
 use super::{pem, provider, roots};
 use crate::error::{Error, Kind, Result};
 use crate::limits;
@@ -37,6 +37,8 @@ pub struct ClientTls {
     identity: Option<Arc<CertifiedKey>>,
     alpn: Vec<Vec<u8>>,
     server_name: Option<ServerName<'static>>,
+    /// Whether the certificate may be of another host.
+    takes_any_name: bool,
     handshake_timeout: Duration,
     /// Made of the fields above at the first use; reset by every change.
     config: Arc<OnceLock<Arc<ClientConfig>>>,
@@ -66,6 +68,7 @@ impl ClientTls {
             identity: None,
             alpn: Vec::new(),
             server_name: None,
+            takes_any_name: false,
             handshake_timeout: limits::TLS_HANDSHAKE_TIMEOUT,
             config: Arc::default(),
         }
@@ -129,6 +132,14 @@ impl ClientTls {
         self.changed()
     }
 
+    /// Accepts certificates of **any** host that a trusted root has signed. Whoever has such a certificate can impersonate
+    /// the server. Where the name is known, [`server_name`](Self::server_name) is better.
+    #[must_use]
+    pub fn dangerous_accept_any_name(mut self) -> Self {
+        self.takes_any_name = true;
+        self.changed()
+    }
+
     fn changed(mut self) -> Self {
         self.config = Arc::default();
         self
@@ -180,6 +191,10 @@ impl ClientTls {
             }
             None => Arc::new(AcceptAny(provider())),
         };
+        let verifier: Arc<dyn ServerCertVerifier> = match self.takes_any_name {
+            true => Arc::new(AnyName(verifier)),
+            false => verifier,
+        };
         let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
         let mut config = match &self.identity {
             Some(identity) => {
@@ -214,6 +229,7 @@ impl fmt::Debug for ClientTls {
             .field("trust", &trust)
             .field("alpn", &alpn.collect::<Vec<_>>())
             .field("server_name", &self.server_name)
+            .field("takes_any_name", &self.takes_any_name)
             .field("client_certificate", &self.identity.is_some())
             .field("handshake_timeout", &self.handshake_timeout)
             .finish_non_exhaustive()

@@ -182,6 +182,40 @@ fn only_the_machines_roots_are_trusted_by_default() {
 }
 
 #[test]
+fn any_name_is_accepted_of_a_certificate_that_is_right_otherwise() {
+    run(async {
+        let known = Authority::new();
+        let itself = self_signed("other.test");
+        let roots = format!("{}{}", known.pem(), itself.chain);
+        let common_name = known.sign_common_name(NAME);
+        for (identity, refusal) in [
+            (known.sign("other.test"), None),
+            (common_name, None),
+            (itself, None),
+            (known.sign_expired("other.test"), Some("expired")),
+            (Authority::new().sign("other.test"), Some("UnknownIssuer")),
+            (Authority::new().sign(NAME), Some("UnknownIssuer")),
+            (self_signed("other.test"), Some("CaUsedAsEndEntity")),
+        ] {
+            let trust = Trust {
+                server: server_of(&identity),
+                client: ClientTls::new().roots_pem(&roots)?.dangerous_accept_any_name(),
+                identity,
+                authority_pem: known.pem(),
+            };
+            match (trust.pair().await.1, refusal) {
+                (taken, None) => drop(taken?),
+                (refused, Some(why)) => {
+                    let refused = refused.expect_err(why).to_string();
+                    assert!(refused.contains(why), "{refused}");
+                }
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
 fn server_name_sets_the_expected_name() {
     run(async {
         let mut trust = Trust::new();
