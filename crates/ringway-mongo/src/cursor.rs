@@ -1,5 +1,7 @@
 //! Cursors: documents in batches.
 
+mod tailing;
+
 use std::fmt;
 use std::future::poll_fn;
 use std::marker::PhantomData;
@@ -12,10 +14,12 @@ use std::time::Duration;
 
 use bson::raw::RawBson;
 use bson::{Bson, RawDocument, RawDocumentBuf};
-use ringway_runtime::timeout;
+use ringway_runtime::{now_exact, sleep, timeout};
 use ringway_wire::mongo::{CursorReply, MongoFault, MsgFlags};
 use serde::de::DeserializeOwned;
 
+pub use self::tailing::CursorType;
+use self::tailing::Pace;
 use crate::client_core::{AfterBatch, Attempt, ClientCore, Purpose, Slot, StreamKey};
 use crate::client_shared::ClientShared;
 use crate::collection_shared::CollectionShared;
@@ -31,7 +35,8 @@ use crate::session::{RestingSession, UsedSession};
 /// The documents of a query, fetched batch by batch: no more than one batch is in memory.
 ///
 /// Each further batch has the client's time ([`ClientOptions::timeout`](crate::ClientOptions::timeout)).
-/// A cursor that is dropped before its end is ended at the server, in the background.
+/// A cursor that is dropped before its end is ended at the server, in the background. A future of it that is dropped loses
+/// nothing: the next one goes on from there. So a tailable cursor ([`CursorType`]) can be read as long as one likes.
 ///
 /// ```no_run
 /// # async fn titles(books: ringway_mongo::Collection<bson::Document>) -> ringway_mongo::Result {
@@ -58,6 +63,7 @@ pub struct Cursor<T> {
     next: usize,
     current: Range<usize>,
     fetching: Option<Running<NextBatch>>,
+    pace: Pace,
     documents: PhantomData<fn() -> T>,
 }
 
@@ -134,6 +140,7 @@ impl<T> Cursor<T> {
             next: 0,
             current: 0..0,
             fetching: None,
+            pace: Pace::default(),
             documents: PhantomData,
         };
         cursor.begin_batch()?;
@@ -161,9 +168,11 @@ impl<T> Cursor<T> {
             if let Some(fetching) = &mut self.fetching {
                 let fetched = ready!(Pin::new(fetching).poll(cx));
                 self.fetching = None;
-                let begun = fetched.and_then(|(source, answer)| {
+                let begun = fetched.and_then(|Batch { source, answer, took }| {
                     (self.source, self.batch) = (Some(source), answer);
-                    self.begin_batch()
+                    self.begin_batch()?;
+                    self.pace.note(self.is_batch_over(), took);
+                    Ok(())
                 });
                 if let Err(error) = begun {
                     self.end();
@@ -185,8 +194,8 @@ impl<T> Cursor<T> {
             match self.take_source() {
                 Some(source) => {
                     let (place, home, id) = (self.place.clone(), self.home, self.id);
-                    let server = self.server;
-                    let next = NextBatch { place, home, id, server, source };
+                    let (server, pause) = (self.server, self.pace.pause(place.max_await));
+                    let next = NextBatch { place, home, id, server, source, pause };
                     self.fetching = Some(Running::new(next));
                 }
                 None => {
@@ -305,10 +314,20 @@ pub(crate) struct NextBatch {
     id: i64,
     server: ServerId,
     source: BatchSource,
+    /// The time before the server is asked.
+    pause: Duration,
+}
+
+/// A batch that was fetched.
+pub(crate) struct Batch {
+    source: BatchSource,
+    answer: OwnedAnswer,
+    /// The time from the question to the answer.
+    took: Duration,
 }
 
 impl Operation for NextBatch {
-    type Output = (BatchSource, OwnedAnswer);
+    type Output = Batch;
 
     fn client(&self) -> &Arc<ClientShared> {
         &self.place.client
@@ -318,15 +337,26 @@ impl Operation for NextBatch {
         Some(self.home)
     }
 
-    async fn run(self, OnCore(core): OnCore) -> Result<Self::Output> {
-        let Self { place, home, id, server, source } = self;
+    async fn run(self, OnCore(core): OnCore) -> Result<Batch> {
+        if !self.pause.is_zero() {
+            sleep(self.pause).await;
+        }
+        let asked_at = now_exact();
+        let (source, answer) = self.fetch(&core).await?;
+        Ok(Batch { source, answer, took: now_exact().saturating_duration_since(asked_at) })
+    }
+}
+
+impl NextBatch {
+    async fn fetch(self, core: &Rc<ClientCore>) -> Result<(BatchSource, OwnedAnswer)> {
+        let Self { place, home, id, server, source, pause: _ } = self;
         let comment = place.comment_field()?;
         let (place, comment) = (&place, comment.as_deref());
         match source {
             BatchSource::Streamed(mut resting) => {
                 let key = resting.key.take().expect("it rests");
                 let stream = core.streams().take(key)?;
-                streamed((&core, home, place.client.id), core.streams().next(stream)).await
+                streamed((core, home, place.client.id), core.streams().next(stream)).await
             }
             BatchSource::Asked(session) if place.is_exhaust => {
                 let session = core.rested_session(session)?;
@@ -335,7 +365,7 @@ impl Operation for NextBatch {
                     let stream = core.streams().begin(server, session, write).await?;
                     core.streams().next(stream).await
                 };
-                streamed((&core, home, place.client.id), next).await
+                streamed((core, home, place.client.id), next).await
             }
             BatchSource::Asked(session) => {
                 let mut session = core.rested_session(session)?;

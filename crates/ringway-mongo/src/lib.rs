@@ -78,7 +78,7 @@ pub use bulk_failure::{BulkFailure, BulkWriteResult, WriteOutcome};
 pub use change_stream::{ChangeStream, Watch};
 pub use client::Client;
 pub use collection::Collection;
-pub use cursor::Cursor;
+pub use cursor::{Cursor, CursorType};
 pub use database::Database;
 pub use error::{Error, Result, ServerError};
 pub use gridfs::{Download, GridFs, GridFsFile, Upload};

@@ -85,6 +85,11 @@ pub(crate) const ORPHAN_TIMEOUT: Duration = Duration::from_secs(3);
 /// what a slow one delays stays short.
 pub(crate) const PIPELINE_DEPTH_DEFAULT: usize = 16;
 
+/// The first pause before a cursor asks again that has got nothing, and the longest: a server that answers each question at
+/// once gets four of them a second, and what is written is read a quarter of a second later at most.
+pub(crate) const EMPTY_PAUSE_FIRST: Duration = Duration::from_millis(1);
+pub(crate) const EMPTY_PAUSE_MAX: Duration = Duration::from_millis(250);
+
 /// Most of them: a line of 100 ms is full with 10,000 a second and 1,000 under way.
 pub(crate) const PIPELINE_DEPTH_MAX: usize = 1 << 10;
 

@@ -1,16 +1,18 @@
 //! `find`
 
 use std::marker::PhantomData;
+use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bson::RawDocumentBuf;
 
 use super::settings::{Settings, option};
-use crate::client_core::{Purpose, Streams};
+use crate::client_core::{ClientCore, Purpose, Streams};
 use crate::client_shared::ClientShared;
 use crate::collection_shared::{CollectionShared, CommandKind};
-use crate::cursor::{Cursor, Place};
-use crate::error::Result;
+use crate::cursor::{Cursor, CursorType, Place};
+use crate::error::{Error, Fate, Kind, Result};
 use crate::raw_argument::IntoRaw;
 use crate::running::{OnCore, Operation};
 
@@ -21,13 +23,16 @@ pub struct Find<T> {
     filter: Result<RawDocumentBuf>,
     place: Place,
     limit: Option<i64>,
+    kind: CursorType,
+    max_await: Option<Duration>,
     documents: PhantomData<fn() -> T>,
 }
 
 impl<T> Find<T> {
     pub(crate) fn new(shared: &Arc<CollectionShared>, filter: Result<RawDocumentBuf>) -> Self {
         let (settings, place) = (Settings::new(shared), Place::of(shared));
-        Self { settings, filter, place, limit: None, documents: PhantomData }
+        let (limit, kind, max_await) = (None, CursorType::default(), None);
+        Self { settings, filter, place, limit, kind, max_await, documents: PhantomData }
     }
 
     option!(settings.sort);
@@ -73,6 +78,46 @@ impl<T> Find<T> {
     pub fn exhaust(mut self, is_exhaust: bool) -> Self {
         self.place.is_exhaust = is_exhaust;
         self
+    }
+
+    /// Sets what the cursor does at the end of what there is; it ends by default. A tailable one is for collections of a
+    /// limited size (capped) only. It ends all the same while there is nothing at all, and when what it has returned last
+    /// is overwritten.
+    ///
+    /// ```no_run
+    /// # async fn follow(log: ringway_mongo::Collection<bson::Document>) -> ringway_mongo::Result {
+    /// let mut entries = log.find(bson::doc! {}).cursor_type(ringway_mongo::CursorType::TailableAwait).await?;
+    /// while let Some(entry) = entries.next().await? {
+    ///     println!("{entry}"); // also those that are written later
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn cursor_type(mut self, kind: CursorType) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// Sets how long the server waits for a document before it answers a cursor of the type
+    /// [`TailableAwait`](CursorType::TailableAwait) that there is none; a second by default. It must be less than the
+    /// client's time of an operation. Other cursors do not wait.
+    pub fn max_await_time(mut self, limit: Duration) -> Self {
+        self.max_await = Some(limit);
+        self
+    }
+
+    fn check(&self, core: &Rc<ClientCore>) -> Result {
+        let what = match self.max_await.filter(|_| self.kind == CursorType::TailableAwait) {
+            Some(time) if time >= core.timeout() => format!(
+                "the server would wait {time:?} for a document, and the client {:?}",
+                core.timeout()
+            ),
+            _ if self.place.is_exhaust && self.kind != CursorType::NonTailable => {
+                "a tailable cursor asks for each batch: leave `exhaust` or `cursor_type` out".into()
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::new(Kind::Options, Fate::NotSent, what))
     }
 
     /// A first batch of just as many documents as are wanted would leave an empty cursor at the server.
@@ -128,7 +173,10 @@ impl<T: 'static> Operation for Find<T> {
     }
 
     async fn run(mut self, OnCore(core): OnCore) -> Result<Cursor<T>> {
+        self.check(&core)?;
         let batch_size = self.first_batch_size();
+        self.kind.set(&mut self.settings.fields);
+        self.place.max_await = self.max_await.filter(|_| self.kind == CursorType::TailableAwait);
         let filter = self.filter?;
         let mut session = self.settings.used_session(&core)?;
         if self.place.is_exhaust {

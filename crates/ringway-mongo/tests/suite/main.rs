@@ -39,4 +39,5 @@ mod stepdowns;
 mod support;
 mod topology_events;
 mod transactions;
+mod tailing;
 mod uri_specs;
