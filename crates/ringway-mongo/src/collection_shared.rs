@@ -39,7 +39,7 @@ pub(crate) enum CommandKind {
 }
 
 impl CommandKind {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Find => "find",
             Self::Insert => "insert",

@@ -69,9 +69,10 @@ mod guide {}
 
 pub use action::{
     Aggregate, BulkWrite, ClientBulkWrite, CommandCursor, CommandReplied, Count, CreateCollection,
-    Delete, DeleteResult, Distinct, EstimatedCount, Find, FindAndModify, FindOne, IndexModel,
-    InsertMany, InsertManyResult, InsertOne, ListDatabases, Multiplexed, MultiplexedCommand,
-    NamespacedWrite, Pipeline, ReturnDocument, Update, UpdateResult, WriteModel,
+    Delete, DeleteResult, Distinct, EstimatedCount, Explain, Find, FindAndModify, FindOne,
+    IndexModel, InsertMany, InsertManyResult, InsertOne, ListDatabases, Multiplexed,
+    MultiplexedCommand, NamespacedWrite, Pipeline, ReturnDocument, Update, UpdateResult,
+    Verbosity, WriteModel,
 };
 pub use bson;
 pub use bulk_failure::{BulkFailure, BulkWriteResult, WriteOutcome};

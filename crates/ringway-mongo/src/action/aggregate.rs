@@ -8,14 +8,15 @@ use bson::raw::RawBson;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use ringway_wire::mongo::CommandWriter;
 
-use super::settings::{Settings, option};
+use super::explain::{Explain, Verbosity};
+use super::settings::{Fields, Settings, option};
 use crate::client_core::Purpose;
 use crate::client_shared::ClientShared;
 use crate::collection_shared::{CollectionShared, CommandKind};
 use crate::connection::Answer;
 use crate::cursor::{Cursor, Place};
 use crate::error::Result;
-use crate::raw_argument::IntoRaw;
+use crate::raw_argument::{IntoRaw, array};
 use crate::running::{OnCore, Operation, Running};
 
 /// A pipeline, made by [`Collection::aggregate`](crate::Collection::aggregate). Await it to get its cursor.
@@ -53,6 +54,16 @@ impl<T> Aggregate<T> {
         Aggregate { settings, stages, place, documents: PhantomData }
     }
 
+    /// Has the server tell how it would execute this, instead of doing it.
+    pub fn explain(self, verbosity: Verbosity) -> Explain {
+        let is_write = self.stages.as_ref().is_ok_and(|stages| last_writes(stages));
+        let mut own = Fields::default();
+        own.set_raw("pipeline", self.stages.and_then(array));
+        own.set("cursor", RawDocumentBuf::new());
+        let explain = Explain::new(self.settings, CommandKind::Aggregate, own, verbosity);
+        if is_write { explain.of_write() } else { explain }
+    }
+
     option!(settings.collation);
     option!(settings.hint);
     option!(settings.let_vars);
@@ -81,7 +92,7 @@ impl<T: 'static> Operation for Aggregate<T> {
 
     async fn run(mut self, OnCore(core): OnCore) -> Result<Cursor<T>> {
         let stages = self.stages?;
-        let is_write = stages.last().is_some_and(|stage| is_write(stage));
+        let is_write = last_writes(&stages);
         let purpose = if is_write { Purpose::WriteOnce } else { Purpose::Read };
         // A pipeline that writes returns nothing, and servers refuse a size for its batches.
         let batch_size = self.place.batch_size.filter(|_| !is_write);
@@ -114,6 +125,10 @@ impl<T: 'static> Operation for Aggregate<T> {
 pub(crate) fn writes(stages: &RawBson) -> bool {
     let last = stages.as_array().and_then(|stages| stages.into_iter().last());
     last.and_then(Result::ok).and_then(RawBsonRef::as_document).is_some_and(is_write)
+}
+
+fn last_writes(stages: &[RawDocumentBuf]) -> bool {
+    stages.last().is_some_and(|stage| is_write(stage))
 }
 
 fn is_write(stage: &RawDocument) -> bool {

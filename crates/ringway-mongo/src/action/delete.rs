@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bson::RawDocumentBuf;
 use ringway_wire::mongo::CommandWriter;
 
+use super::explain::{Explain, Verbosity};
 use super::settings::{Fields, Settings, awaitable, option};
 use super::write_reply;
 use crate::client_core::Purpose;
@@ -12,7 +13,7 @@ use crate::client_shared::ClientShared;
 use crate::collection_shared::{CollectionShared, CommandKind};
 use crate::connection::Answer;
 use crate::error::Result;
-use crate::raw_argument::IntoRaw;
+use crate::raw_argument::{IntoRaw, array};
 use crate::running::{OnCore, Operation};
 
 /// A removal of documents, made by [`Collection::delete_one`](crate::Collection::delete_one) and
@@ -41,6 +42,13 @@ impl Delete {
         let purpose = if is_multi { Purpose::WriteOnce } else { Purpose::Write };
         let statement = delete_statement(filter, is_multi);
         Self { settings: Settings::new(shared), statement, purpose }
+    }
+
+    /// Has the server tell how it would execute this, instead of doing it.
+    pub fn explain(self, verbosity: Verbosity) -> Explain {
+        let mut own = Fields::default();
+        own.set_raw("deletes", self.statement.into_document().and_then(|it| array([it])));
+        Explain::new(self.settings, CommandKind::Delete, own, verbosity)
     }
 
     option!(statement.collation);

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use bson::RawDocumentBuf;
 
-use super::settings::{Settings, option};
+use super::explain::{Explain, Verbosity};
+use super::settings::{Fields, Settings, option};
 use crate::client_core::{ClientCore, Purpose, Streams};
 use crate::client_shared::ClientShared;
 use crate::collection_shared::{CollectionShared, CommandKind};
@@ -104,6 +105,17 @@ impl<T> Find<T> {
     pub fn max_await_time(mut self, limit: Duration) -> Self {
         self.max_await = Some(limit);
         self
+    }
+
+    /// Has the server tell how it would execute this, instead of doing it.
+    pub fn explain(mut self, verbosity: Verbosity) -> Explain {
+        let (batch_size, mut own) = (self.first_batch_size(), Fields::default());
+        own.set_document("filter", self.filter);
+        if let Some(size) = batch_size {
+            own.set("batchSize", size);
+        }
+        self.kind.set(&mut self.settings.fields);
+        Explain::new(self.settings, CommandKind::Find, own, verbosity)
     }
 
     fn check(&self, core: &Rc<ClientCore>) -> Result {

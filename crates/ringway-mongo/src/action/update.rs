@@ -6,13 +6,14 @@ use bson::raw::RawBson;
 use bson::{Bson, RawBsonRef, RawDocument, RawDocumentBuf};
 use ringway_wire::mongo::{CommandWriter, MongoFault, check_nesting};
 
+use super::explain::{Explain, Verbosity};
 use super::settings::{Fields, Settings, awaitable, option};
 use super::write_reply;
 use crate::client_core::Purpose;
 use crate::client_shared::ClientShared;
 use crate::collection_shared::{CollectionShared, CommandKind};
 use crate::error::{Error, Result};
-use crate::raw_argument::IntoRaw;
+use crate::raw_argument::{IntoRaw, array};
 use crate::running::{OnCore, Operation};
 
 /// A change of documents, made by [`Collection::update_one`](crate::Collection::update_one) and its siblings.
@@ -45,6 +46,13 @@ impl Update {
     ) -> Self {
         let statement = update_statement(filter, update, is_multi);
         Self { settings: Settings::new(shared), statement, is_multi }
+    }
+
+    /// Has the server tell how it would execute this, instead of doing it.
+    pub fn explain(self, verbosity: Verbosity) -> Explain {
+        let mut own = Fields::default();
+        own.set_raw("updates", self.statement.into_document().and_then(|it| array([it])));
+        Explain::new(self.settings, CommandKind::Update, own, verbosity)
     }
 
     option!(statement.upsert);

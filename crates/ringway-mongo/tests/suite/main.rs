@@ -13,6 +13,7 @@ mod concern_specs;
 mod crud_specs;
 mod deployments;
 mod exhaust;
+mod explain;
 mod external_users;
 mod faces;
 mod faults;
