@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bson::{Document, rawdoc};
 
-use crate::action::{ClientBulkWrite, ListDatabases, NamespacedWrite};
+use crate::action::{ClientBulkWrite, ListDatabases, NamespacedWrite, Shutdown};
 use crate::change_stream::Watch;
 use crate::client_core::ClientCore;
 use crate::client_shared::ClientShared;
@@ -15,6 +15,7 @@ use crate::here;
 use crate::options::ClientOptions;
 use crate::pool::PoolCounts;
 use crate::raw_argument::IntoRaw;
+use crate::running::Running;
 use crate::topology::ServerDescription;
 use crate::transaction::ClientSession;
 
@@ -126,6 +127,19 @@ impl Client {
             let name = |listed: Document| listed.get_str("name").map(str::to_owned);
             listed.await?.into_iter().map(name).collect::<Result<_, _>>().map_err(Error::decoding)
         }
+    }
+
+    /// Ends the client: its server is told of the end of all sessions that no operation uses any more, and connections are
+    /// closed with the last handle of the client. This waits a second at most; what the server was not told, it finds out
+    /// by itself, after half an hour.
+    ///
+    /// Dropping the last handle does the same in the background, so this is for programs that end right afterwards.
+    /// Sessions of other handles that still run operations are left to the server.
+    ///
+    /// # Errors
+    /// None of the server. [`is_network`](Error::is_network): there is no core that could do it.
+    pub fn shutdown(self) -> Running<Shutdown> {
+        Running::new(Shutdown::new(self.shared))
     }
 
     /// What the pools that this client has on the calling core have done.

@@ -5,6 +5,7 @@
 //! number. One time is over all tries.
 
 mod ending;
+mod farewell;
 mod one_try;
 mod purpose;
 mod session_use;
@@ -362,6 +363,9 @@ impl ClientCore {
             // The primary answers.
             _ if is_in_transaction => self.deployment.least_preference(!is_router),
             (Purpose::Read, _) => self.deployment.read_preference(reads, !is_router),
+            (Purpose::ReadOnce, _) if reads.is_some() => {
+                self.deployment.read_preference(reads, !is_router)
+            }
             (Purpose::ReadOnce, _) => self.deployment.least_preference(!is_router),
             _ => None,
         }

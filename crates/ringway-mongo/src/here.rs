@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use ringway_net::remote::mailbox::{self, Mailbox};
-use ringway_runtime::{CoreHandle, drop_contained, drop_each, spawn_named};
+use ringway_runtime::{CoreHandle, contain, drop_contained, drop_each, spawn_named};
 
 use crate::client_core::ClientCore;
 use crate::client_shared::ClientShared;
@@ -98,14 +98,16 @@ pub(crate) fn number() -> Option<CoreNumber> {
     LOCAL.try_with(|local| local.core.get()).ok().flatten()
 }
 
-/// Drops what a client has on a core.
+/// Has a core give up what a client has there.
 pub(crate) fn forget(core: CoreNumber, client: u64) {
     on_core(core, move |local| {
         let mut clients = local.clients.borrow_mut();
         let at = clients.iter().position(|(id, _)| *id == client);
         let gone = at.map(|at| clients.swap_remove(at));
         drop(clients);
-        drop_contained("a client", gone);
+        if let Some((_, core)) = gone {
+            contain("a client", || core.leave());
+        }
     });
 }
 

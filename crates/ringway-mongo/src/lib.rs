@@ -71,7 +71,7 @@ pub use action::{
     Aggregate, BulkWrite, ClientBulkWrite, CommandCursor, CommandReplied, Count, CreateCollection,
     Delete, DeleteResult, Distinct, EstimatedCount, Explain, Find, FindAndModify, FindOne,
     IndexModel, InsertMany, InsertManyResult, InsertOne, ListDatabases, Multiplexed,
-    MultiplexedCommand, NamespacedWrite, Pipeline, ReturnDocument, Update, UpdateResult,
+    MultiplexedCommand, NamespacedWrite, Pipeline, ReturnDocument, Shutdown, Update, UpdateResult,
     Verbosity, WriteModel,
 };
 pub use bson;

@@ -66,8 +66,16 @@ pub(crate) const DESCRIBED_MAX: usize = 16;
 /// password makes another.
 pub(crate) const KEYS_KEPT: usize = 8;
 
-/// Sessions that wait for their next use; each is 32 bytes here and some hundred at the server.
-pub(crate) const SESSIONS_KEPT: usize = 1 << 10;
+/// Sessions that wait for their next use, 40 bytes each: as many as the largest pool has connections. Those that come
+/// beyond are forgotten, and the server is not told of their end.
+pub(crate) const SESSIONS_KEPT: usize = 1 << 16;
+
+/// Sessions of one command that ends them; the specification of sessions sets it.
+pub(crate) const SESSIONS_ENDED_MAX: usize = 10_000;
+
+/// Time to end all sessions of a client at its end: one second, in which a server that is well answers many times. Who waits
+/// for the end of the client waits as long.
+pub(crate) const SESSIONS_END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A session is not used again within this time before the server forgets it; the specification of
 /// sessions sets it.
@@ -77,6 +85,11 @@ pub(crate) const SESSION_MARGIN: Duration = Duration::from_secs(60);
 /// server, which ends them after ten minutes.
 pub(crate) const ORPHANS_MAX: usize = 1 << 10;
 
+/// The first pause before a cursor asks again that has got nothing, and the longest: a server that answers each question at
+/// once gets four of them a second, and what is written is read a quarter of a second later at most.
+pub(crate) const EMPTY_PAUSE_FIRST: Duration = Duration::from_millis(1);
+pub(crate) const EMPTY_PAUSE_MAX: Duration = Duration::from_millis(250);
+
 /// Time to end one of them at its server: three seconds, in which a server that is well answers many times. The others,
 /// and the end of the client, wait as long.
 pub(crate) const ORPHAN_TIMEOUT: Duration = Duration::from_secs(3);
@@ -84,11 +97,6 @@ pub(crate) const ORPHAN_TIMEOUT: Duration = Duration::from_secs(3);
 /// Default of commands of a pipeline that are under way at a time: sixteen times the rate of one after the other, and
 /// what a slow one delays stays short.
 pub(crate) const PIPELINE_DEPTH_DEFAULT: usize = 16;
-
-/// The first pause before a cursor asks again that has got nothing, and the longest: a server that answers each question at
-/// once gets four of them a second, and what is written is read a quarter of a second later at most.
-pub(crate) const EMPTY_PAUSE_FIRST: Duration = Duration::from_millis(1);
-pub(crate) const EMPTY_PAUSE_MAX: Duration = Duration::from_millis(250);
 
 /// Most of them: a line of 100 ms is full with 10,000 a second and 1,000 under way.
 pub(crate) const PIPELINE_DEPTH_MAX: usize = 1 << 10;

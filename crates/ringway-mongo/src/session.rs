@@ -1,6 +1,7 @@
 //! Sessions of the server, which each operation borrows.
 
 mod clock;
+mod ending;
 mod kept;
 mod times;
 

@@ -17,6 +17,7 @@ mod insert;
 mod ping;
 mod pipeline;
 mod settings;
+mod shutdown;
 mod update;
 mod write_reply;
 
@@ -39,5 +40,6 @@ pub use self::insert::{InsertMany, InsertManyResult, InsertOne};
 pub(crate) use self::ping::Ping;
 pub use self::pipeline::{Multiplexed, MultiplexedCommand, Pipeline};
 pub(crate) use self::settings::Fields;
+pub use self::shutdown::Shutdown;
 pub use self::update::{Update, UpdateResult};
 pub(crate) use self::write_reply::check as check_write;

@@ -5,7 +5,7 @@ use std::rc::{Rc, Weak};
 use bson::rawdoc;
 use ringway_runtime::{spawn_detached, timeout};
 
-use super::{ClientCore, Purpose};
+use super::{Attempt, ClientCore, Purpose, Slot};
 use crate::error::{Error, Fate};
 use crate::limits::ORPHAN_TIMEOUT;
 use crate::orphans::{Orphan, Orphans};
@@ -37,8 +37,12 @@ async fn end_each(orphans: Rc<Orphans>, client: Weak<ClientCore>) {
 /// If this fails, the server ends the cursor by itself, after ten minutes.
 async fn end(client: &Rc<ClientCore>, orphan: &Orphan) {
     let command = rawdoc! { "killCursors": &*orphan.collection, "cursors": [orphan.id] };
-    let purpose = Purpose::Cursor(orphan.server);
-    let ended = client.run(purpose, |slot| slot.write_any(&command, &orphan.database), |_| Ok(()));
+    let (session, purpose) = (None, Purpose::Cursor(orphan.server));
+    let (time, reads, concern) = (client.timeout().into(), None, None);
+    // "A driver MAY omit a session ID": whoever uses one meanwhile does not wait for this.
+    let attempt = Attempt { session, time, purpose, reads, concern };
+    let write = |slot: Slot<'_>| slot.write_any(&command, &orphan.database);
+    let ended = client.run_in(attempt, write, |_| Ok(()));
     let ended = timeout(ORPHAN_TIMEOUT, ended).await;
     if let Err(error) = ended.unwrap_or_else(|_| Err(Error::timeout(ORPHAN_TIMEOUT, Fate::Unknown)))
     {

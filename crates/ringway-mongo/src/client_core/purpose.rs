@@ -8,7 +8,8 @@ use crate::reads::Reads;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
     Read,
-    /// Such as a command that the user has written, whatever it does.
+    /// Such as a command that the user has written, whatever it does. The server that takes writes gets it, unless it has a
+    /// read preference of its own.
     ReadOnce,
     /// A command about a cursor, for the server that has it.
     Cursor(ServerId),
@@ -23,6 +24,7 @@ impl Purpose {
     pub(super) fn wanted(self, reads: Option<&Reads>) -> Wanted<'_> {
         match self {
             Self::Read => Wanted::Read(reads),
+            Self::ReadOnce if reads.is_some() => Wanted::Read(reads),
             Self::Cursor(server) => Wanted::At(server),
             Self::ReadOnce | Self::Write | Self::WriteOnce | Self::Unanswered => Wanted::Write,
         }

@@ -96,17 +96,18 @@ async fn greet(
     let reply = HelloReply::of(hello.body()).map_err(Error::reply)?;
     check_version(&reply)?;
     check_set_name(options, reply.set_name)?;
-    connection.facts.has_sessions = reply.session_timeout_minutes.is_some();
     connection.facts.server = reply.kind;
     if options.is_balanced {
         greeted(service(&reply)?);
         // Specification: Load Balancer Support, "Session Support" and "Server Selection".
-        connection.facts.has_sessions = true;
         connection.facts.server = ServerKind::Mongos;
     }
     connection.facts.wire_version = reply.wire_version_max;
-    connection.facts.limits =
-        ServerLimits { message_len_max: reply.message_len_max, writes_max: reply.writes_max };
+    connection.facts.limits = ServerLimits {
+        message_len_max: reply.message_len_max,
+        writes_max: reply.writes_max,
+        has_sessions: reply.session_timeout_minutes.is_some() || options.is_balanced,
+    };
     let compressors = options.compressors.iter().copied();
     let compressor = { compressors }.find(|known| reply.has_compressor(known.name()));
     if let Some(speculation) = speculation {

@@ -63,7 +63,6 @@ pub(crate) struct Service {
 /// What the server was when the connection was made.
 struct ServerFacts {
     compressor: Option<MongoCompressor>,
-    has_sessions: bool,
     server: ServerKind,
     /// The highest version of the protocol that it speaks.
     wire_version: i32,
@@ -77,6 +76,8 @@ pub(crate) struct ServerLimits {
     pub(crate) message_len_max: usize,
     /// Writes of one command.
     pub(crate) writes_max: usize,
+    /// Whether it knows sessions.
+    pub(crate) has_sessions: bool,
 }
 
 /// Whether a command was sent. It outlives the future of an operation, which a deadline drops.
@@ -150,10 +151,13 @@ impl ServerConnection {
             buffer: Vec::new(),
             facts: Box::new(ServerFacts {
                 compressor: None,
-                has_sessions: false,
                 server: ServerKind::Standalone,
                 wire_version: 0,
-                limits: ServerLimits { message_len_max: REPLY_LEN_MAX_DEFAULT, writes_max: 1 },
+                limits: ServerLimits {
+                    message_len_max: REPLY_LEN_MAX_DEFAULT,
+                    writes_max: 1,
+                    has_sessions: false,
+                },
             }),
             is_broken: false,
             last_used: now(),
@@ -180,7 +184,7 @@ impl ServerConnection {
     }
 
     pub(crate) fn has_sessions(&self) -> bool {
-        self.facts.has_sessions
+        self.facts.limits.has_sessions
     }
 
     /// What the server was when the connection was made.
@@ -190,7 +194,7 @@ impl ServerConnection {
 
     /// Specification: Retryable Writes, "Determining Retryable Write Support".
     pub(crate) fn numbers_writes(&self) -> bool {
-        self.facts.has_sessions && self.facts.server != ServerKind::Standalone
+        self.has_sessions() && self.facts.server != ServerKind::Standalone
     }
 
     /// Whether the server says itself which errors allow a write to be sent again, as those since MongoDB 4.4 do.

@@ -191,7 +191,7 @@ impl ServerConnection {
     fn send_next(&mut self, source: &mut impl CommandSource) {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
-        let has_sessions = self.facts.has_sessions;
+        let has_sessions = self.has_sessions();
         while let Some(id) = self.replies.begin() {
             let start = buffer.len();
             let in_flight = self.replies.in_flight() - 1;

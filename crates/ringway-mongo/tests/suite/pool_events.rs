@@ -41,7 +41,7 @@ fn the_life_of_a_pool_is_told() {
     on_core(async move {
         let client = Client::new(options);
         client.database("d").ping().await.expect("it answers");
-        drop(client);
+        client.shutdown().await.expect("there is a core");
     });
     let told = told.lock().expect("no panic");
     let expected = [
@@ -50,6 +50,10 @@ fn the_life_of_a_pool_is_told() {
         "wanted",
         "1 created",
         "1 ready",
+        "1 lent",
+        "1 back",
+        // The session of the ping is ended.
+        "wanted",
         "1 lent",
         "1 back",
         "1 closed with its pool",

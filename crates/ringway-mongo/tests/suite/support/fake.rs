@@ -69,8 +69,23 @@ impl Fake {
         })
     }
 
-    /// Serves; all is answered by `answer`.
+    /// Serves; all is answered by `answer`, but the end of sessions. Clients tell of that at their own end, and it is
+    /// confirmed and not counted.
     pub(crate) fn serve_all(answer: impl Fn(&Command) -> Answer + Send + Sync + 'static) -> Self {
+        Self::start(answer, false)
+    }
+
+    /// Serves; all is answered by `answer`, the end of sessions too.
+    pub(crate) fn serve_to_the_end(
+        answer: impl Fn(&Command) -> Answer + Send + Sync + 'static,
+    ) -> Self {
+        Self::start(answer, true)
+    }
+
+    fn start(
+        answer: impl Fn(&Command) -> Answer + Send + Sync + 'static,
+        wants_ends: bool,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let place = listener.local_addr().expect("an address").to_string();
         let address = format!("mongodb://{place}/?directConnection=true");
@@ -85,6 +100,9 @@ impl Fake {
                 let (commands, ended) = (Arc::clone(&command_count), Arc::clone(&end_count));
                 thread::spawn(move || {
                     talk(&stream, connection, &|command| {
+                        if command.name() == "endSessions" && !wants_ends {
+                            return Answer::Reply(doc! { "ok": 1.0 });
+                        }
                         commands.fetch_add(1, Ordering::SeqCst);
                         answer(command)
                     });
