@@ -39,6 +39,29 @@ struct Signals {
     is_cancelled: Cell<bool>,
 }
 
+impl Signals {
+    fn cancel(&self) {
+        self.is_cancelled.set(true);
+        self.cancelled.notify_waiters();
+    }
+
+    /// Waits for a check, unless it is cancelled before its answer is taken.
+    async fn unless_cancelled<T>(&self, check: impl Future<Output = T>) -> Option<T> {
+        let mut cancelled = pin!(self.cancelled.notified());
+        let mut check = pin!(check);
+        let answer = poll_fn(|cx| match cancelled.as_mut().poll(cx) {
+            // An answer that came together with it was perhaps sent before the other connection broke.
+            Poll::Ready(()) => Poll::Ready(None),
+            Poll::Pending => check.as_mut().poll(cx).map(Some),
+        });
+        let answer = answer.await;
+        if answer.is_none() {
+            self.is_cancelled.set(false);
+        }
+        answer
+    }
+}
+
 impl Monitor {
     /// Begins to ask a server after a pause.
     pub(super) fn start(
@@ -78,8 +101,7 @@ impl Monitor {
     ///
     /// Specification: Server Monitoring, "hello or legacy hello Cancellation".
     pub(super) fn cancel(&self) {
-        self.signals.is_cancelled.set(true);
-        self.signals.cancelled.notify_waiters();
+        self.signals.cancel();
     }
 }
 
@@ -149,22 +171,17 @@ impl Asking {
         if signals.is_cancelled.take() {
             self.disconnect();
         }
-        let mut cancelled = pin!(signals.cancelled.notified());
         let mut round_trips = self.round_trips.take();
         let checked = {
             let mut check = pin!(self.check());
-            poll_fn(|cx| {
+            let measured = poll_fn(|cx| {
                 if let Some(measuring) = &mut round_trips {
                     let _never_ends = measuring.as_mut().poll(cx);
                 }
-                if let Poll::Ready(done) = check.as_mut().poll(cx) {
-                    return Poll::Ready(Checked::Done(done));
-                }
-                cancelled.as_mut().poll(cx).map(|()| Checked::Cancelled)
-            })
-            .await
+                check.as_mut().poll(cx)
+            });
+            signals.unless_cancelled(measured).await.map_or(Checked::Cancelled, Checked::Done)
         };
-        signals.is_cancelled.set(false);
         if let Checked::Done(result) = &checked {
             self.checked_at = now_exact();
             self.version = match result {
@@ -272,5 +289,47 @@ impl Drop for Asking {
         {
             deployment.changed.notify_waiters();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    /// Runs a check that is cancelled when it has been polled once. Returns its answer, and whether the cancellation is
+    /// remembered for the next one.
+    fn cancel(is_answered: bool) -> (Option<u32>, bool) {
+        let (signals, answers) = (Signals::default(), Cell::new(false));
+        let check = poll_fn(|_| if answers.get() { Poll::Ready(7) } else { Poll::Pending });
+        let mut checking = pin!(signals.unless_cancelled(check));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(checking.as_mut().poll(&mut cx).is_pending());
+        answers.set(is_answered);
+        signals.cancel();
+        match checking.as_mut().poll(&mut cx) {
+            Poll::Ready(answer) => (answer, signals.is_cancelled.get()),
+            Poll::Pending => panic!("the check goes on"),
+        }
+    }
+
+    #[test]
+    fn a_check_is_given_up_even_if_its_answer_has_come() {
+        assert_eq!(cancel(false), (None, false));
+        assert_eq!(cancel(true), (None, false));
+    }
+
+    #[test]
+    fn a_check_that_is_cancelled_while_its_answer_is_taken_has_the_connection_made_anew() {
+        let signals = Signals::default();
+        let check = poll_fn(|_| {
+            signals.cancel();
+            Poll::Ready(7)
+        });
+        let mut checking = pin!(signals.unless_cancelled(check));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert_eq!(checking.as_mut().poll(&mut cx), Poll::Ready(Some(7)));
+        assert!(signals.is_cancelled.get(), "the next check knows it");
     }
 }
