@@ -1,5 +1,7 @@
 //! The client of MongoDB's driver, against a server of the test that knows a few commands.
 
+mod coming;
+
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Output};
