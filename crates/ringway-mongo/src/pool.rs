@@ -48,6 +48,8 @@ pub(crate) struct Pool {
     draining: RefCell<Vec<Draining>>,
     /// Notified when a connection becomes idle.
     returned: Notify,
+    /// Operations that wait for one, or for their turn to make one.
+    waiting: Cell<usize>,
     /// Notified when who waits has to look for another server.
     left: Notify,
     keeper: RefCell<Option<Waker>>,
@@ -106,6 +108,7 @@ impl Pool {
             idle: RefCell::new(Vec::new()),
             draining: RefCell::new(Vec::new()),
             returned: Notify::new(),
+            waiting: Cell::new(0),
             left: Notify::new(),
             keeper: RefCell::new(None),
             generation: Cell::new(0),
@@ -153,7 +156,9 @@ impl Pool {
         if self.is_closed.get() {
             return Err(closed());
         }
-        if let Ok(permit) = self.permits.try_acquire(1)
+        // Who came before takes what becomes idle.
+        if self.waiting.get() == 0
+            && let Ok(permit) = self.permits.try_acquire(1)
             && let Some(connection) = poll_fn(|cx| Poll::Ready(self.take_idle(cx))).await
         {
             return Ok(Lease::new(Rc::clone(self), connection, permit, self.generation.get()));
@@ -163,16 +168,22 @@ impl Pool {
 
     /// Waits for a connection, unless the server is left.
     async fn lease_later(self: &Rc<Self>) -> Result<Lease> {
-        let mut left = pin!(self.left.notified());
-        let mut leased = pin!(async {
+        let leased = async {
             let permit = self.permits.acquire(1).await.map_err(|_| closed())?;
             let (connection, generation) = self.make_or_take().await?;
             Ok(Lease::new(Rc::clone(self), connection, permit, generation))
-        });
+        };
+        self.unless_left(leased).await
+    }
+
+    /// Waits for something that the server has a part in, unless it is left meanwhile.
+    async fn unless_left<T>(&self, what: impl Future<Output = Result<T>>) -> Result<T> {
+        let mut left = pin!(self.left.notified());
+        let mut what = pin!(what);
         poll_fn(|cx| match left.as_mut().poll(cx) {
             Poll::Ready(()) if self.is_closed.get() => Poll::Ready(Err(closed())),
             Poll::Ready(()) => Poll::Ready(Err(left_behind(&self.address))),
-            Poll::Pending => leased.as_mut().poll(cx),
+            Poll::Pending => what.as_mut().poll(cx),
         })
         .await
     }
@@ -190,23 +201,32 @@ impl Pool {
     /// Makes a connection, or takes one that becomes idle while its turn to be made has not come.
     async fn make_or_take(self: &Rc<Self>) -> Result<(ServerConnection, u64)> {
         let turn = {
+            let waiting = Waiting::join(&self.waiting);
+            let mut may_take = waiting.is_first;
             let mut turn = pin!(self.connecting.acquire(1));
             loop {
                 let mut returned = pin!(self.returned.notified());
                 let woken = poll_fn(|cx| {
-                    if let Some(connection) = self.take_idle(cx) {
+                    // First of all, so that a notification which is used is not passed on.
+                    if returned.as_mut().poll(cx).is_ready() {
+                        return Poll::Ready(Woken::Again);
+                    }
+                    if may_take && let Some(connection) = self.take_idle(cx) {
                         return Poll::Ready(Woken::Idle(connection));
                     }
-                    if let Poll::Ready(turn) = turn.as_mut().poll(cx) {
-                        return Poll::Ready(Woken::Turn(turn));
-                    }
-                    returned.as_mut().poll(cx).map(|()| Woken::Again)
+                    turn.as_mut().poll(cx).map(Woken::Turn)
                 })
                 .await;
                 match woken {
-                    Woken::Idle(connection) => return Ok((connection, self.generation.get())),
+                    Woken::Idle(connection) => {
+                        // A notification that nobody was there for may have been one of several.
+                        if self.idle_count() > 0 {
+                            self.returned.notify_one();
+                        }
+                        return Ok((connection, self.generation.get()));
+                    }
                     Woken::Turn(turn) => break turn.map_err(|_| closed())?,
-                    Woken::Again => {}
+                    Woken::Again => may_take = true,
                 }
             }
         };
@@ -352,6 +372,26 @@ enum Woken<T> {
     Idle(ServerConnection),
     Turn(T),
     Again,
+}
+
+/// An operation among those that wait for a connection. Those that come later do not take what becomes idle before them.
+struct Waiting<'a> {
+    count: &'a Cell<usize>,
+    /// Whether nobody waited before it.
+    is_first: bool,
+}
+
+impl<'a> Waiting<'a> {
+    fn join(count: &'a Cell<usize>) -> Self {
+        let before = count.replace(count.get() + 1);
+        Self { count, is_first: before == 0 }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.count.set(self.count.get() - 1);
+    }
 }
 
 fn left_behind(address: &HostAddress) -> Error {

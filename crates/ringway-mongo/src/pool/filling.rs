@@ -5,6 +5,7 @@ use std::rc::{Rc, Weak};
 use ringway_runtime::spawn_detached;
 
 use super::Pool;
+use crate::error::Result;
 
 impl Pool {
     /// Has the keeper make connections from now on: the server is there.
@@ -26,6 +27,30 @@ impl Pool {
         if self.has_minimum() && self.lacks_connections() && !self.is_filling.replace(true) {
             let filling = Filling(Rc::downgrade(self));
             spawn_detached("mongo pool filling", async move { while filling.one().await {} });
+        }
+    }
+
+    /// Makes a connection if one is missing.
+    async fn fill_one(self: &Rc<Self>) -> Result<bool> {
+        let Ok(turn) = self.connecting.acquire(1).await else { return Ok(false) };
+        // A connection that is being made counts as one in use, so that there are never more than the most.
+        let Ok(permit) = self.permits.try_acquire(1) else { return Ok(false) };
+        // The permit that was taken is one of those in use.
+        if self.connection_count() > self.least() {
+            return Ok(false);
+        }
+        let generation = self.generation();
+        match self.make(turn).await {
+            Ok((connection, generation)) => {
+                self.give_back(connection, permit, generation);
+                Ok(true)
+            }
+            Err(error) => {
+                tracing::debug!(server = %self.address, %error, "a connection of the least number was not made");
+                drop(permit);
+                (self.failed)(self, generation, &error);
+                Ok(false)
+            }
         }
     }
 
@@ -53,26 +78,8 @@ impl Filling {
     /// the keeper tries again later.
     async fn one(&self) -> bool {
         let Some(pool) = self.0.upgrade().filter(|pool| pool.has_minimum()) else { return false };
-        let Ok(turn) = pool.connecting.acquire(1).await else { return false };
-        // A connection that is being made counts as one in use, so that there are never more than the most.
-        let Ok(permit) = pool.permits.try_acquire(1) else { return false };
-        // The permit that was taken is one of those in use.
-        if pool.connection_count() > pool.least() {
-            return false;
-        }
-        let generation = pool.generation();
-        match pool.make(turn).await {
-            Ok((connection, generation)) => {
-                pool.give_back(connection, permit, generation);
-                true
-            }
-            Err(error) => {
-                tracing::debug!(server = %pool.address, %error, "a connection of the least number was not made");
-                drop(permit);
-                (pool.failed)(&pool, generation, &error);
-                false
-            }
-        }
+        // A server that is silent must not keep this after the client has gone.
+        pool.unless_left(pool.fill_one()).await.unwrap_or(false)
     }
 }
 

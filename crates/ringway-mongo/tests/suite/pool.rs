@@ -1,15 +1,18 @@
 //! The pool: who waits, in which order, and for how long.
 
-use std::sync::Arc;
+use std::io::Write;
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bson::{Document, doc};
 use ringway_mongo::{Client, Collection};
+use ringway_runtime::yield_now;
 
-use crate::support::fake::{Answer, Fake, last_batch};
+use crate::support::fake::{Answer, Fake, hello, last_batch, reply};
 use crate::support::replica_set::ReplicaSet;
-use crate::support::{client, drop_when, on_core, options};
+use crate::support::{client, drop_when, on_core, options, until};
 
 #[test]
 fn operations_wait_in_order() {
@@ -35,6 +38,63 @@ fn operations_wait_in_order() {
         assert_eq!(fake.connections(), 1);
     });
     assert_eq!(*seen.lock().expect("no panic"), (0..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn nobody_overtakes_those_who_wait_for_a_connection() {
+    let seen = Arc::<Mutex<Vec<String>>>::default();
+    let held = Arc::<Mutex<Option<(i32, TcpStream)>>>::default();
+    let (seen_too, held_too) = (Arc::clone(&seen), Arc::clone(&held));
+    // It greets its first connection only.
+    let fake = Fake::serve_all(move |command| match command.name() {
+        "hello" if command.connection == 0 => Answer::Reply(hello()),
+        "hello" => Answer::Silence,
+        "hold" => {
+            *held_too.lock().expect("no panic") = Some((command.id, command.stream()));
+            Answer::Silence
+        }
+        name => {
+            seen_too.lock().expect("no panic").push(name.to_owned());
+            Answer::Reply(doc! { "ok": 1 })
+        }
+    });
+    on_core(async move {
+        let options = options(&format!("{}&maxConnecting=1", fake.address));
+        let client = Client::new(options);
+        let run = |name: &str| {
+            let (database, command) = (client.database("d"), doc! { name: 1 });
+            async move { database.run_command(command).await }
+        };
+        let (hold, later) = (run("hold"), run("later"));
+        let busy = ringway_runtime::spawn(async move {
+            hold.await.expect("answered");
+            later.await.expect("answered");
+        });
+        until(|| held.lock().expect("no panic").is_some()).await;
+        let stuck = ringway_runtime::spawn(run("stuck"));
+        until(|| fake.connections() == 2).await;
+        let waiting = ringway_runtime::spawn(run("waiting"));
+        yield_now().await;
+        let (id, mut stream) = held.lock().expect("no panic").take().expect("it is held");
+        stream.write_all(&reply(id, &doc! { "ok": 1 })).expect("a client");
+        busy.await.expect("no panic");
+        waiting.await.expect("no panic").expect("answered");
+        stuck.abort();
+        assert_eq!(*seen.lock().expect("no panic"), ["waiting", "later"]);
+    });
+}
+
+#[test]
+fn a_connection_of_the_least_number_is_given_up_with_its_client() {
+    let fake = Fake::serve_all(|_| Answer::Silence);
+    on_core(async move {
+        let options = options(&format!("{}&connectTimeoutMS=0", fake.address)).pool_size_min(1);
+        let client = Client::new(options);
+        assert_eq!(client.servers().len(), 1, "nothing is run");
+        until(|| fake.commands() == 1).await;
+        drop(client);
+        until(|| fake.ended() == 1).await;
+    });
 }
 
 #[test]
