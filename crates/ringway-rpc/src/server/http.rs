@@ -87,14 +87,15 @@ async fn respond(core: &Rc<ServerCore>, calls: &DirectCalls, request: Request) -
     }
 }
 
-/// The console's answer, unless the program has a route of its own there.
+/// The console's answer, unless the program or a library has something else there.
 async fn console_for(
     core: &Rc<ServerCore>,
     calls: &DirectCalls,
     request: &Request,
 ) -> Option<Response> {
+    let side_doors = core.shared().side_doors();
     let has_own = |routes: &Router| routes.has(request.uri().path());
-    let is_taken = core.shared().side_doors().routes.as_ref().is_some_and(has_own);
+    let is_taken = has_own(&side_doors.pages) || side_doors.routes.as_ref().is_some_and(has_own);
     if is_taken || request.headers().contains_key(http::header::UPGRADE) {
         return None;
     }

@@ -13,7 +13,9 @@ impl Server {
     }
 
     /// Answers GET requests for `path`, unless the program has a [route](Self::http_routes) for it or a fallback. It is for
-    /// libraries that serve something on the server of a program; of two pages at one path the first counts.
+    /// libraries that serve something on the server of a program; of two pages at one path the first counts. At a path of
+    /// [JSON-RPC](Self::json_rpc_paths), such as `/`, a POST is still JSON-RPC, and a page at `/` takes the place of the
+    /// [console](Self::console).
     ///
     /// ```no_run
     /// use ringway_http::text;

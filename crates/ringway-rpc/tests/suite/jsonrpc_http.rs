@@ -6,11 +6,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ringway_http::{Client, CloseCode, Router, WebSocketMessage, text};
-use ringway_rpc::{Code, Cors, Server, ServerHandle};
+use ringway_rpc::{Code, Console, Cors, Server, ServerHandle};
 use ringway_runtime::block_on;
 use serde_json::Value;
 
 use crate::support::math::{Plain, serve_math};
+use crate::support::web_caller::ask;
 use crate::support::{LIMIT, end, eventually, socket_addr};
 
 const JSON: &str = "content-type: application/json\r\n";
@@ -173,14 +174,42 @@ fn routes_of_the_program_and_calls_of_connect_stay() {
     let mut http = Http::connect(&handle);
     assert_eq!(http.post("/", JSON, SUM), (200, THREE.to_owned()));
     assert_eq!(http.post("/", "", "a=b"), (200, "form".to_owned()));
-    http.send("GET", "/", "", "");
-    assert_eq!(http.answer(), (200, "page".to_owned()));
+    for fields in ["", JSON] {
+        http.send("GET", "/", fields, "");
+        assert_eq!(http.answer(), (200, "page".to_owned()), "{fields}");
+    }
     assert_eq!(http.post("/spec.v1.Math/Shout", JSON, "\"a\""), (200, "\"A\"".to_owned()));
     end(handle);
     let handle = serve(&Plain::default(), |server| server.json_rpc_paths(["/json"]));
     let mut http = Http::connect(&handle);
     assert_eq!(http.post("/json", JSON, SUM), (200, THREE.to_owned()));
     assert_eq!(http.post("/rpc", JSON, SUM).0, 404);
+    end(handle);
+}
+
+#[test]
+fn a_page_at_a_path_of_json_rpc_is_read_there_and_posts_are_calls() {
+    let handle = serve(&Plain::default(), |server| {
+        let page = async |_| Ok(text("page"));
+        server.http_page("/", page).http_page("/rpc", page)
+    });
+    let mut http = Http::connect(&handle);
+    for path in ["/", "/rpc"] {
+        for fields in ["", JSON] {
+            http.send("GET", path, fields, "");
+            assert_eq!(http.answer(), (200, "page".to_owned()), "{path} {fields}");
+        }
+        assert_eq!(http.post(path, JSON, SUM), (200, THREE.to_owned()));
+        assert_eq!(http.post(path, "content-type: text/plain\r\n", SUM).0, 415);
+    }
+    end(handle);
+}
+
+#[test]
+fn a_method_that_json_rpc_does_not_have_is_told_which_there_is() {
+    let handle = serve(&Plain::default(), |server| server.console(Console::off()));
+    let answer = ask(&handle, "GET /rpc HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
+    assert_eq!((answer.status, answer.field("allow")), (405, Some("post")), "in lower case here");
     end(handle);
 }
 

@@ -8,7 +8,7 @@ use std::task::{Poll, ready};
 
 use bytes::Bytes;
 use ringway_http::http::header::{
-    ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, CONTENT_TYPE, HeaderMap,
+    ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, ALLOW, CONTENT_TYPE, HeaderMap,
     HeaderName, HeaderValue, UPGRADE,
 };
 use ringway_http::http::{Method, StatusCode};
@@ -40,14 +40,20 @@ impl JsonDoor {
         Self { core, site, posted: Cell::default() }
     }
 
-    /// Whether JSON-RPC answers this request, and not the program's own routes.
+    /// Whether JSON-RPC answers this request, and not what the program or a library has at this path.
     pub(crate) fn is_for(&self, request: &Request) -> bool {
         let (settings, side_doors) = (self.core.settings(), self.core.shared().side_doors());
-        let is_path = settings.json_paths.iter().any(|path| path == request.uri().path());
-        let headers = request.headers();
+        let (path, headers) = (request.uri().path(), request.headers());
+        if settings.json_paths.iter().all(|json_path| json_path != path) {
+            return false;
+        }
+        let (has_routes, has_page) = (side_doors.routes.is_some(), side_doors.pages.has(path));
+        if is_web_socket(headers) || !has_routes && !has_page {
+            return true;
+        }
+        let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
         let is_asked_for = || side_doors.cors.is_some() && asks_for_json(request);
-        let is_meant = || is_json(headers) || is_web_socket(headers) || is_asked_for();
-        is_path && (side_doors.routes.is_none() || is_meant())
+        !is_read && (!has_routes || is_json(headers) || is_asked_for())
     }
 
     pub(crate) async fn answer(&self, request: Request) -> Response {
@@ -65,7 +71,7 @@ impl JsonDoor {
         let refuse = |status, text: &str| Err(Error::new(status, text.to_owned()));
         let headers = request.headers();
         if request.method() != Method::POST {
-            return refuse(StatusCode::METHOD_NOT_ALLOWED, "JSON-RPC is called by POST");
+            return Ok(not_a_post());
         }
         if !is_json(headers) {
             let text = "JSON-RPC comes as application/json";
@@ -133,6 +139,14 @@ impl JsonDoor {
             converse(&JsonTexts::open(&core, site, true), socket, &meta).await
         })
     }
+}
+
+/// RFC 9110, section 15.5.6: a 405 names the methods that there are.
+fn not_a_post() -> Response {
+    let error = Error::new(StatusCode::METHOD_NOT_ALLOWED, "JSON-RPC is called by POST");
+    let mut response = Response::from(error);
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+    response
 }
 
 fn response(answer: Option<Bytes>) -> Response {
