@@ -12,7 +12,6 @@ use super::jsonrpc::{JsonClient, JsonClientConfig};
 use super::machine::AnyMachine;
 use super::resolve::SharedState;
 use super::server_address::{Protocol, ServerAddress};
-use crate::limits;
 use crate::metrics::Metrics;
 use crate::policy::balance::Policy;
 
@@ -69,12 +68,7 @@ impl ClientConfig {
                 AnyMachine::grpc(config, now)
             }
             Protocol::JsonLines | Protocol::JsonPost | Protocol::JsonSocket => {
-                let config = JsonClientConfig {
-                    text_max: self.native.settings.max_message as usize
-                        + limits::JSONRPC_ENVELOPE_BYTES,
-                    ping_after: self.native.ping_after,
-                    ping_timeout: self.native.ping_timeout,
-                };
+                let config = JsonClientConfig::of(&self.native);
                 AnyMachine::json(match server.protocol {
                     Protocol::JsonPost => {
                         JsonClient::by_post(config, &server.authority(), server.path(), now)

@@ -64,8 +64,8 @@ pub(crate) const JSONRPC_UNREAD_MESSAGES_MAX: usize = 16 * 1024;
 /// run.
 pub(crate) const JSONRPC_UNREAD_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Bytes of a text beside the longest message in it: the names of its members, an id, a subscription.
-pub(crate) const JSONRPC_ENVELOPE_BYTES: usize = 1024;
+/// Bytes of a text beside the longest message in it: an id, and the names of its members and of a method.
+pub(crate) const JSONRPC_ENVELOPE_BYTES: usize = JSONRPC_ID_BYTES_MAX + 1024;
 
 /// Bytes that a client of JSON-RPC has to send on a WebSocket, above which it answers no ping: its server does not
 /// read, and one answer is enough when it does.

@@ -8,6 +8,7 @@
 
 mod answers;
 mod carrier;
+mod config;
 mod failure;
 mod form;
 mod machine;
@@ -21,8 +22,9 @@ mod subscribed;
 mod tests;
 mod violation;
 
+pub(super) use config::JsonClientConfig;
 pub(super) use failure::status_of;
 pub(super) use form::TextForm;
 pub(super) use request::{check_reply, encode, open_params};
-pub(super) use state::{JsonClient, JsonClientConfig};
+pub(super) use state::JsonClient;
 pub(super) use violation::JsonServerViolation;

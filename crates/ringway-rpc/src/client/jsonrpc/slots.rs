@@ -1,6 +1,6 @@
 //! The calls of a connection that wait for their answer.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use ringway_wire::native::StreamId;
 
@@ -13,6 +13,10 @@ pub(super) struct JsonSlots {
     slots: Vec<SentSlot>,
     free: Vec<u32>,
     sent: u64,
+    /// The numbers of the batches that wait, with their slots. A hedged one may be here twice.
+    batches: BTreeSet<(u64, u32)>,
+    /// The number of subscriptions whose ids nobody waits for any more.
+    given_up: usize,
 }
 
 #[derive(Debug)]
@@ -87,6 +91,9 @@ impl JsonSlots {
         self.sent += 1;
         let number = self.sent * u64::from(StreamId::SLOTS) + u64::from(slot);
         let slot = &mut self.slots[slot as usize];
+        if let AwaitedCall::Batch(batch) = of {
+            self.batches.insert((batch, slot.stream.slot()));
+        }
         (slot.number, slot.of) = (number, of);
         (slot.stream, number)
     }
@@ -100,10 +107,8 @@ impl JsonSlots {
 
     /// Finds the call of a batch.
     pub(super) fn find_batch(&self, batch: u64) -> Option<StreamId> {
-        let is_it = |slot: &&SentSlot| {
-            slot.number != 0 && matches!(slot.of, AwaitedCall::Batch(number) if number == batch)
-        };
-        self.slots.iter().find(is_it).map(|slot| slot.stream)
+        let (_, slot) = self.batches.range((batch, 0)..=(batch, u32::MAX)).next()?;
+        Some(self.slots[*slot as usize].stream)
     }
 
     #[inline]
@@ -129,7 +134,29 @@ impl JsonSlots {
             return None;
         }
         slot.number = 0;
-        Some(std::mem::replace(&mut slot.of, AwaitedCall::Unary))
+        let ended = std::mem::replace(&mut slot.of, AwaitedCall::Unary);
+        match ended {
+            AwaitedCall::Batch(batch) => drop(self.batches.remove(&(batch, stream.slot()))),
+            AwaitedCall::GivenUp => self.given_up -= 1,
+            _ => {}
+        }
+        Some(ended)
+    }
+
+    /// Notes that nobody waits for the id of a subscription any more; false if the call is no such one.
+    pub(super) fn give_up(&mut self, stream: StreamId) -> bool {
+        let Some(call @ AwaitedCall::Asked) = self.get(stream) else { return false };
+        *call = AwaitedCall::GivenUp;
+        self.given_up += 1;
+        true
+    }
+
+    /// Notes the id of a subscription; false if the call was over.
+    pub(super) fn subscribe(&mut self, stream: StreamId, subscriber: Subscriber) -> bool {
+        let Some(call) = self.get(stream) else { return false };
+        let former = std::mem::replace(call, AwaitedCall::Subscribed(subscriber));
+        self.given_up -= usize::from(matches!(former, AwaitedCall::GivenUp));
+        true
     }
 
     /// Frees the slot of a call that was [ended](Self::end), whose end is told now.
@@ -143,8 +170,7 @@ impl JsonSlots {
 
     /// The number of subscriptions whose ids nobody waits for any more.
     pub(super) fn given_up(&self) -> usize {
-        let is_it = |slot: &&SentSlot| slot.number != 0 && matches!(slot.of, AwaitedCall::GivenUp);
-        self.slots.iter().filter(is_it).count()
+        self.given_up
     }
 
     #[inline]
@@ -194,6 +220,31 @@ mod tests {
         slots.free(first);
         assert_eq!(slots.len(), 1);
         assert_eq!(slots.insert(AwaitedCall::Unary).0, first.next());
+    }
+
+    #[test]
+    fn batch_is_found_as_long_as_one_of_its_sendings_waits() {
+        let mut slots = JsonSlots::default();
+        let (first, _) = slots.insert(AwaitedCall::Batch(7));
+        let (other, _) = slots.insert(AwaitedCall::Batch(6));
+        let (second, _) = slots.insert(AwaitedCall::Batch(7));
+        for found in [first, second] {
+            assert_eq!(slots.find_batch(7), Some(found));
+            assert!(slots.remove(found).is_some());
+        }
+        assert_eq!((slots.find_batch(7), slots.find_batch(6)), (None, Some(other)));
+    }
+
+    #[test]
+    fn subscription_is_given_up_until_its_id_or_its_end_comes() {
+        let mut slots = JsonSlots::default();
+        let [(first, _), (second, _)] = [(); 2].map(|()| slots.insert(AwaitedCall::Asked));
+        assert!(slots.give_up(first) && !slots.give_up(first) && slots.give_up(second));
+        assert_eq!(slots.given_up(), 2);
+        assert!(slots.subscribe(first, Subscriber::new("1", 0)));
+        assert_eq!(slots.given_up(), 1);
+        assert!(slots.remove(first).is_some() && slots.remove(second).is_some());
+        assert_eq!(slots.given_up(), 0);
     }
 
     #[test]

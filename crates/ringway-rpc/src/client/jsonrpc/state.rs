@@ -12,6 +12,7 @@ use ringway_wire::jsonrpc::{
 use ringway_wire::native::{Body, ClientEvent, MetaReader, Open, OpenError, Piece, StreamId, Tag};
 
 use super::carrier::TextCarrier;
+use super::config::JsonClientConfig;
 use super::failure::CallFailure;
 use super::form::TextForm;
 use super::post::{AwaitedAnswer, Post};
@@ -21,15 +22,6 @@ use super::violation::JsonServerViolation;
 use crate::call::status::Code;
 use crate::call::trace::TraceContext;
 use crate::limits;
-
-/// The bounds and times of a connection.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::client) struct JsonClientConfig {
-    /// Bytes of the longest text.
-    pub(in crate::client) text_max: usize,
-    pub(in crate::client) ping_after: Duration,
-    pub(in crate::client) ping_timeout: Duration,
-}
 
 /// The machine of a connection.
 #[derive(Debug)]
@@ -423,19 +415,13 @@ impl JsonClient {
 
     /// Cancels a call from this side. The protocol has no word for it, except for subscriptions.
     pub(super) fn give_up(&mut self, stream: StreamId) {
-        match self.slots.get(stream) {
-            Some(call @ AwaitedCall::Asked) => {
-                *call = AwaitedCall::GivenUp;
-                // A server that answers none of them would fill the connection for ever.
-                if self.slots.given_up() == limits::JSONRPC_GIVEN_UP_MAX {
-                    self.happened.push_back(Happened::Leaving);
-                }
-            }
-            _ => {
-                self.unsubscribe(stream);
-                self.forget(stream);
-                self.leave(); // an answer that nobody waits for would keep the connection busy
-            }
+        if !self.slots.give_up(stream) {
+            self.unsubscribe(stream);
+            self.forget(stream);
+            self.leave(); // an answer that nobody waits for would keep the connection busy
+        } else if self.slots.given_up() == limits::JSONRPC_GIVEN_UP_MAX {
+            // A server that answers none of them would fill the connection for ever.
+            self.happened.push_back(Happened::Leaving);
         }
     }
 

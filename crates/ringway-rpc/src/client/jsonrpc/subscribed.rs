@@ -20,8 +20,9 @@ impl JsonClient {
             return self.end(stream, Err(CallFailure::here(Code::ResourceExhausted, why)));
         }
         let text_max = self.config.text_max;
-        let Some(call) = self.slots.get(stream) else { return };
-        *call = AwaitedCall::Subscribed(Subscriber::new(id, text_max));
+        if !self.slots.subscribe(stream, Subscriber::new(id, text_max)) {
+            return;
+        }
         // A server that gives an id twice has ended what had it.
         if let Some(former) = self.subscriptions.insert(id.into(), stream) {
             let why = "the server has given the id of this subscription to another one";

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringway_wire::native::{Body, ClientEvent, Open, Outgoing};
+use ringway_wire::native::{Body, ClientEvent, Config, Open, Outgoing};
 
 use super::violation::JsonServerViolation;
 use super::{JsonClient, JsonClientConfig, TextForm};
@@ -49,6 +49,18 @@ fn subscriptions_that_nobody_answers_do_not_fill_a_connection_for_ever() {
     assert!(matches!(event, Some(ClientEvent::Leaving { .. })), "it takes no more calls");
 }
 
+/// The id of the last request.
+fn id_asked(client: &mut JsonClient) -> String {
+    let mut asked = Vec::new();
+    client.transmit(usize::MAX, &mut |out| match out {
+        Outgoing::Copy(bytes) => asked.extend_from_slice(bytes),
+        Outgoing::Shared(bytes) => asked.extend_from_slice(&bytes),
+    });
+    let asked = String::from_utf8(asked).expect("text");
+    let number = asked.trim_end().rsplit(':').next().expect("an id");
+    number.trim_end_matches('}').to_owned()
+}
+
 #[test]
 fn id_of_a_subscription_that_is_too_long_is_not_kept() {
     for (len, is_kept) in
@@ -59,13 +71,7 @@ fn id_of_a_subscription_that_is_too_long_is_not_kept() {
         let codec = TextForm::Subscription.codec();
         let open = Open { codec, message, end: true, ..Open::default() };
         let stream = client.open(open).expect("there is room");
-        let mut asked = Vec::new();
-        client.transmit(usize::MAX, &mut |out| match out {
-            Outgoing::Copy(bytes) => asked.extend_from_slice(bytes),
-            Outgoing::Shared(bytes) => asked.extend_from_slice(&bytes),
-        });
-        let asked = String::from_utf8(asked).expect("text");
-        let number = asked.trim_end().rsplit(':').next().expect("an id").trim_end_matches('}');
+        let number = id_asked(&mut client);
         let id = "x".repeat(len - 2);
         let answer = format!("{{\"jsonrpc\":\"2.0\",\"id\":{number},\"result\":\"{id}\"}}\n");
         let event = client.next_event(&mut answer.as_bytes(), SECOND).expect("no violation");
@@ -74,6 +80,38 @@ fn id_of_a_subscription_that_is_too_long_is_not_kept() {
             (Some(ClientEvent::Response { stream: of, status: 8, .. }), false) if of == stream => {}
             (other, _) => panic!("{len}: {other:?}"),
         }
+    }
+}
+
+#[test]
+fn the_longest_message_of_a_subscription_comes_with_the_longest_id() {
+    let mut native = Config::default();
+    native.settings.max_message = 1_000;
+    let mut client = JsonClient::on_lines(JsonClientConfig::of(&native), Duration::ZERO);
+    let message = Some(Body::Copy(br#"{"jsonrpc":"2.0","method":"x""#));
+    let codec = TextForm::Subscription.codec();
+    let open = Open { codec, message, end: true, ..Open::default() };
+    let stream = client.open(open).expect("there is room");
+    let id = "x".repeat(limits::JSONRPC_ID_BYTES_MAX - 2);
+    let answer =
+        format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":\"{id}\"}}\n", id_asked(&mut client));
+    let event = client.next_event(&mut answer.as_bytes(), SECOND).expect("no violation");
+    assert!(event.is_none(), "{event:?}");
+    let result = format!("\"{}\"", "y".repeat(998));
+    let text = format!(
+        r#"{{"jsonrpc":"2.0","method":"x","params":{{"subscription":"{id}","result":{result}}}}}"#
+    );
+    let (first, rest) = text.as_bytes().split_at(100); // it is collected, as it comes in parts
+    for part in [first, rest] {
+        let event = client.next_event(&mut &*part, SECOND).expect("no violation");
+        assert!(event.is_none(), "{event:?}");
+    }
+    let event = client.next_event(&mut &b"\n"[..], SECOND).expect("no violation");
+    match event {
+        Some(ClientEvent::Message { stream: of, message }) => {
+            assert_eq!((of, message.len()), (stream, 1_000));
+        }
+        other => panic!("{other:?}"),
     }
 }
 
