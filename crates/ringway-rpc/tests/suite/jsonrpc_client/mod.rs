@@ -2,6 +2,7 @@
 
 mod bad_servers;
 mod bad_sockets;
+mod secure;
 mod subscriptions;
 mod untyped;
 
