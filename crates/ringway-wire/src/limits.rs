@@ -442,7 +442,7 @@ pub const JSONRPC_BATCH_MAX_DEFAULT: usize = 1000;
 pub(crate) const WEBSOCKET_DEFLATE_MIN: usize = 64;
 
 /// Final blocks that each compressed message may have, and how many bytes allow one more. Behind each the decompressor
-/// begins anew, which clears 32 KiB: a message of nothing else would cost thousands of times what its bytes do.
+/// begins anew: a message of nothing else would cost many times what its bytes do.
 #[cfg(feature = "compression")]
 pub(crate) const WEBSOCKET_FINAL_BLOCKS: usize = 16;
 #[cfg(feature = "compression")]

@@ -2,7 +2,12 @@
 
 use std::cell::RefCell;
 
-use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+use flate2::{Compress, Compression, FlushCompress};
+use miniz_oxide::inflate::TINFLStatus;
+use miniz_oxide::inflate::core::inflate_flags::{
+    TINFL_FLAG_HAS_MORE_INPUT, TINFL_FLAG_IGNORE_ADLER32, TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF,
+};
+use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
 
 use super::fault::FrameFault;
 use crate::limits::{
@@ -19,8 +24,8 @@ const TAIL: [u8; 4] = [0, 0, 0xff, 0xff];
 thread_local! {
     // Some hundred KiB of tables, which are used again.
     static DEFLATE: RefCell<Option<Compress>> = const { RefCell::new(None) };
-    // Its window of 32 KiB and its tables are used again.
-    static INFLATE: RefCell<Option<Decompress>> = const { RefCell::new(None) };
+    // Its tables of some ten KiB are used again.
+    static INFLATE: RefCell<Option<Box<DecompressorOxide>>> = const { RefCell::new(None) };
 }
 
 /// Compresses the payload of a message by itself (section 7.2.1); `None` if that would not shorten it.
@@ -47,53 +52,69 @@ pub(super) fn deflate(payload: &[u8]) -> Option<Vec<u8>> {
 
 /// Decompresses the payload of a message (section 7.2.2). Memory grows with the result, up to `max` bytes.
 pub(super) fn inflate(payload: &[u8], max: usize) -> Result<Vec<u8>, FrameFault> {
-    INFLATE.with_borrow_mut(|decompress| {
-        let decompress = decompress.get_or_insert_with(|| Decompress::new(false));
-        decompress.reset(false);
-        let mut out = Vec::new();
-        let mut ends_left = WEBSOCKET_FINAL_BLOCKS + payload.len() / WEBSOCKET_FINAL_BLOCK_BYTES;
+    INFLATE.with_borrow_mut(|tables| {
+        let tables = tables.get_or_insert_with(Box::default);
+        tables.init();
+        let ends_left = WEBSOCKET_FINAL_BLOCKS + payload.len() / WEBSOCKET_FINAL_BLOCK_BYTES;
+        let mut message = Inflated { out: Vec::new(), len: 0, max, ends_left };
         for input in [payload, &TAIL] {
-            inflate_part(decompress, input, max, &mut ends_left, &mut out)?;
+            message.take(tables, input)?;
         }
-        out.shrink_to_fit();
-        Ok(out)
+        message.out.truncate(message.len);
+        message.out.shrink_to_fit();
+        Ok(message.out)
     })
 }
 
-fn inflate_part(
-    decompress: &mut Decompress,
-    mut input: &[u8],
+/// The content of a message that is being decompressed. It is its own window: what refers to something before its
+/// beginning is an error, so nothing of another message has to be cleared.
+struct Inflated {
+    /// The content, and zeros up to which it may grow.
+    out: Vec<u8>,
+    len: usize,
     max: usize,
-    ends_left: &mut usize,
-    out: &mut Vec<u8>,
-) -> Result<(), FrameFault> {
-    loop {
-        if out.len() == out.capacity() {
-            // One byte more than is taken tells that there are too many.
-            let room = (2 * out.len())
-                .clamp(WEBSOCKET_INFLATE_CHUNK, max.max(WEBSOCKET_INFLATE_CHUNK).saturating_add(1));
-            out.reserve_exact(room - out.len());
-        }
-        let (taken, len) = (decompress.total_in(), out.len());
-        let status = decompress.decompress_vec(input, out, FlushDecompress::Sync);
-        let status = status.map_err(|_| FrameFault::Compression)?;
-        let taken = (decompress.total_in() - taken) as usize;
-        input = &input[taken..];
-        if out.len() > max {
-            return Err(FrameFault::TooLong { max });
-        }
-        if status == Status::StreamEnd {
-            // A final block may be followed by others (section 7.2.3.4).
-            *ends_left = ends_left.checked_sub(1).ok_or(FrameFault::Compression)?;
-            decompress.reset(false);
-        }
-        if out.len() < out.capacity() {
-            if input.is_empty() {
-                return Ok(());
+    /// How many final blocks it may still have.
+    ends_left: usize,
+}
+
+const FLAGS: u32 = TINFL_FLAG_HAS_MORE_INPUT
+    | TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF
+    | TINFL_FLAG_IGNORE_ADLER32;
+
+impl Inflated {
+    fn take(&mut self, tables: &mut DecompressorOxide, mut input: &[u8]) -> Result<(), FrameFault> {
+        loop {
+            if self.len == self.out.len() {
+                self.grow();
             }
-            if taken == 0 && out.len() == len && status != Status::StreamEnd {
-                return Err(FrameFault::Compression);
+            let (status, taken, made) = decompress(tables, input, &mut self.out, self.len, FLAGS);
+            input = &input[taken..];
+            self.len += made;
+            if self.len > self.max {
+                return Err(FrameFault::TooLong { max: self.max });
+            }
+            match status {
+                TINFLStatus::HasMoreOutput => {}
+                TINFLStatus::NeedsMoreInput if input.is_empty() => return Ok(()),
+                // A final block may be followed by others (section 7.2.3.4).
+                TINFLStatus::Done => {
+                    self.ends_left =
+                        self.ends_left.checked_sub(1).ok_or(FrameFault::Compression)?;
+                    tables.init();
+                    if input.is_empty() {
+                        return Ok(());
+                    }
+                }
+                _ => return Err(FrameFault::Compression),
             }
         }
+    }
+
+    /// Makes room. One byte more than is taken tells that there are too many.
+    fn grow(&mut self) {
+        let most = self.max.max(WEBSOCKET_INFLATE_CHUNK).saturating_add(1);
+        let room = (2 * self.out.len()).clamp(WEBSOCKET_INFLATE_CHUNK, most);
+        self.out.reserve_exact(room - self.out.len());
+        self.out.resize(room, 0);
     }
 }

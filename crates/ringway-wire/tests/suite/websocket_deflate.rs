@@ -43,6 +43,14 @@ fn examples_of_the_rfc_are_read() {
     assert_text(b"\x81\x02hi", "hi");
 }
 
+/// Otherwise it could ask for what another message has left behind.
+#[test]
+fn a_message_cannot_refer_to_what_was_before_it() {
+    assert_text(b"\xc1\x07\xf2\x48\xcd\xc9\xc9\x07\x00", "Hello");
+    let three_bytes_of_one_before = b"\xc1\x04\x02\x02\x00\x00";
+    assert_eq!(read(three_bytes_of_one_before), Err(FrameFault::Compression));
+}
+
 #[test]
 fn messages_of_every_size_come_back() {
     let text: String = (0..MAX / 2).map(|at| char::from(b'a' + (at * at / 7 % 23) as u8)).collect();
