@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HOST, HeaderValue};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
 use http::uri::{Authority, Scheme};
 use http::{Method, Uri};
 use hyper::body::{Body as _, Incoming};
@@ -69,9 +69,12 @@ impl Client {
         self
     }
 
-    /// Sets the trusted certificates and the client's own for `https`; the machine's roots if not set.
+    /// Sets the trusted certificates and the client's own for `https`; the machine's roots if not set. The client has
+    /// connections of its own from then on.
     #[must_use]
     pub fn tls(mut self, tls: ClientTls) -> Self {
+        // Those of its clones were opened by another trust, and perhaps in another name.
+        self.pool = Rc::default();
         self.tls = Some(tls.alpn(["http/1.1"]));
         self
     }
@@ -218,7 +221,18 @@ fn addressed(mut request: http::Request<Body>) -> Result<(Server, http::Request<
         request.headers_mut().insert(HOST, host.map_err(|_| why_not("its host is malformed"))?);
     }
     *request.uri_mut() = target;
+    set_length(&mut request);
     Ok((Server { is_tls, authority }, request))
+}
+
+/// Makes the length that the caller has set that of the body, if that is known. A server that was promised more would read
+/// the next request as a part of this one.
+fn set_length(request: &mut http::Request<Body>) {
+    if let Some(length) = request.body().size_hint().exact()
+        && request.headers().contains_key(CONTENT_LENGTH)
+    {
+        request.headers_mut().insert(CONTENT_LENGTH, length.into());
+    }
 }
 
 /// A server with reusable connections.

@@ -6,14 +6,14 @@ use http::header::{
     CONNECTION, CONTENT_LENGTH, COOKIE, DATE, HOST, HeaderMap, HeaderName, HeaderValue,
     TRANSFER_ENCODING, UPGRADE,
 };
-use http::uri::{Authority, PathAndQuery, Uri};
+use http::uri::{PathAndQuery, Uri};
 use http::{Method, StatusCode, Version};
 use http_body::Body as _;
 
 use crate::body::{Request, RequestBody, Response};
 use crate::error::{Error, Result};
 use crate::feed::BodyFeed;
-use crate::serve::check_target;
+use crate::serve::{check_target, is_host};
 
 /// Makes a request from its well-formed fields, pseudo-fields first. Its URI is the
 /// path and its `Host` the authority, as over HTTP/1.1. A handler may read `body_bytes_max` of its body, which
@@ -115,8 +115,7 @@ impl Head {
         let host =
             host.ok_or_else(|| Error::bad_request("a request names its :authority or Host"))?;
         // "":authority" MUST NOT include the deprecated userinfo subcomponent".
-        let is_good = !host.contains(&b'@') && Authority::try_from(&host[..]).is_ok();
-        let value = HeaderValue::from_bytes(&host).ok().filter(|_| is_good);
+        let value = HeaderValue::from_bytes(&host).ok().filter(|_| is_host(&host));
         let value = value.ok_or_else(|| Error::bad_request("the :authority is malformed"))?;
         self.headers.insert(HOST, value);
         Ok(())

@@ -7,9 +7,10 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{CONNECTION, HOST, HeaderValue};
-use http::{StatusCode, Version};
-use hyper::body::Incoming;
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderValue};
+use http::uri::{Authority, Uri};
+use http::{Method, StatusCode, Version};
+use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use ringway_net::{Connection, HyperTimer, IoStream, View};
@@ -154,9 +155,14 @@ async fn serve_requests(
         .map(|upgrade| (upgrade, Upgraded::new(parts.io.into_inner(), parts.read_buf))))
 }
 
-async fn answer(respond: &impl AsyncFn(Request) -> Response, request: Request) -> Response {
-    match check(&request) {
-        Ok(()) => respond(request).await,
+async fn answer(respond: &impl AsyncFn(Request) -> Response, mut request: Request) -> Response {
+    match check(&mut request) {
+        Ok(()) => {
+            let is_head = *request.method() == Method::HEAD;
+            let mut response = respond(request).await;
+            set_length(&mut response, is_head);
+            response
+        }
         Err(error) => {
             // The bytes that follow may belong to the refused request.
             let mut response = Response::from(error);
@@ -166,14 +172,55 @@ async fn answer(respond: &impl AsyncFn(Request) -> Response, request: Request) -
     }
 }
 
-/// Refuses requests that no handler may see.
-fn check(request: &Request) -> Result<()> {
-    // RFC 9112 section 3.2: a request without Host, or with two, gets 400.
-    let hosts = request.headers().get_all(HOST).iter().count();
-    if hosts > 1 || hosts == 0 && request.version() == Version::HTTP_11 {
+/// Makes the length that a handler has set that of its body, if that is known. A handler that passes on the fields of another
+/// server's answer, with other content, would otherwise have the next answer read as a part of its own.
+fn set_length(response: &mut Response, is_head: bool) {
+    let length = response.body().size_hint().exact();
+    let has_content = response.status() != StatusCode::NOT_MODIFIED;
+    if let Some(length) = length.filter(|length| has_content && (!is_head || *length > 0))
+        && response.headers().contains_key(CONTENT_LENGTH)
+    {
+        response.headers_mut().insert(CONTENT_LENGTH, length.into());
+    }
+}
+
+/// Refuses requests that no handler may see, and gives the others the form that handlers expect: the URI is the path
+/// with its query, and `Host` is the server that is meant.
+fn check(request: &mut Request) -> Result<()> {
+    if *request.method() == Method::CONNECT {
+        let message = "CONNECT is not served here: this is no proxy";
+        return Err(Error::new(StatusCode::NOT_IMPLEMENTED, message));
+    }
+    // RFC 9112 section 3.2: a request without Host, with two, or with an invalid one gets 400.
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let (host, other) = (hosts.next(), hosts.next());
+    if other.is_some() || host.is_none() && request.version() == Version::HTTP_11 {
         return Err(Error::bad_request("a request names exactly one Host"));
     }
+    if host.is_some_and(|host| !host.is_empty() && !is_host(host.as_bytes())) {
+        return Err(Error::bad_request("the Host is malformed"));
+    }
+    take_authority(request)?;
     check_target(request)
+}
+
+/// Makes the authority of a whole URL the `Host`. RFC 9112 section 3.2.2: "When an origin server receives a request with
+/// an absolute-form of request-target, the origin server MUST ignore the received Host header field (if any) and
+/// instead use the host information of the request-target."
+fn take_authority(request: &mut Request) -> Result<()> {
+    let Some(authority) = request.uri().authority() else { return Ok(()) };
+    let host = HeaderValue::from_str(authority.as_str()).ok();
+    let host = host.filter(|host| is_host(host.as_bytes()));
+    let host = host.ok_or_else(|| Error::bad_request("the host of the URL is malformed"))?;
+    let target = request.uri().path_and_query().cloned();
+    *request.uri_mut() = target.map_or_else(|| Uri::from_static("/"), Uri::from);
+    request.headers_mut().insert(HOST, host);
+    Ok(())
+}
+
+/// Whether a text can be a `Host` or `:authority`: a host, perhaps with a port, and no user.
+pub(crate) fn is_host(text: &[u8]) -> bool {
+    !text.contains(&b'@') && Authority::try_from(text).is_ok()
 }
 
 /// Refuses a target that is too long.

@@ -57,10 +57,22 @@ fn malformed_requests_are_answered_400_and_nothing_behind_them_is_read() {
         "GET /\0 HTTP/1.1\r\nhost: h\r\n\r\n",
         "GET / HTTP/1.1\r\n host: h\r\n\r\n",
         "GET  / HTTP/1.1\r\nhost: h\r\n\r\n",
+        "GET / HTTP/1.1\r\nhost: a b\r\n\r\n",
+        "GET / HTTP/1.1\r\nhost: a, b\r\n\r\n",
+        "GET / HTTP/1.1\r\nhost: user@h\r\n\r\n",
+        "GET / HTTP/1.1\r\nhost: http://h/\r\n\r\n",
+        "GET / HTTP/1.1\r\nhost: [::1\r\n\r\n",
+        "GET http://user@h/ HTTP/1.1\r\nhost: h\r\n\r\n",
         "GET / HTTP/1.1 \r\nhost: h\r\n\r\n",
     ] {
         assert_refused(&server, &format!("{head}{smuggled}"), "400");
     }
+}
+
+#[test]
+fn a_tunnel_is_not_opened() {
+    let server = Running::start(router().fallback(async |_| Ok(text("anything"))));
+    assert_refused(&server, "CONNECT other:443 HTTP/1.1\r\nhost: other:443\r\n\r\n", "501");
 }
 
 #[test]

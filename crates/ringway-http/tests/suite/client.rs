@@ -11,8 +11,11 @@ use std::thread;
 use std::time::Duration;
 
 use http::StatusCode;
-use ringway_http::{Body, Client, Error, Response, Result, Router, json, serve_connection, text};
-use ringway_net::{Connection, Server};
+use ringway_http::{
+    Body, Client, Error, HttpLimits, Request, Response, Result, Router, json, serve_connection,
+    text,
+};
+use ringway_net::{ClientTls, Connection, Server, ServerTls};
 use ringway_runtime::block_on;
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +51,54 @@ fn a_port_that_is_none_is_not_replaced_by_another() {
             let error = Client::new().get(url).await.expect_err("a wrong port");
             assert_eq!(error.status(), StatusCode::BAD_REQUEST, "{error}");
         }
+    })
+    .expect("a runtime");
+}
+
+/// Whoever passes on the fields of another request may promise a length that its body has not.
+#[test]
+fn a_request_promises_no_more_than_its_body_has() {
+    let server = Running::start(
+        Router::new()
+            .post("/", async |request: Request| Ok(text(request.into_body().bytes().await?)))
+            .post("/unread", async |_| Ok(text("not read"))),
+    );
+    let (read, unread) = (server.url("/"), server.url("/unread"));
+    block_on(async move {
+        let client = Client::new();
+        let ask = async |url: &str, promised: u64, body: &'static str| {
+            let request = http::Request::post(url).header("content-length", promised);
+            let request = request.body(Body::from(body)).expect("well-formed");
+            client.request(request).await?.into_body().bytes(100).await
+        };
+        for promised in [0, 1, 50] {
+            assert_eq!(ask(&unread, promised, "").await, Ok("not read".into()), "{promised}");
+            assert_eq!(ask(&read, promised, "abc").await, Ok("abc".into()), "{promised}");
+        }
+    })
+    .expect("a runtime");
+}
+
+#[test]
+fn a_client_with_another_trust_uses_no_connection_of_its_clone() {
+    let certificate = rcgen::generate_simple_self_signed(["localhost".into()]).expect("a key");
+    let (chain, key) = (certificate.cert.pem(), certificate.signing_key.serialize_pem());
+    let server = Server::bind("tls://127.0.0.1:0").expect("an address");
+    let server = server.tls(ServerTls::from_pem(&chain, &key).expect("a certificate"));
+    let router = Router::new().get("/", async |_| Ok(text("root")));
+    let server = Running::of(server, router, HttpLimits::default());
+    let url = server.url("/").replace("http", "https").replace("127.0.0.1", "localhost");
+    block_on(async move {
+        let trusting =
+            Client::new().tls(ClientTls::new().roots_pem(&chain).expect("a certificate"));
+        let ask = async |client: &Client| client.get(&url).await?.into_body().bytes(100).await;
+        assert_eq!(ask(&trusting).await, Ok("root".into()));
+        let other = rcgen::generate_simple_self_signed(["localhost".into()]).expect("a key");
+        let other = ClientTls::new().roots_pem(other.cert.pem()).expect("a certificate");
+        let stranger = trusting.clone().tls(other);
+        let refused = ask(&stranger).await.expect_err("nobody it trusts has signed for the server");
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE, "{refused}");
+        assert_eq!(ask(&trusting).await, Ok("root".into()));
     })
     .expect("a runtime");
 }

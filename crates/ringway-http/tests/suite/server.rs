@@ -47,6 +47,52 @@ fn routes_are_found_by_path_and_method() {
     assert!(server.tell(get("/users/%ff")).starts_with("HTTP/1.1 400 Bad Request\r\n"));
 }
 
+/// RFC 9112 section 3.2.2: the host of a whole URL counts, whatever `Host` says.
+#[test]
+fn a_handler_sees_the_same_request_in_whichever_form_it_comes() {
+    let server = Running::start(Router::new().get("/about", async |request: Request| {
+        let host = request.headers().get("host").and_then(|host| host.to_str().ok());
+        Ok(text(format!("{} of {}", request.uri(), host.unwrap_or("nobody"))))
+    }));
+    for (target, host, told) in [
+        ("/about?x=1", "host: here\r\n", "/about?x=1 of here"),
+        ("http://there:80/about?x=1", "host: here\r\n", "/about?x=1 of there:80"),
+        ("https://[::1]/about", "host:\r\n", "/about of [::1]"),
+        ("/about", "host:\r\n", "/about of "),
+        ("/about", "host: [::1]:80\r\n", "/about of [::1]:80"),
+        ("/about", "host: a_b.example.\r\n", "/about of a_b.example."),
+    ] {
+        let answer = server.tell(format!("GET {target} HTTP/1.1\r\n{host}\r\n"));
+        assert!(answer.ends_with(&format!("\r\n\r\n{told}")), "{target}: {answer}");
+    }
+    let old = server.tell("GET http://there/about HTTP/1.0\r\n\r\n");
+    assert!(old.ends_with("/about of there"), "{old}");
+    let bare = server.tell("GET http://there HTTP/1.1\r\nhost: here\r\n\r\n");
+    assert!(bare.starts_with("HTTP/1.1 404 "), "{bare}");
+}
+
+#[test]
+fn a_length_that_a_handler_passes_on_from_elsewhere_does_not_count() {
+    let with_length = async |request: Request| {
+        let mut response = text("hello");
+        let length = param(&request, "length").parse().expect("a number");
+        response.headers_mut().insert("content-length", length);
+        Ok(response)
+    };
+    let server = Running::start(Router::new().get("/{length}", with_length));
+    for length in ["3", "5", "500"] {
+        let answers = server.tell([get(&format!("/{length}")), get("/5")].concat());
+        let mut answers = answers.split_inclusive("hello");
+        for _ in 0..2 {
+            let answer = answers.next().expect("two answers");
+            assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{length}: {answer}");
+            assert!(answer.contains("content-length: 5\r\n"), "{length}: {answer}");
+        }
+    }
+    let head = server.tell("HEAD /500 HTTP/1.1\r\nhost: h\r\n\r\n");
+    assert!(head.contains("content-length: 5\r\n") && head.ends_with("\r\n\r\n"), "{head}");
+}
+
 #[test]
 fn a_path_without_the_method_names_those_that_it_has() {
     let server = Running::start(router().route(http::Method::PUT, "/length", length));
