@@ -6,7 +6,6 @@ mod rest;
 use std::cell::{Cell, OnceCell, Ref, RefCell, RefMut};
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -43,6 +42,8 @@ use crate::waiters::Borrowed;
 pub(crate) struct ServerConnection<M: Machine> {
     core: Rc<ServerCore>,
     site: Rc<Site>,
+    /// Whether another connection carries the calls of this one.
+    is_part: bool,
     machine: RefCell<M>,
     streams: RefCell<StreamTable>,
     pub(super) calls: RefCell<Calls>,
@@ -71,8 +72,6 @@ pub(crate) struct ServerConnection<M: Machine> {
     age: Age,
     rest: Rest,
     opened_at: Duration,
-    /// Tells the connections of a process apart, for people.
-    id: u64,
     /// The last failure of a call, and when that was.
     pub(super) last_failure: Cell<Option<Box<(Code, Duration)>>>,
     /// Answers requests that are no calls.
@@ -87,20 +86,25 @@ impl<M: Machine> ServerConnection<M> {
         let limits = connection.limits();
         let send_mark = send_mark(limits.send_low_water, limits.send_high_water);
         let site = Rc::new(Site::of(connection, core.drain_of_calls()));
-        Self::open_at(core, site, send_mark, machine)
+        Self::opened(core, site, send_mark, machine, false)
     }
 
-    /// Opens the calls that come from `site`, whoever carries them.
-    pub(crate) fn open_at(
+    /// Opens the calls that come from `site`, whose connection carries them.
+    pub(crate) fn open_part(core: Rc<ServerCore>, site: Rc<Site>, machine: M) -> Rc<Self> {
+        Self::opened(core, site, 0, machine, true)
+    }
+
+    fn opened(
         core: Rc<ServerCore>,
         site: Rc<Site>,
         send_mark: usize,
         machine: M,
+        is_part: bool,
     ) -> Rc<Self> {
-        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let opened = Rc::new(Self {
             machine: RefCell::new(machine),
             site,
+            is_part,
             streams: RefCell::default(),
             calls: RefCell::default(),
             deferred: RefCell::default(),
@@ -119,7 +123,6 @@ impl<M: Machine> ServerConnection<M> {
             age: Age::new(core.settings(), core.now()),
             rest: Rest::new(core.now()),
             opened_at: core.now(),
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             last_failure: Cell::new(None),
             guest_host: OnceCell::new(),
             leased: Cell::new(None),
@@ -142,16 +145,16 @@ impl<M: Machine> ServerConnection<M> {
         &self.core
     }
 
-    pub(super) fn id(&self) -> u64 {
-        self.id
-    }
-
     pub(super) fn opened_at(&self) -> Duration {
         self.opened_at
     }
 
     pub(super) fn site(&self) -> &Rc<Site> {
         &self.site
+    }
+
+    pub(super) fn is_part(&self) -> bool {
+        self.is_part
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -393,7 +396,7 @@ impl<M: Machine> ServerConnection<M> {
         self.update_usage();
         self.end_calls();
         self.leave_registry();
-        self.core.connections().remove(self.list_index.get());
+        self.core.connections().remove(self.list_index.get(), self.is_part);
         self.machine().discard_output();
         drop_each(MESSAGE, self.take_discarded());
     }

@@ -1,10 +1,12 @@
 //! The connections of one core, whatever their protocol.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use ringway_wire::native::Side;
+
+use super::shown_connection::ShownConnection;
 
 /// What a core does with a connection.
 pub(super) trait CoreConnection {
@@ -47,11 +49,17 @@ pub(super) trait CoreConnection {
     /// Asks the client to send less, or as usual again.
     fn set_over_soft_limit(&self, is_over_soft_limit: bool);
 
+    /// Whether it is a part of another one of the list, which carries its calls.
+    fn is_part(&self) -> bool;
+
+    /// A number that the parts of a connection share with it.
+    fn site_id(&self) -> u64;
+
     /// How much the connection has under way, to show the busiest.
     fn business(&self) -> usize;
 
     /// What people who look at the server want to know of the connection.
-    fn describe(&self) -> serde_json::Value;
+    fn describe(&self) -> ShownConnection;
 
     /// Gives tests access to the concrete connection.
     #[cfg(test)]
@@ -62,6 +70,8 @@ pub(super) trait CoreConnection {
 #[derive(Default)]
 pub(super) struct Connections {
     list: RefCell<Vec<Weak<dyn CoreConnection>>>,
+    /// Those that are parts of others.
+    parts: Cell<usize>,
 }
 
 impl Connections {
@@ -69,11 +79,13 @@ impl Connections {
     pub(super) fn insert(&self, connection: &Rc<dyn CoreConnection>) {
         let mut list = self.list.borrow_mut();
         connection.set_list_index(list.len());
+        self.parts.set(self.parts.get() + usize::from(connection.is_part()));
         list.push(Rc::downgrade(connection));
     }
 
     /// Removes a connection; the last one takes over its index.
-    pub(super) fn remove(&self, list_index: usize) {
+    pub(super) fn remove(&self, list_index: usize, is_part: bool) {
+        self.parts.set(self.parts.get() - usize::from(is_part));
         let mut list = self.list.borrow_mut();
         list.swap_remove(list_index);
         if let Some(moved) = list.get(list_index).and_then(Weak::upgrade) {
@@ -86,8 +98,9 @@ impl Connections {
         self.list.borrow().get(list_index).cloned()
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.list.borrow().len()
+    /// How many clients are connected.
+    pub(super) fn client_count(&self) -> usize {
+        self.list.borrow().len() - self.parts.get()
     }
 
     /// Up to `max` of the connections.

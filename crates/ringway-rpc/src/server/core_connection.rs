@@ -8,6 +8,7 @@ use super::budget::Kept;
 use super::connection::ServerConnection;
 use super::connections::CoreConnection;
 use super::machine::Machine;
+use super::shown_connection::ShownConnection;
 use crate::limits;
 
 impl<M: Machine> ServerConnection<M> {
@@ -118,8 +119,16 @@ impl<M: Machine> CoreConnection for ServerConnection<M> {
         calls + self.kept(Side::Unread) + self.kept(Side::Unsent)
     }
 
-    fn describe(&self) -> serde_json::Value {
-        self.description()
+    fn is_part(&self) -> bool {
+        self.is_part()
+    }
+
+    fn site_id(&self) -> u64 {
+        self.site().id()
+    }
+
+    fn describe(&self) -> ShownConnection {
+        self.shown()
     }
 
     #[cfg(test)]

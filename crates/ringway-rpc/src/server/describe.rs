@@ -1,4 +1,4 @@
-//! A connection as the console shows it.
+//! What the console shows of a connection.
 
 use std::time::Duration;
 
@@ -7,57 +7,59 @@ use serde_json::{Value, json};
 
 use super::connection::ServerConnection;
 use super::machine::Machine;
+use super::shown_connection::{ShownConnection, credit_json, millis};
 use crate::connection::table::Waits;
 use crate::limits;
 
 impl<M: Machine> ServerConnection<M> {
-    /// The connection for people.
-    pub(super) fn description(&self) -> Value {
+    /// The connection for people, without its parts.
+    pub(super) fn shown(&self) -> ShownConnection {
         let now = self.core().now();
         let machine = self.machine();
-        let (in_flight, unread, unsent) =
-            (machine.in_flight(), machine.kept_len(Side::Unread), machine.kept_len(Side::Unsent));
+        let (in_flight, unread, unsent, credit) = (
+            machine.in_flight(),
+            machine.kept_len(Side::Unread),
+            machine.kept_len(Side::Unsent),
+            machine.shared_credit(),
+        );
         drop(machine);
-        let calls = self.calls.borrow();
-        let shown: Vec<Value> = calls
-            .under_way()
-            .take(limits::CONSOLE_CALLS_MAX)
-            .map(|(stream, call, since)| {
-                let age_ms = millis(now.saturating_sub(since));
-                match call {
-                    Ok(context) => json!({
-                        "method": context.method().name(),
-                        "age_ms": age_ms,
-                        "state": self.state(stream),
-                    }),
-                    Err(method_index) => json!({
-                        "method": self.core().entry(method_index).method().name(),
-                        "age_ms": age_ms,
-                        "state": "queued",
-                    }),
-                }
-            })
-            .collect();
         let failure = self.last_failure.take();
         self.last_failure.set(failure.clone());
-        let peer = self.site().peer();
-        json!({
-            "id": self.id().to_string(),
-            "peer": peer.address().map(ToString::to_string),
-            "tls": peer.is_tls(),
-            "protocol": M::NAME,
-            "age_ms": millis(now.saturating_sub(self.opened_at())),
-            "in_flight": in_flight,
-            "streams": self.known_streams().open(),
-            "waiting": calls.len(),
-            "unread": unread,
-            "unsent": unsent,
-            "calls": shown,
-            "failure": failure.map(|failure| *failure).map(|(code, at)| json!({
-                "code": code.name(),
-                "ago_ms": millis(now.saturating_sub(at)),
-            })),
-        })
+        let (site, waiting) = (self.site(), self.calls.borrow().len());
+        ShownConnection {
+            id: site.id(),
+            peer: site.peer().address().map(ToString::to_string),
+            is_tls: site.peer().is_tls(),
+            protocols: vec![M::NAME],
+            age: now.saturating_sub(self.opened_at()),
+            in_flight,
+            streams: self.known_streams().open(),
+            waiting,
+            unread,
+            unsent,
+            credit,
+            calls: self.shown_calls(now),
+            failure: failure.map(|failure| (failure.0, now.saturating_sub(failure.1))),
+        }
+    }
+
+    /// The first calls that are under way.
+    fn shown_calls(&self, now: Duration) -> Vec<Value> {
+        let calls = self.calls.borrow();
+        let shown = calls.under_way().take(limits::CONSOLE_CALLS_MAX);
+        let shown = shown.map(|(stream, call, since)| {
+            let (method, state) = match call {
+                Ok(context) => (context.method().name(), self.state(stream)),
+                Err(method_index) => (self.core().entry(method_index).method().name(), "queued"),
+            };
+            json!({
+                "method": method,
+                "age_ms": millis(now.saturating_sub(since)),
+                "state": state,
+                "credit": self.machine().credit(stream).map(credit_json),
+            })
+        });
+        shown.collect()
     }
 
     /// What a call that runs is doing, as far as its stream tells.
@@ -68,8 +70,4 @@ impl<M: Machine> ServerConnection<M> {
             Waits::ForNobody => "in handler",
         }
     }
-}
-
-pub(super) fn millis(time: Duration) -> f64 {
-    (time.as_secs_f64() * 1e6).round() / 1e3
 }

@@ -414,7 +414,7 @@ impl DirectCalls {
 
     /// Calls of requests that come from `site`, whose connection counts what it keeps for them by itself.
     pub(super) fn of_site(core: Rc<ServerCore>, site: Rc<Site>) -> Self {
-        Self(ServerConnection::open_at(core, site, 0, DirectMachine::default()))
+        Self(ServerConnection::open_part(core, site, DirectMachine::default()))
     }
 
     /// Runs what carries the calls, and counts what is kept for them after each turn of it.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ringway_wire::native::{
-    self, Body, GoAwayCode, Gone, Outgoing, PlainRequest, Reply, RequestHead, ServerEvent, Side,
-    StreamId, Unserved,
+    self, Body, Credit, GoAwayCode, Gone, Outgoing, PlainRequest, Reply, RequestHead, ServerEvent,
+    Side, StreamId, Unserved,
 };
 use ringway_wire::{grpc, http2};
 
@@ -153,6 +153,16 @@ pub(crate) trait Machine: 'static {
         None
     }
 
+    /// The credit of a stream, if the protocol has one for it.
+    fn credit(&self, _stream: StreamId) -> Option<Credit> {
+        None
+    }
+
+    /// The credit that all streams of the connection share, if the protocol has such.
+    fn shared_credit(&self) -> Option<Credit> {
+        None
+    }
+
     common!(declare);
 }
 
@@ -196,6 +206,10 @@ impl Machine for native::Server {
     #[inline]
     fn receive_message<'i>(&mut self, input: &mut &'i [u8]) -> Option<(StreamId, &'i [u8])> {
         Self::receive_message(self, input)
+    }
+
+    fn credit(&self, stream: StreamId) -> Option<Credit> {
+        Self::credit(self, stream)
     }
 
     common!(delegate);
@@ -247,6 +261,14 @@ impl Machine for grpc::GrpcServer {
     #[inline]
     fn receive_message<'i>(&mut self, input: &mut &'i [u8]) -> Option<(StreamId, &'i [u8])> {
         Self::receive_message(self, input)
+    }
+
+    fn credit(&self, stream: StreamId) -> Option<Credit> {
+        Self::credit(self, stream)
+    }
+
+    fn shared_credit(&self) -> Option<Credit> {
+        Some(Self::shared_credit(self))
     }
 
     common!(delegate);

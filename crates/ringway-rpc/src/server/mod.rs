@@ -56,6 +56,7 @@ mod run;
 mod settings;
 mod shared;
 mod shed_memory;
+mod shown_connection;
 mod side_doors;
 mod slow_calls;
 mod stats;

@@ -1,5 +1,7 @@
 //! The console: its access rules, its data, and the page in a real browser.
 
+use std::io::Write;
+
 use bytes::Bytes;
 use ringway_http::{Router, text};
 use ringway_rpc::{
@@ -9,8 +11,9 @@ use ringway_rpc::{
 use serde_json::Value;
 
 use crate::support::browser::Page;
-use crate::support::web_caller::{Answer, ask, frame, post};
-use crate::support::web_service::{Reports, start};
+use crate::support::grpc_caller::GrpcCaller;
+use crate::support::web_caller::{Answer, ask, connect, frame, post, read_until};
+use crate::support::web_service::{Reports, WebClient, start};
 use crate::support::{end, socket_addr};
 
 fn get(handle: &ServerHandle, path: &str, host: &str, fields: &str) -> Answer {
@@ -85,11 +88,16 @@ fn only_programs_of_this_machine_see_it_unless_there_is_a_token() {
     let server = Server::bind("tcp://127.0.0.1:0").expect("an address");
     let error = server.console(Console::with_token("short")).start().expect_err("a guess");
     assert!(error.to_string().contains("shorter than 16"), "{error}");
-    let routes = Router::new().get("/", async |_| Ok(text("own page")));
-    let handle = start(Reports::default(), |server| server.http_routes(routes));
-    assert_eq!(get(&handle, "/", "localhost", "").text(), "own page");
-    assert_eq!(get(&handle, "/console/data", "localhost", "").status, 200);
-    end(handle);
+    let ways: [fn(Server) -> Server; 2] = [
+        |server| server.http_routes(Router::new().get("/", async |_| Ok(text("own page")))),
+        |server| server.http_page("/", async |_| Ok(text("own page"))),
+    ];
+    for way in ways {
+        let handle = start(Reports::default(), way);
+        assert_eq!(get(&handle, "/", "localhost", "").text(), "own page");
+        assert_eq!(get(&handle, "/console/data", "localhost", "").status, 200);
+        end(handle);
+    }
 }
 
 #[test]
@@ -123,6 +131,57 @@ fn the_data_are_those_of_the_counters() {
     assert_eq!(own["connections"][0]["protocol"], "HTTP");
     assert!(second["cores"][0]["turns"].as_u64() > Some(0));
     end(handle);
+}
+
+#[test]
+fn what_http_carries_counts_with_its_connection() {
+    let handle = start(Reports::default(), |server| server);
+    let mut posting = connect(&handle);
+    let ping = r#"{"jsonrpc":"2.0","method":"rpc.ping","id":1}"#;
+    let length = ping.len();
+    let head = "POST / HTTP/1.1\r\nhost: h\r\ncontent-type: application/json\r\n";
+    let request = format!("{head}content-length: {length}\r\n\r\n{ping}");
+    posting.write_all(request.as_bytes()).expect("a request");
+    read_until(&mut posting, b"\"result\":true,\"id\":1}");
+    let mut http2 = GrpcCaller::connect(socket_addr(&handle));
+    let fields = [(":method", "GET"), ("content-type", "text/plain")];
+    let asked = [(); 2].map(|()| http2.open_with("healthz", &fields, b"", true));
+    for stream in asked {
+        assert_eq!(http2.answer(stream).field(":status"), Some("200"));
+    }
+    let own = data(&handle)["cores"][0]["own"].take();
+    assert_eq!(own["connection_count"], 3, "with that of the console: {own}");
+    let shown = own["connections"].as_array().expect("a list").iter();
+    let mut protocols: Vec<_> = shown.filter_map(|shown| shown["protocol"].as_str()).collect();
+    protocols.sort_unstable();
+    assert_eq!(protocols, ["HTTP", "HTTP + JSON-RPC", "gRPC + HTTP"]);
+    drop((posting, http2));
+    end(handle);
+}
+
+#[test]
+fn the_credit_of_streams_and_connections_is_shown() {
+    for (scheme, protocol) in [("tcp", "native"), ("grpc", "gRPC")] {
+        let handle = start(Reports::default(), |server| server);
+        let url = format!("{scheme}://{}", socket_addr(&handle));
+        let client = WebClient::connect(&url).expect("an address");
+        let mut numbers = client.watch(7);
+        assert_eq!(numbers.next().wait().expect("a message"), Some(7));
+        let connections = data(&handle)["cores"][0]["own"]["connections"].take();
+        let mut connections = connections.as_array().expect("a list").iter();
+        let shown = connections.find(|it| it["protocol"] == protocol).expect("it is connected");
+        let call = &shown["calls"][0];
+        assert_eq!(
+            (&call["method"], &call["state"]),
+            (&"web.v1.Web/Watch".into(), &"in handler".into())
+        );
+        for way in ["to_send", "to_receive"] {
+            assert!(call["credit"][way].as_u64() > Some(0), "{shown}");
+            assert_eq!(shown["credit"][way].is_u64(), protocol == "gRPC", "{shown}");
+        }
+        drop(numbers);
+        end(handle);
+    }
 }
 
 #[test]

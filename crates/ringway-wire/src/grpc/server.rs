@@ -15,7 +15,7 @@ use crate::deadlines::Deadlines;
 use crate::http2::{
     ErrorCode, Event, Http2Config, Http2Server, StreamHandle, Violation, Vocabulary,
 };
-use crate::native::{Outgoing, Piece, PlainRequest, ServerEvent, Side, StreamId, Unserved};
+use crate::native::{Credit, Outgoing, Piece, PlainRequest, ServerEvent, Side, StreamId, Unserved};
 use crate::rare_queue::RareQueue;
 
 /// Configuration of a gRPC server's connections.
@@ -299,6 +299,18 @@ impl GrpcServer {
     #[must_use]
     pub fn has_room(&self, stream: StreamId) -> bool {
         self.calls.find(stream).is_none_or(|http| self.http.has_room(http))
+    }
+
+    /// The credit of a call's stream; `None` if the call is over.
+    #[must_use]
+    pub fn credit(&self, stream: StreamId) -> Option<Credit> {
+        self.calls.find(stream).and_then(|http| self.http.credit(http))
+    }
+
+    /// The credit that all streams of the connection share.
+    #[must_use]
+    pub fn shared_credit(&self) -> Credit {
+        self.http.shared_credit()
     }
 
     /// Does nothing: HTTP/2 has no lease that may change at any time.

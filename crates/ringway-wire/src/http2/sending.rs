@@ -13,6 +13,7 @@ use crate::limits::{
     HTTP2_DATA_MAX, HTTP2_QUEUED_MARK, HTTP2_SMALL_MAX, HTTP2_SMALL_TURN, HTTP2_WRITTEN_MARK,
     UNSENT_MARK,
 };
+use crate::native::Credit;
 use crate::native::{Body, Gone, Outgoing};
 use crate::stamp::Stamp;
 
@@ -78,6 +79,19 @@ impl<R: Role> Connection<R> {
     #[must_use]
     pub fn has_room(&self, stream: StreamHandle) -> bool {
         self.streams.peek(stream).is_none_or(|s| !s.wants_writable)
+    }
+
+    /// The credit of a stream alone; `None` if the stream is over.
+    #[must_use]
+    pub fn credit(&self, stream: StreamHandle) -> Option<Credit> {
+        let s = self.streams.peek(stream)?;
+        Some(Credit { to_send: at_most_u32(s.credit), to_receive: s.window.granted() })
+    }
+
+    /// The credit that all streams of the connection share.
+    #[must_use]
+    pub fn shared_credit(&self) -> Credit {
+        Credit { to_send: at_most_u32(self.credit), to_receive: self.window_left }
     }
 
     /// Bytes of a stream that wait for credit or for their turn to be sent.
@@ -352,4 +366,9 @@ impl<R: Role> Connection<R> {
             self.give_up(stream, code);
         }
     }
+}
+
+/// Credit as a size: a window that SETTINGS has made negative has none.
+fn at_most_u32(credit: i64) -> u32 {
+    u32::try_from(credit.max(0)).unwrap_or(u32::MAX)
 }

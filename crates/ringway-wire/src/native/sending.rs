@@ -5,7 +5,7 @@ use super::frame::{OutgoingFrame, cost};
 use super::native_connection::NativeConnection;
 use super::send_side::LongMessage;
 use super::slots::{Found, NO_STREAM};
-use super::{Body, FrameKind, StreamId, Violation};
+use super::{Body, Credit, FrameKind, StreamId, Violation};
 use crate::limits::{
     NATIVE_CREDIT_MAX, NATIVE_CREDIT_WORTH, NATIVE_DIRECT_MAX, NATIVE_QUEUED_MARK,
     NATIVE_SMALL_MAX, NATIVE_WRITTEN_MARK, UNSENT_MARK,
@@ -137,6 +137,18 @@ impl NativeConnection {
             },
             Found::Ended | Found::Never => 0,
         }
+    }
+
+    /// The credit of a stream; `None` if it has none, such as that of a call with one message each way.
+    pub(super) fn credit_of(&self, stream: StreamId) -> Option<Credit> {
+        let Found::Live(index) = self.slots.find(stream) else { return None };
+        let stream_index = self.slots.get(index).stream;
+        if stream_index == NO_STREAM {
+            return None;
+        }
+        let stream = self.streams.get(stream_index);
+        let (to_send, to_receive) = (stream.send.credit, stream.receive.window.granted());
+        Some(Credit { to_send, to_receive })
     }
 
     /// Whether the writer of a stream may send now; if not, a `Writable` event follows.

@@ -16,7 +16,8 @@ use super::too_large::TooLarge;
 use super::transmit::Served;
 use super::unserved::Unserved;
 use super::{
-    Body, Config, Flags, FrameKind, Gone, Outgoing, Reply, Settings, Side, StreamId, Violation,
+    Body, Config, Credit, Flags, FrameKind, Gone, Outgoing, Reply, Settings, Side, StreamId,
+    Violation,
 };
 use crate::deadlines::Deadlines;
 
@@ -331,6 +332,12 @@ impl Server {
     #[must_use]
     pub fn has_room(&self, stream: StreamId) -> bool {
         self.connection.has_room(stream)
+    }
+
+    /// The credit of a stream; `None` if it has none, such as that of a call with one message each way.
+    #[must_use]
+    pub fn credit(&self, stream: StreamId) -> Option<Credit> {
+        self.connection.credit_of(stream)
     }
 
     /// Bytes of a stream that wait for credit or for their turn to be sent.

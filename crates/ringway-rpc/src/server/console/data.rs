@@ -1,6 +1,7 @@
 //! What the console shows and what changes: methods, connections, cores and slow calls.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -11,28 +12,15 @@ use super::table::ConsoleTable;
 use crate::limits;
 use crate::metrics::{MethodSnapshot, Side};
 use crate::server::core::ServerCore;
-use crate::server::describe::millis;
+use crate::server::shared::ServerShared;
+use crate::server::shown_connection::millis;
 use crate::server::slow_calls::SlowCall;
 
 /// Gathers the data. Cores that do not answer at once are shown by their counters alone.
 pub(super) async fn of(core: &Rc<ServerCore>) -> Value {
     let shared = core.shared();
-    let id = shared.id;
-    let cores = shared.cores();
-    let asked: Vec<_> = cores
-        .into_iter()
-        .map(|handle| {
-            let answer =
-                handle.spawn(async move || ServerCore::here(id).map(|core| of_core(&core)));
-            (handle, answer.ok())
-        })
-        .collect();
-    let until = now() + limits::CONSOLE_CORE_TIMEOUT;
-    let mut all = Vec::new();
-    for (handle, answer) in asked {
-        let left = until.saturating_duration_since(now());
-        all.push(with_counters(&handle, answered(answer, left).await));
-    }
+    let cores = ask_cores(shared, of_core).await;
+    let all: Vec<_> = cores.iter().map(|(handle, own)| with_counters(handle, own)).collect();
     let methods = shared.metrics.snapshot().methods;
     let served = methods.iter().filter(|method| method.side == Side::Server);
     let stats = shared.stats();
@@ -54,6 +42,29 @@ pub(super) async fn of(core: &Rc<ServerCore>) -> Value {
             "exhausted": stats.exhausted,
         },
     })
+}
+
+/// Asks each core. `None` stands for the answer of one that does not give it at once.
+pub(super) async fn ask_cores(
+    shared: &ServerShared,
+    ask: fn(&Rc<ServerCore>) -> Value,
+) -> Vec<(CoreHandle, Option<Value>)> {
+    let id = shared.id;
+    let asked: Vec<_> = shared
+        .cores()
+        .into_iter()
+        .map(|handle| {
+            let answer = handle.spawn(async move || ServerCore::here(id).map(|core| ask(&core)));
+            (handle, answer.ok())
+        })
+        .collect();
+    let until = now() + limits::CONSOLE_CORE_TIMEOUT;
+    let mut all = Vec::new();
+    for (handle, answer) in asked {
+        let left = until.saturating_duration_since(now());
+        all.push((handle, answered(answer, left).await));
+    }
+    all
 }
 
 async fn answered(answer: Option<RemoteHandle<Option<Value>>>, left: Duration) -> Option<Value> {
@@ -78,7 +89,8 @@ fn method(method: &MethodSnapshot) -> Value {
     })
 }
 
-fn with_counters(handle: &CoreHandle, own: Option<Value>) -> Value {
+/// A core by its counters, with its own answer.
+pub(super) fn with_counters(handle: &CoreHandle, own: &Option<Value>) -> Value {
     let counters = handle.counters();
     let stall = handle.latest_stall().map(|stall| {
         json!({
@@ -111,20 +123,40 @@ fn with_counters(handle: &CoreHandle, own: Option<Value>) -> Value {
 /// What only the core itself can tell.
 fn of_core(core: &Rc<ServerCore>) -> Value {
     core.slow_calls().watch();
-    let mut connections = core.connections().some(limits::CONSOLE_CONNECTIONS_SEEN);
-    connections.sort_by_cached_key(|connection| Reverse(connection.business()));
-    let shown = connections.iter().take(limits::CONSOLE_CONNECTIONS_MAX);
     let slowest = core.slow_calls().slowest();
     json!({
         "cpu_ms": cpu_time().map(millis),
-        "connection_count": core.connections().len(),
-        "connections": shown.map(|connection| connection.describe()).collect::<Vec<_>>(),
+        "connection_count": core.connections().client_count(),
+        "connections": busiest(core),
         "slow": slowest.iter().map(|call| slow_call(call, core.now())).collect::<Vec<_>>(),
     })
 }
 
+/// The busiest connections. What HTTP carries as a part of one, such as JSON-RPC or the requests of HTTP/2 that are no
+/// calls of gRPC, is shown with it.
+fn busiest(core: &ServerCore) -> Vec<Value> {
+    let some = core.connections().some(limits::CONSOLE_CONNECTIONS_SEEN);
+    let (parts, mut whole): (Vec<_>, Vec<_>) = some.into_iter().partition(|it| it.is_part());
+    let mut parts_of = HashMap::<u64, Vec<_>>::new();
+    for part in parts {
+        parts_of.entry(part.site_id()).or_default().push(part);
+    }
+    let none = Vec::new();
+    let parts_of = |site_id| parts_of.get(&site_id).unwrap_or(&none);
+    whole.sort_by_cached_key(|connection| {
+        let of_parts = parts_of(connection.site_id()).iter().map(|part| part.business());
+        Reverse(connection.business() + of_parts.sum::<usize>())
+    });
+    let shown = whole.into_iter().take(limits::CONSOLE_CONNECTIONS_MAX).map(|connection| {
+        let mut shown = connection.describe();
+        parts_of(connection.site_id()).iter().for_each(|part| shown.add(part.describe()));
+        shown.into_json()
+    });
+    shown.collect()
+}
+
 /// The time that the calling thread has run, by the kernel's word.
-fn cpu_time() -> Option<Duration> {
+pub(super) fn cpu_time() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     Some(Duration::from_nanos(text.split(' ').next()?.parse().ok()?))
 }

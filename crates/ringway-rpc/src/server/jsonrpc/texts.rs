@@ -35,7 +35,7 @@ impl JsonTexts {
     /// Calls from `site`. Whether texts may come that answer none, as those of subscriptions.
     pub(crate) fn open(core: &Rc<ServerCore>, site: Rc<Site>, has_subscriptions: bool) -> Self {
         let machine = core.json_machine().of_texts(has_subscriptions);
-        let calls = ServerConnection::open_at(Rc::clone(core), site, 0, machine);
+        let calls = ServerConnection::open_part(Rc::clone(core), site, machine);
         Self { calls, alarm: Cell::default() }
     }
 
