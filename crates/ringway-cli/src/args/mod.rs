@@ -3,12 +3,8 @@
 
 mod answer;
 mod bench;
-mod bench_mongo;
-mod bench_registry;
-mod by_position;
 mod call;
 mod choices;
-mod codec;
 mod examples;
 mod flags;
 mod registry;
@@ -24,10 +20,9 @@ use clap::{CommandFactory, FromArgMatches};
 use answer::Answer;
 
 pub(crate) use bench::{
-    BenchConfig, CallJob, Pace, Placement, RpcLoad, RunLength, SendMode, StreamLoad, Suite,
+    BenchConfig, CallJob, MongoJob, MongoLoad, MongoSend, Pace, Placement, RegistryLoad, RpcLoad,
+    RunLength, SendMode, StreamLoad, Suite,
 };
-pub(crate) use bench_mongo::{MongoJob, MongoLoad, MongoSend};
-pub(crate) use bench_registry::RegistryLoad;
 pub(crate) use call::{Access, Ask, CallConfig};
 pub(crate) use choices::{Backend, Format, MongoOp, Protocol, RegistryMode, RpcMode, Transport};
 pub(crate) use registry::{NewEndpoint, RegistryAction, RegistryConfig};

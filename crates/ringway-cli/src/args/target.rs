@@ -1,8 +1,7 @@
 //! The servers that a bench measures: its own, or one that is already running.
 
-use super::bench::Suite;
+use super::bench::{BenchFlags, Suite};
 use super::choices::{Protocol, Transport};
-use super::flags::BenchFlags;
 use super::values::{Scheme, Uri, ValueError};
 
 /// The servers that are measured.

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use ringway_mongo::{ConnectionString, HostAddress};
 
-use super::choices::{MongoMode, MongoOp};
 use super::flags::{BenchFlags, BenchMongoFlags};
-use super::values::ValueError;
+use crate::args::choices::{MongoMode, MongoOp};
+use crate::args::values::ValueError;
 
 /// What the tasks of a row do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,8 +165,8 @@ const EVERY_OP: [MongoOp; 8] = [
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Config, Suite, Target, tests::parse_words};
     use super::*;
+    use crate::args::{Config, Suite, Target, tests::parse_words};
 
     #[test]
     fn a_running_server_with_a_user() {

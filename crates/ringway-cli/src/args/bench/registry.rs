@@ -1,9 +1,9 @@
 //! The registry suite of `bench`.
 
-use super::bench::{Suite, list};
-use super::choices::RegistryMode;
 use super::flags::{BenchFlags, BenchRegistryFlags};
-use super::values::{Cores, ValueError};
+use super::{Suite, list};
+use crate::args::choices::RegistryMode;
+use crate::args::values::{Cores, ValueError};
 
 /// The workload of each connection of the registry suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,8 +64,8 @@ const WORKERS: u32 = 100;
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Config, tests::parse_words};
     use super::*;
+    use crate::args::{Config, tests::parse_words};
 
     fn suite(words: &str) -> Suite {
         match parse_words(words).expect(words) {

@@ -1,8 +1,8 @@
 //! The flags of `bench codec`, which has neither connections nor a server.
 
-use super::choices::Backend;
 use super::flags::BenchFlags;
-use super::values::ValueError;
+use crate::args::choices::Backend;
+use crate::args::values::ValueError;
 
 /// # Errors
 /// A flag has no meaning for this suite.

@@ -1,6 +1,6 @@
 //! Values that may be given by position or by flag, but not by both.
 
-use super::values::ValueError;
+use crate::args::values::ValueError;
 
 pub(super) fn merge<T>(
     name: &str,

@@ -1,0 +1,303 @@
+//! The flags of `bench` as written.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use crate::args::choices::{
+    Backend, Format, MongoMode, MongoOp, Protocol, RegistryMode, RpcMode, Transport,
+};
+use crate::args::examples;
+use crate::args::flags::AccessFlags;
+use crate::args::values::{self, Cores, Uri};
+use crate::limits;
+
+#[derive(Debug, Args)]
+pub(in crate::args) struct BenchCommand {
+    #[command(flatten)]
+    pub(in crate::args) common: BenchFlags,
+    #[command(subcommand)]
+    pub(in crate::args) suite: Option<SuiteFlags>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(in crate::args) enum SuiteFlags {
+    /// Each connection sends a message, waits for its echo, checks it, sends the next.
+    #[command(after_help = examples::PINGPONG)]
+    Pingpong {
+        /// Same as -i
+        // Its own id, or it would be taken for the flag of that name.
+        #[arg(id = "threads_by_position", value_name = "THREADS")]
+        threads: Option<u16>,
+        /// Same as -s
+        #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::MESSAGE_BYTES_MAX)))]
+        block_size: Option<u32>,
+        /// Same as -c
+        #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::CONNECTIONS_MAX)))]
+        sessions: Option<u32>,
+        /// Same as -d, in seconds
+        #[arg(value_parser = values::parse_seconds)]
+        time: Option<Duration>,
+    },
+    /// Connections send packets one way; the server counts those it has framed and checked.
+    #[command(after_help = examples::RECEIVE)]
+    Receive {
+        /// Many packets per write, N if given [default mode, with 2048, beside --per-packet]
+        #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "2048",
+              value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::BATCH_PACKETS_MAX)))]
+        batch: Option<u32>,
+        /// One send call per packet [default mode, beside --batch]
+        #[arg(long)]
+        per_packet: bool,
+    },
+    /// Each connection keeps some calls in flight; every reply is compared.
+    #[command(after_help = examples::RPC)]
+    Rpc {
+        #[command(flatten)]
+        load: RpcFlags,
+        #[command(flatten)]
+        spoken: ProtocolFlags,
+    },
+    /// Like rpc, over gRPC.
+    #[command(after_help = examples::GRPC)]
+    Grpc(RpcFlags),
+    /// Like rpc, over JSON-RPC: a line for each message, and its payload in base64.
+    #[command(after_help = examples::JSONRPC)]
+    Jsonrpc(RpcFlags),
+    /// Each connection runs one stream after the other; every frame is compared.
+    #[command(after_help = examples::STREAM)]
+    Stream(StreamFlags),
+    /// Each connection reads, writes, keeps alive or watches as servers and clients of a registry do.
+    #[command(after_help = examples::BENCH_REGISTRY)]
+    Registry(BenchRegistryFlags),
+    /// Tasks run operations of our MongoDB client; every answer is compared.
+    #[command(after_help = examples::BENCH_MONGO)]
+    Mongo(BenchMongoFlags),
+    /// Put load on any method of a running server.
+    #[command(after_help = examples::BENCH_CALL)]
+    Call(BenchCallFlags),
+    /// Decode and encode JSON-RPC messages in memory, beside serde_json.
+    #[command(after_help = examples::CODEC)]
+    Codec,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::args) struct RpcFlags {
+    /// Calls in flight on each connection, one row per value [default: 1]
+    #[arg(short = 'l', long = "depth", value_name = "LIST", value_delimiter = ',')]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::DEPTH_MAX)))]
+    pub(in crate::args) depth: Vec<u32>,
+    /// Kinds of calls, one row per value; a stream carries one message each way [default: unary]
+    #[arg(short = 'm', long = "mode", value_name = "LIST", value_enum, value_delimiter = ',')]
+    pub(in crate::args) mode: Vec<RpcMode>,
+    /// Start this many calls per second, e.g. 20k, regardless of the server, and measure latency from
+    /// the time at which each was due; of several rates, in rising order, those above the first that
+    /// the server does not keep up with are skipped [default: start the next call when a reply arrives]
+    #[arg(long, value_name = "LIST", value_parser = values::parse_rate, value_delimiter = ',')]
+    pub(in crate::args) rate: Vec<u64>,
+    /// With --rate: this share of the calls, in percent, has a handler that sleeps 5 ms; their
+    /// latencies are left out
+    #[arg(long, value_name = "PERCENT", requires = "rate")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=50))]
+    pub(in crate::args) slow: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::args) struct StreamFlags {
+    /// Frames of a stream, each sent and echoed, one row per value [default: 16]
+    #[arg(short = 'f', long = "frames", value_name = "LIST", value_delimiter = ',')]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::FRAMES_MAX)))]
+    pub(in crate::args) frames: Vec<u32>,
+    /// Unanswered frames of a stream, one row per value, at most -f [default: 1]
+    #[arg(short = 'w', long = "window", value_name = "LIST", value_delimiter = ',')]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::FRAMES_MAX)))]
+    pub(in crate::args) window: Vec<u32>,
+    /// One endless stream per connection, from the server to the client; -f and -w do not apply
+    #[arg(long, conflicts_with_all = ["frames", "window"])]
+    pub(in crate::args) one_way: bool,
+    #[command(flatten)]
+    pub(in crate::args) spoken: ProtocolFlags,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::args) struct BenchRegistryFlags {
+    /// What connections do, one row per value: read the ten endpoints of a service, put a key and wait until it
+    /// is on the disk, keep a lease alive, or watch a key, which is changed when all have seen the last
+    /// change [default: range,put,keep-alive,watch]
+    #[arg(short = 'm', long = "mode", value_name = "LIST", value_enum, value_delimiter = ',')]
+    pub(in crate::args) mode: Vec<RegistryMode>,
+    /// Ranges or puts in flight on each connection [default: 1]
+    #[arg(short = 'l', long = "depth", value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::DEPTH_MAX)))]
+    pub(in crate::args) depth: Option<u32>,
+    /// Measure the registry inside one process instead: workers register, look up and deregister
+    #[arg(long, conflicts_with_all = ["mode", "depth"])]
+    pub(in crate::args) local: bool,
+    /// The workers of --local, which it implies, on all cores or as many as -i [default: 100]
+    #[arg(short = 'w', long, value_name = "N", conflicts_with_all = ["mode", "depth"])]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(in crate::args) workers: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::args) struct BenchMongoFlags {
+    /// Operations, one row per value: those of one document; 1,000 documents in a batch, borrowed, as
+    /// structs or owned; 100 documents written by one command; four find_one to one insert_one
+    /// [default: all]
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
+    pub(in crate::args) op: Vec<MongoOp>,
+    /// How a connection sends them: one after the other, or many at a time; pipelines have ping and
+    /// find_one [default: normal]
+    #[arg(long, value_enum)]
+    pub(in crate::args) mode: Option<MongoMode>,
+    /// Each connection has a thread that blocks for each operation, as programs without tasks do
+    #[arg(long)]
+    pub(in crate::args) sync: bool,
+    /// Commands of a pipeline, which are all under way together [default: 16]
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::MONGO_BATCH_MAX)))]
+    pub(in crate::args) batch_size: Option<u32>,
+    /// The responder answers after this time, e.g. 30ms, as over a long line [default: at once]
+    #[arg(long, value_name = "SPAN", value_parser = values::parse_timeout, conflicts_with = "uri")]
+    pub(in crate::args) delay: Option<Duration>,
+    /// Measure a running MongoDB server by its connection string, in a database `ringway_bench`, which is
+    /// emptied [default: start a responder]
+    #[arg(long, value_name = "URI")]
+    pub(in crate::args) uri: Option<String>,
+    /// User of --uri
+    #[arg(long, value_name = "NAME", requires = "uri", requires = "password")]
+    pub(in crate::args) user: Option<String>,
+    /// Password of --user; other users of this machine can see it
+    #[arg(long, value_name = "TEXT", requires = "user")]
+    pub(in crate::args) password: Option<String>,
+    /// The database that knows the user [default: admin]
+    #[arg(long, value_name = "NAME", requires = "user")]
+    pub(in crate::args) auth_db: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::args) struct ProtocolFlags {
+    /// Protocol, one row per value [default: native]
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
+    pub(in crate::args) protocol: Vec<Protocol>,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::args) struct BenchCallFlags {
+    /// Address of the server: tcp://, unix:// or tls://; grpc:// or grpcs:// for any gRPC server
+    #[arg(value_name = "URI")]
+    pub(in crate::args) uri: Uri,
+    /// Method to call, such as market.v1.Market/Quote; the server must offer reflection, as ours do
+    #[arg(value_name = "SERVICE/METHOD")]
+    pub(in crate::args) method: String,
+    /// The request: JSON, or plain text for a method that takes bytes or a string; - reads standard
+    /// input. A stream of requests has this one message
+    #[arg(value_name = "MESSAGE", default_value = "", allow_negative_numbers = true)]
+    pub(in crate::args) message: String,
+    /// Expected reply, as `ringway call` prints it; any other reply is an error [default: replies are
+    /// not compared]
+    #[arg(long, value_name = "REPLY", allow_hyphen_values = true)]
+    pub(in crate::args) expect: Option<String>,
+    /// Calls in flight on each connection, one row per value [default: 1]
+    #[arg(
+        short = 'p',
+        short_alias = 'l',
+        long = "depth",
+        value_name = "LIST",
+        value_delimiter = ','
+    )]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::DEPTH_MAX)))]
+    pub(in crate::args) depth: Vec<u32>,
+    /// Start this many calls per second, e.g. 20k, regardless of the server, and measure latency from
+    /// the time at which each was due; of several rates, in rising order, those above the first that
+    /// the server does not keep up with are skipped [default: start the next call when a reply arrives]
+    #[arg(long, value_name = "LIST", value_parser = values::parse_rate, value_delimiter = ',',
+          conflicts_with = "depth")]
+    pub(in crate::args) rate: Vec<u64>,
+    /// Send the request as raw bytes
+    #[arg(long)]
+    pub(in crate::args) binary: bool,
+    #[command(flatten)]
+    pub(in crate::args) access: AccessFlags,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::args) struct BenchFlags {
+    /// Connections, one row per value [default: 1,10,100,1000; receive 1,100,1000,10000; rpc,
+    /// stream and call 100]
+    #[arg(
+        short = 'c',
+        long,
+        alias = "concurrency",
+        value_name = "LIST",
+        value_delimiter = ',',
+        global = true
+    )]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::CONNECTIONS_MAX)))]
+    pub(in crate::args) connections: Vec<u32>,
+    /// Payload bytes one way, one row per value [default: 16384; receive 32; rpc 256; stream 128]
+    #[arg(
+        short = 's',
+        long,
+        alias = "packet-size",
+        value_name = "LIST",
+        value_delimiter = ',',
+        global = true
+    )]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::MESSAGE_BYTES_MAX)))]
+    pub(in crate::args) size: Vec<u32>,
+    /// Measured seconds per run, warm-up excluded [default: 2; without a suite 0.5]
+    #[arg(short = 'd', long, value_name = "SECONDS", value_parser = values::parse_seconds, global = true)]
+    pub(in crate::args) seconds: Option<Duration>,
+    /// I/O threads of each side, a core each; 0 takes half of the allowed cores for each
+    #[arg(short = 'i', long, value_name = "N", global = true)]
+    pub(in crate::args) threads: Option<u16>,
+    /// Measure a running server, e.g. tcp://127.0.0.1:7001 [default: start one]; it must offer
+    /// what the suite needs: `ringway serve echo`, `serve discard --frame`, or for rpc and stream
+    /// ringway.bench.Echo, as `ringway serve rpc` does
+    #[arg(long, value_name = "URI", global = true)]
+    pub(in crate::args) addr: Option<Uri>,
+    /// Warm-up seconds before each run, not counted [default: 0.2]
+    #[arg(long, value_name = "SECONDS", value_parser = values::parse_seconds_or_zero, global = true)]
+    pub(in crate::args) warmup: Option<Duration>,
+    /// Runs per row; the table shows their median and spread [default: 5]
+    #[arg(long, value_name = "N", global = true)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::REPEAT_MAX)))]
+    pub(in crate::args) repeat: Option<u32>,
+    /// Poll this long before sleeping, both sides, e.g. 50us; 0 sleeps at once [default: adaptive]
+    #[arg(long, value_name = "SPAN", value_parser = values::parse_spin, global = true)]
+    pub(in crate::args) spin: Option<Duration>,
+    /// The same for the client only [default: as --spin]
+    #[arg(long, value_name = "SPAN", value_parser = values::parse_spin, global = true)]
+    pub(in crate::args) client_spin: Option<Duration>,
+    /// Cores of the server [default: the first of the allowed ones]
+    #[arg(long, value_name = "LIST", global = true)]
+    pub(in crate::args) server_cores: Option<Cores>,
+    /// Cores of the client [default: those after the server's]
+    #[arg(long, value_name = "LIST", global = true)]
+    pub(in crate::args) client_cores: Option<Cores>,
+    /// Kernel interface, both sides
+    #[arg(long, value_enum, default_value_t = Backend::Auto, global = true)]
+    pub(in crate::args) backend: Backend,
+    /// Also build and run the peer programs, in the same table
+    #[arg(long, global = true)]
+    pub(in crate::args) peers: bool,
+    /// Transport, one row per value [default: tcp]
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',', global = true)]
+    pub(in crate::args) transport: Vec<Transport>,
+    /// Short for --transport unix
+    #[arg(long, global = true)]
+    pub(in crate::args) unix: bool,
+    /// Print all columns of a table side by side, whatever the width [default: blocks that fit the
+    /// terminal, or 100 characters]
+    #[arg(long, global = true)]
+    pub(in crate::args) wide: bool,
+    /// Also write one HTML page with charts: bars, latencies, rates over time, and the JSON that
+    /// `ringway report` reads
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(in crate::args) report: Option<PathBuf>,
+    /// Format of the result on standard output
+    #[arg(long, value_enum, default_value_t = Format::Table, global = true)]
+    pub(in crate::args) format: Format,
+}

@@ -1,0 +1,110 @@
+//! The suites of plain connections: pingpong and receive.
+
+use std::fmt;
+
+use super::flags::BenchFlags;
+use super::{Suite, list};
+use crate::args::values::ValueError;
+use crate::limits;
+use crate::payload::PACKET_BYTES_MIN;
+
+/// How the receive suite's client hands packets to the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SendMode {
+    /// This many packets in one write.
+    Batch(u32),
+    /// One send call for each.
+    PerPacket,
+}
+
+/// Returns the `mode` parameter of a report's row.
+impl fmt::Display for SendMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Batch(packets) => write!(f, "batch {packets}"),
+            Self::PerPacket => f.write_str("per-packet"),
+        }
+    }
+}
+
+pub(super) fn ping_pong(common: &BenchFlags) -> Result<Suite, ValueError> {
+    let connections = list("-c", &common.connections, &[1, 10, 100, 1000])?;
+    let sizes = list("-s", &common.size, &[16384])?;
+    Ok(Suite::PingPong { connections, sizes })
+}
+
+pub(super) fn receive(
+    common: &BenchFlags,
+    batch: Option<u32>,
+    per_packet: bool,
+) -> Result<Suite, ValueError> {
+    let connections = list("-c", &common.connections, &[1, 100, 1000, 10_000])?;
+    let sizes = list("-s", &common.size, &[32])?;
+    if let Some(size) = sizes.iter().find(|&&size| (size as usize) < PACKET_BYTES_MIN) {
+        return Err(ValueError::new(format!(
+            "-s {size} is too small for a packet: length, sequence and connection take {PACKET_BYTES_MIN} bytes"
+        )));
+    }
+    let modes = match (batch, per_packet) {
+        (None, false) => vec![SendMode::Batch(BATCH_PACKETS), SendMode::PerPacket],
+        (Some(packets), true) => vec![SendMode::Batch(packets), SendMode::PerPacket],
+        (Some(packets), false) => vec![SendMode::Batch(packets)],
+        (None, true) => vec![SendMode::PerPacket],
+    };
+    check_batches(&sizes, &modes)?;
+    Ok(Suite::Receive { connections, sizes, modes })
+}
+
+fn check_batches(sizes: &[u32], modes: &[SendMode]) -> Result<(), ValueError> {
+    for mode in modes {
+        let SendMode::Batch(packets) = *mode else {
+            continue;
+        };
+        let too_large =
+            |&&size: &&u32| u64::from(size) * u64::from(packets) > limits::BATCH_BYTES_MAX;
+        if let Some(size) = sizes.iter().find(too_large) {
+            return Err(ValueError::new(format!(
+                "--batch {packets} of -s {size} bytes is more than {} MiB in one write; lower one of them",
+                limits::BATCH_BYTES_MAX >> 20
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// 64 KiB of 32-byte packets: larger writes no longer save calls that can be noticed.
+const BATCH_PACKETS: u32 = 2048;
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::config;
+    use super::*;
+
+    #[test]
+    fn positions_mean_threads_size_sessions_and_time() {
+        let by_position = config("bench pingpong 2 16384 100 10");
+        let by_flag = config("bench pingpong -i 2 -s 16384 -c 100 -d 10");
+        assert_eq!(by_position, by_flag);
+        assert_eq!(by_flag.placement.client.as_slice(), [2, 3]);
+    }
+
+    #[test]
+    fn modes_of_receive() {
+        let modes = |words: &str| match config(words).suites.remove(0) {
+            Suite::Receive { modes, .. } => modes,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(modes("bench receive"), [SendMode::Batch(2048), SendMode::PerPacket]);
+        assert_eq!(modes("bench receive --batch"), [SendMode::Batch(2048)]);
+        assert_eq!(modes("bench receive --batch 64 -c 4"), [SendMode::Batch(64)]);
+        assert_eq!(modes("bench receive --per-packet"), [SendMode::PerPacket]);
+    }
+
+    #[test]
+    fn originals_names_of_flags_are_understood() {
+        let config = config("bench receive --concurrency 4 --packet-size 64");
+        let modes = vec![SendMode::Batch(2048), SendMode::PerPacket];
+        let suite = Suite::Receive { connections: vec![4], sizes: vec![64], modes };
+        assert_eq!(config.suites, [suite]);
+    }
+}
