@@ -90,7 +90,10 @@ impl Environment {
             word(self.virtualised, "virtual machine", "bare metal", "virtualisation unknown");
         let build = if self.optimised { "" } else { ", DEBUG BUILD: its figures mean nothing" };
         let sides = match Cores::new(self.client.cores.clone()) {
-            Some(core) if self.is_one_thread => vec![format!("thread: pinned to {core}")],
+            Some(core) if self.is_one_thread && self.client.driver.is_none() => {
+                vec![format!("thread: pinned to {core}")]
+            }
+            _ if self.is_one_thread => vec![format!("thread: {}", self.client.line())],
             _ => vec![
                 format!("server: {}", self.server.line()),
                 format!("client: {}", self.client.line()),

@@ -47,6 +47,15 @@ pub(crate) const RATE_MAX: u64 = 100_000_000;
 /// Frames of one stream of the stream suite.
 pub(crate) const FRAMES_MAX: u32 = 1 << 20;
 
+/// Pipes of the event suite; each has two descriptors, and the kernel gives a process a million.
+pub(crate) const PIPES_MAX: u32 = 1 << 18;
+
+/// Bytes that one iteration of the event suite passes on: a second of the fastest loop.
+pub(crate) const PIPE_WRITES_MAX: u32 = 1 << 24;
+
+/// An iteration of the event suite is over within this, or a byte is lost.
+pub(crate) const ITERATION_MAX: Duration = Duration::from_secs(60);
+
 /// Values in one list flag: the rows of a suite are its product.
 pub(crate) const LIST_VALUES_MAX: usize = 64;
 

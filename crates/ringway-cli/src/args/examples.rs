@@ -130,6 +130,15 @@ Examples:
 A call ends with its last reply. Calls that end with a status other than OK are counted by status,
 and are not among the latencies. Use this only on servers of your own.";
 
+pub(super) const EVENT: &str = "\
+Examples:
+  ringway bench event                           100 pipes, one active, 100 writes
+  ringway bench event -n 100,1000,10000 -a 1,100
+  ringway bench event -n 1000 -a 100 -w 1000 --peers    beside a plain loop over epoll
+
+An iteration is over when the last byte has been read. The percentiles are those of iterations;
+the time of an operation is that of one event: a byte that is written, read and checked.";
+
 pub(super) const CODEC: &str = "\
 Examples:
   ringway bench codec                           requests, responses, errors, notifications, batches

@@ -20,8 +20,8 @@ use clap::{CommandFactory, FromArgMatches};
 use answer::Answer;
 
 pub(crate) use bench::{
-    BenchConfig, CallJob, MongoJob, MongoLoad, MongoSend, Pace, Placement, RegistryLoad, RpcLoad,
-    RunLength, SendMode, StreamLoad, Suite,
+    BenchConfig, CallJob, EventLoad, MongoJob, MongoLoad, MongoSend, Pace, Placement, RegistryLoad,
+    RpcLoad, RunLength, SendMode, StreamLoad, Suite,
 };
 pub(crate) use call::{Access, Ask, CallConfig};
 pub(crate) use choices::{Backend, Format, MongoOp, Protocol, RegistryMode, RpcMode, Transport};
@@ -125,6 +125,7 @@ mod tests {
         insta::assert_snapshot!("help_bench_registry", help("bench registry --help"));
         insta::assert_snapshot!("help_bench_mongo", help("bench mongo --help"));
         insta::assert_snapshot!("help_bench_call", help("bench call --help"));
+        insta::assert_snapshot!("help_bench_event", help("bench event --help"));
         insta::assert_snapshot!("help_bench_codec", help("bench codec --help"));
         insta::assert_snapshot!("help_registry", help("registry --help"));
         insta::assert_snapshot!("help_report", help("report --help"));
@@ -134,7 +135,7 @@ mod tests {
     fn help_fits_100_columns() {
         let suites = [
             "", "pingpong", "receive", "rpc", "grpc", "stream", "registry", "mongo", "call",
-            "codec",
+            "event", "codec",
         ]
         .map(|suite| format!("bench {suite}"));
         for words in
@@ -201,6 +202,8 @@ mod tests {
         check("bench mongo --user ada", "--uri");
         check("bench mongo --uri mongodb://a,b", "one server");
         check("bench mongo --uri mongodb://a --delay 1ms", "--delay");
+        check("bench event -n 3 -a 4", "raise -n");
+        check("bench event -c 4", "one core");
         check("bench codec -c 1", "-c has no meaning");
         check("bench codec --peers", "connects to nothing");
         check("bench rpc --rate 20k,10k", "rising order");

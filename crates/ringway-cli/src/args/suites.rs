@@ -17,7 +17,7 @@ struct SuiteHelp {
     needs: &'static str,
 }
 
-const SUITES: [SuiteHelp; 10] = [
+const SUITES: [SuiteHelp; 11] = [
     SuiteHelp {
         name: "pingpong",
         connections: "1,10,100,1000",
@@ -88,6 +88,14 @@ const SUITES: [SuiteHelp; 10] = [
         size: "",
         seconds: "2",
         without: &["addr", "peers", "server_cores", "size", "transport", "unix"],
+        needs: "",
+    },
+    SuiteHelp {
+        name: "event",
+        connections: "",
+        size: "",
+        seconds: "2",
+        without: &["addr", "connections", "server_cores", "size", "threads", "transport", "unix"],
         needs: "",
     },
     SuiteHelp {
@@ -171,7 +179,7 @@ mod tests {
                 Suite::Call { connections, .. } | Suite::Mongo { connections, .. } => {
                     (connections, String::new())
                 }
-                Suite::Codec => (&Vec::new(), String::new()),
+                Suite::Event(_) | Suite::Codec => (&Vec::new(), String::new()),
             };
             let told = suite.connections.split(';').next();
             assert_eq!(told, Some(list(connections).as_str()), "{}", suite.name);

@@ -24,15 +24,25 @@ pub(crate) fn raise_limit() -> io::Result<()> {
 /// # Errors
 /// The limit cannot be raised that far.
 pub(super) fn ensure(connections: u32) -> io::Result<()> {
+    check(&format!("{connections} connections"), u64::from(connections), "-c")
+}
+
+/// Checks that there are descriptors for both ends of so many pipes.
+///
+/// # Errors
+/// The limit cannot be raised that far.
+pub(super) fn ensure_pipes(pipes: u32) -> io::Result<()> {
+    check(&format!("{pipes} pipes"), 2 * u64::from(pipes), "-n")
+}
+
+fn check(what: &str, descriptors: u64, flag: &str) -> io::Result<()> {
     raise_limit()?;
+    let needed = descriptors + limits::DESCRIPTORS_SPARE;
     match getrlimit(Resource::Nofile).maximum {
-        Some(most) if most < u64::from(connections) + limits::DESCRIPTORS_SPARE => {
-            Err(io::Error::other(format!(
-                "{connections} connections need {} file descriptors, but this process may have only {most}; \
-                 raise the hard limit (ulimit -Hn) or lower -c",
-                u64::from(connections) + limits::DESCRIPTORS_SPARE
-            )))
-        }
+        Some(most) if most < needed => Err(io::Error::other(format!(
+            "{what} need {needed} file descriptors, but this process may have only {most}; raise the hard limit \
+             (ulimit -Hn) or lower {flag}"
+        ))),
         _ => Ok(()),
     }
 }

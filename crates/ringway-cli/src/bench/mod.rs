@@ -8,6 +8,7 @@ mod dial;
 mod disk;
 mod due_calls;
 mod engine;
+mod event;
 mod ladder;
 mod local;
 mod mongo;
@@ -64,6 +65,9 @@ pub(crate) fn run(
 ) -> Result<bool, Box<dyn Error>> {
     if config.suites == [Suite::Codec] {
         return codec::run(config, allowed, out);
+    }
+    if let [Suite::Event(loads)] = &config.suites[..] {
+        return event::run(config, allowed, loads, out);
     }
     if let [Suite::Local { workers, cores }] = &config.suites[..] {
         return local::run(config, allowed, *workers, cores, out);

@@ -109,7 +109,7 @@ fn combinations(suite: &Suite) -> Vec<(Workload, u32, u32)> {
     let unknown = vec![0];
     let (connections, sizes, workloads) = match suite {
         // They have no client.
-        Suite::Codec | Suite::Local { .. } => return Vec::new(),
+        Suite::Codec | Suite::Event(_) | Suite::Local { .. } => return Vec::new(),
         Suite::Registry { rows, sizes } => {
             // Only the values of puts have a size.
             let row = |&(count, load): &(u32, RegistryLoad)| {

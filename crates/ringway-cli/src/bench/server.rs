@@ -161,12 +161,13 @@ impl Usage {
     /// Returns the resources used by this thread, a core of a runtime, since its start. Allocations are counted
     /// for the whole process, so a core does not know its own.
     pub(super) fn of_this_core() -> Self {
+        Self::of_this_thread(ringway_runtime::CoreHandle::current().counters().syscalls)
+    }
+
+    /// Returns the time that this thread has used, which is no core and counts its own system calls.
+    pub(super) fn of_this_thread(syscalls: u64) -> Self {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        Self {
-            cpu: Duration::try_from(time).ok(),
-            syscalls: Some(ringway_runtime::CoreHandle::current().counters().syscalls),
-            allocations: None,
-        }
+        Self { cpu: Duration::try_from(time).ok(), syscalls: Some(syscalls), allocations: None }
     }
 
     /// Returns the time that all threads of this process have used.

@@ -104,25 +104,35 @@ pub(crate) struct Errors {
     pub(crate) by_status: BTreeMap<&'static str, u64>,
 }
 
+/// The suite whose operations are events of one core.
+const EVENT: &str = "event";
+
 impl Row {
     /// The key of a table: rows of one suite with one unit share it.
     pub(super) fn table(&self) -> (&'static str, &'static str) {
         (self.suite, self.unit)
     }
 
-    /// How long an operation takes when one thread repeats it without waiting.
+    /// How long an operation takes when one thread does nothing else.
     pub(super) fn nanoseconds(&self) -> Option<f64> {
-        self.is_in_memory().then(|| 1e9 / self.rate.median)
+        self.has_one_thread().then(|| 1e9 / self.rate.median)
     }
 
-    /// Allocations of the measured side: the server, or the only one.
-    pub(super) fn allocations(&self) -> Option<f64> {
-        let side = if self.is_in_memory() { &self.client } else { &self.server };
-        side.allocations_per_op
+    /// How long an iteration of the event suite takes on average.
+    pub(super) fn iteration_us(&self) -> Option<f64> {
+        let events = |name: &str| self.parameters.get(name).and_then(Value::as_f64);
+        let all = (self.suite == EVENT).then(|| Some(events("active")? + events("writes")?))??;
+        Some(all * 1e6 / self.rate.median)
     }
 
-    fn is_in_memory(&self) -> bool {
-        self.suite == "codec"
+    /// What the measured side has cost: the server, or the only one.
+    pub(super) fn measured_side(&self) -> &Cost {
+        if self.has_one_thread() { &self.client } else { &self.server }
+    }
+
+    /// Whether one thread does all, so that the inverse of its rate is the time of an operation.
+    fn has_one_thread(&self) -> bool {
+        matches!(self.suite, "codec" | EVENT)
     }
 }
 
@@ -183,7 +193,7 @@ impl Cost {
 /// The names that rows of every suite share; programs that read the JSON rely on them.
 impl Serialize for Row {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = serializer.serialize_struct("Row", 27)?;
+        let mut out = serializer.serialize_struct("Row", 28)?;
         out.serialize_field("suite", self.suite)?;
         out.serialize_field("parameters", &self.parameters)?;
         out.serialize_field("rate", &self.rate.median)?;
@@ -207,6 +217,10 @@ impl Serialize for Row {
         match self.nanoseconds() {
             Some(nanoseconds) => out.serialize_field("ns_per_op", &nanoseconds)?,
             None => out.skip_field("ns_per_op")?,
+        }
+        match self.iteration_us() {
+            Some(iteration) => out.serialize_field("us_per_iteration", &iteration)?,
+            None => out.skip_field("us_per_iteration")?,
         }
         match self.suite {
             "call" => out.serialize_field("errors_by_status", &self.errors.by_status)?,

@@ -70,6 +70,7 @@ pub(super) fn grid(rows: &[Row]) -> Grid {
         columns.push(column(name, unit, rows, cell));
     };
     number("time", "ns/op", &|row| humane::plain(row.nanoseconds()));
+    number("iteration", "µs", &|row| humane::plain(row.iteration_us()));
     number("begun", "/s", &|row| humane::count(row.open_loop.map(|open| open.begun)));
     number("achieved", "of due", &|row| humane::percent(row.open_loop.map(|open| open.achieved)));
     number("goodput", "MiB/s", &|row| humane::plain(row.goodput_mib_s));
@@ -77,8 +78,8 @@ pub(super) fn grid(rows: &[Row]) -> Grid {
     number("p99", "µs", &|row| humane::plain(row.latency.p99_us));
     number("p99.9", "µs", &|row| humane::plain(row.latency.p999_us));
     number("server", "µs/op", &|row| humane::plain(row.server.cpu_us_per_op));
-    number("syscalls", "/op", &|row| humane::plain(row.server.syscalls_per_op));
-    number("allocs", "/op", &|row| humane::plain(row.allocations()));
+    number("syscalls", "/op", &|row| humane::plain(row.measured_side().syscalls_per_op));
+    number("allocs", "/op", &|row| humane::plain(row.measured_side().allocations_per_op));
     number("client", "µs/op", &|row| humane::plain(row.client.cpu_us_per_op));
     number("rate", "×epoll", &|row| humane::plain(row.versus_epoll.rate));
     number("server", "×epoll", &|row| humane::plain(row.versus_epoll.server_cpu));

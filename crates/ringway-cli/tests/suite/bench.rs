@@ -540,3 +540,31 @@ fn codecs_are_measured_beside_each_other() {
         shown.out
     );
 }
+
+#[test]
+fn events_of_one_core_are_measured_beside_a_plain_loop() {
+    for flags in ["--backend auto", "--backend epoll"] {
+        let words = format!("bench event -n 1,20 -a 1 -w 0,50 --peers {flags}");
+        let ended = run(&format!("{words} -d 0.02 --warmup 0.01 --repeat 2 --format json"));
+        assert_eq!(ended.status.code(), Some(0), "{}{}", ended.out, ended.err);
+        let report: Value = serde_json::from_str(&ended.out).expect("one JSON object");
+        let rows = report["rows"].as_array().expect("an array");
+        assert_eq!(rows.len(), 8, "{report}");
+        for row in rows {
+            let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{row}"));
+            let events = number(&row["parameters"]["writes"]) + 1.0;
+            let iterations = number(&row["us_per_iteration"]) * number(&row["rate"]) / 1e6;
+            assert!((iterations - events).abs() < 1e-6, "{row}");
+            assert!((number(&row["ns_per_op"]) * number(&row["rate"]) - 1e9).abs() < 1.0, "{row}");
+            assert!(number(&row["verified"]) > 0.0 && number(&row["max_us"]) > 0.0, "{row}");
+            assert_eq!((&row["errors"], &row["unit"]), (&0.into(), &"events/s".into()));
+            let ours = row["parameters"]["loop"] == "ringway";
+            assert_eq!(row["versus_epoll"]["rate"].is_f64(), ours, "{row}");
+            assert!(row["client"]["syscalls_per_op"].is_f64(), "{row}");
+        }
+    }
+    let shown = run("bench event -d 0.02 --repeat 1").out;
+    for part in ["event, events/s", "ns/op", "iteration", "thread: pinned to"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+}

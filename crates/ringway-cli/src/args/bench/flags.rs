@@ -77,6 +77,9 @@ pub(in crate::args) enum SuiteFlags {
     /// Put load on any method of a running server.
     #[command(after_help = examples::BENCH_CALL)]
     Call(BenchCallFlags),
+    /// Pipes on one core: those that are active pass a byte on, and every byte is checked.
+    #[command(after_help = examples::EVENT)]
+    Event(EventFlags),
     /// Decode and encode JSON-RPC messages in memory, beside serde_json.
     #[command(after_help = examples::CODEC)]
     Codec,
@@ -174,6 +177,22 @@ pub(in crate::args) struct BenchMongoFlags {
     /// The database that knows the user [default: admin]
     #[arg(long, value_name = "NAME", requires = "user")]
     pub(in crate::args) auth_db: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::args) struct EventFlags {
+    /// Pipes, one row per value [default: 100]
+    #[arg(short = 'n', long = "pipes", value_name = "LIST", value_delimiter = ',')]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PIPES_MAX)))]
+    pub(in crate::args) pipes: Vec<u32>,
+    /// Pipes that get a byte at the beginning of an iteration, one row per value, at most -n [default: 1]
+    #[arg(short = 'a', long = "active", value_name = "LIST", value_delimiter = ',')]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PIPES_MAX)))]
+    pub(in crate::args) active: Vec<u32>,
+    /// How often a byte is passed on in an iteration, in all, one row per value [default: as -n]
+    #[arg(short = 'w', long = "writes", value_name = "LIST", value_delimiter = ',')]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=i64::from(limits::PIPE_WRITES_MAX)))]
+    pub(in crate::args) writes: Vec<u32>,
 }
 
 #[derive(Debug, Args)]

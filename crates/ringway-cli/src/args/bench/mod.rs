@@ -3,6 +3,7 @@
 mod by_position;
 mod call;
 mod codec;
+mod event;
 mod flags;
 mod mongo;
 mod placement;
@@ -23,6 +24,7 @@ use flags::SuiteFlags;
 use sockets::{ping_pong, receive};
 
 pub(crate) use call::CallJob;
+pub(crate) use event::EventLoad;
 pub(super) use flags::{BenchCommand, BenchFlags};
 pub(crate) use mongo::{MongoJob, MongoLoad, MongoSend};
 pub(crate) use placement::Placement;
@@ -97,6 +99,8 @@ pub(crate) enum Suite {
         workers: u32,
         cores: Cores,
     },
+    /// Pipes on one core.
+    Event(Vec<EventLoad>),
     Codec,
 }
 
@@ -122,6 +126,7 @@ impl Suite {
             | Self::Call { .. }
             | Self::Local { .. }
             | Self::Mongo { .. }
+            | Self::Event(_)
             | Self::Codec => &[],
         }
     }
@@ -165,6 +170,7 @@ pub(super) fn resolve(raw: Box<BenchCommand>, allowed: &Cores) -> Result<BenchCo
             let connections = list("-c", &common.connections, &[10, 100])?;
             vec![Suite::Mongo { connections, loads, job }]
         }
+        Some(SuiteFlags::Event(flags)) => vec![event::resolve(&common, &flags)?],
         Some(SuiteFlags::Codec) => {
             codec::check(&common)?;
             vec![Suite::Codec]

@@ -60,7 +60,7 @@ pub(super) fn run(
 }
 
 /// Pins this thread to one core, so that caches and clock settle.
-fn pin(core: usize) -> io::Result<()> {
+pub(super) fn pin(core: usize) -> io::Result<()> {
     let mut set = CpuSet::new();
     set.set(core);
     Ok(rustix::thread::sched_setaffinity(None, &set)?)
