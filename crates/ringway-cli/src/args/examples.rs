@@ -26,6 +26,7 @@ pub(super) const SERVE_DISCARD: &str = "\
 Examples:
   ringway serve discard --listen tcp://127.0.0.1:7002
   ringway serve discard --frame --cores 0-1     count and check the packets of `bench receive`
+  ringway serve discard --frame --acknowledge   and answer each: the other side of `bench ttcp`
 
 The server prints `listening on URI` when it is ready and drains on SIGINT or SIGTERM.";
 
@@ -59,6 +60,14 @@ Examples:
   ringway bench receive --per-packet -c 100     one send call a packet
   ringway serve discard --frame &
   ringway bench receive --addr tcp://127.0.0.1:7001 -c 1";
+
+pub(super) const TTCP: &str = "\
+Examples:
+  ringway bench ttcp                            64 KiB on one connection
+  ringway bench ttcp -s 1024,65536,1048576 --transport tcp,unix
+  ringway bench ttcp -l 65536 -c 1,4            -l is the original's letter for -s
+  ringway serve discard --frame --acknowledge --listen tcp://0.0.0.0:5001 &
+  ringway bench ttcp --addr tcp://127.0.0.1:5001";
 
 pub(super) const SERVE_RPC: &str = "\
 Examples:

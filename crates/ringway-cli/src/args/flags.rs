@@ -69,6 +69,9 @@ pub(super) enum ServeKind {
         /// Split the bytes into length-prefixed packets, check each as `bench receive` writes them, and count
         #[arg(long)]
         frame: bool,
+        /// Answer each packet with the number of those that were right, as `bench ttcp` needs it
+        #[arg(long, requires = "frame")]
+        acknowledge: bool,
     },
     /// Serve RPC: an echo service with all four kinds of methods.
     #[command(after_help = examples::SERVE_RPC)]

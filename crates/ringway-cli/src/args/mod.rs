@@ -118,6 +118,7 @@ mod tests {
         insta::assert_snapshot!("help_bench", help("bench --help"));
         insta::assert_snapshot!("help_bench_pingpong", help("bench pingpong --help"));
         insta::assert_snapshot!("help_bench_receive", help("bench receive --help"));
+        insta::assert_snapshot!("help_bench_ttcp", help("bench ttcp --help"));
         insta::assert_snapshot!("help_bench_rpc", help("bench rpc --help"));
         insta::assert_snapshot!("help_bench_grpc", help("bench grpc --help"));
         insta::assert_snapshot!("help_bench_jsonrpc", help("bench jsonrpc --help"));
@@ -134,8 +135,8 @@ mod tests {
     #[test]
     fn help_fits_100_columns() {
         let suites = [
-            "", "pingpong", "receive", "rpc", "grpc", "stream", "registry", "mongo", "call",
-            "event", "codec",
+            "", "pingpong", "receive", "ttcp", "rpc", "grpc", "stream", "registry", "mongo",
+            "call", "event", "codec",
         ]
         .map(|suite| format!("bench {suite}"));
         for words in
@@ -175,6 +176,7 @@ mod tests {
         check("bench stream --protocol native,grpc --transport tcp,unix", "--protocol native");
         check("bench rpc --transport ws", "`bench jsonrpc`");
         check("bench rpc --protocol native,jsonrpc --transport tcp,http", "`bench jsonrpc`");
+        check("serve discard --acknowledge", "--frame");
         check("serve rpc --listen grpc://127.0.0.1:1", "tcp://");
         check("bench --addr tcp://127.0.0.1:1 --unix", "--addr");
         check("bench --addr tcp://127.0.0.1:1 --peers", "--peers");

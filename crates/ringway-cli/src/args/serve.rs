@@ -36,8 +36,8 @@ pub(crate) enum Service {
     Echo,
     /// It counts them.
     Discard,
-    /// It frames, checks and counts the packets of `bench receive`.
-    DiscardFramed,
+    /// It frames, checks and counts the packets of `bench receive`, and for `bench ttcp` acknowledges each.
+    DiscardFramed { acknowledges: bool },
     /// It serves the echo service.
     Rpc,
     /// It serves a registry with etcd's API.
@@ -61,7 +61,10 @@ impl ServeConfig {
         let words: &[&str] = match self.service {
             Service::Echo => &["serve", "echo"],
             Service::Discard => &["serve", "discard"],
-            Service::DiscardFramed => &["serve", "discard", "--frame"],
+            Service::DiscardFramed { acknowledges: false } => &["serve", "discard", "--frame"],
+            Service::DiscardFramed { acknowledges: true } => {
+                &["serve", "discard", "--frame", "--acknowledge"]
+            }
             Service::Rpc => &["serve", "rpc"],
             Service::Registry => &["serve", "registry"],
             Service::MongoResponder { .. } => &["serve", "mongo-responder"],
@@ -104,8 +107,10 @@ pub(super) fn resolve(raw: Serve, allowed: &Cores) -> Result<ServeConfig, ValueE
     let mut data = None;
     let (service, flags) = match raw.kind {
         ServeKind::Echo(flags) => (Service::Echo, flags),
-        ServeKind::Discard { flags, frame: false } => (Service::Discard, flags),
-        ServeKind::Discard { flags, frame: true } => (Service::DiscardFramed, flags),
+        ServeKind::Discard { flags, frame: false, .. } => (Service::Discard, flags),
+        ServeKind::Discard { flags, frame: true, acknowledge: acknowledges } => {
+            (Service::DiscardFramed { acknowledges }, flags)
+        }
         ServeKind::Rpc(flags) => (Service::Rpc, flags),
         ServeKind::Registry { flags, data: folder } => {
             data = folder;
@@ -139,7 +144,7 @@ pub(super) fn resolve(raw: Serve, allowed: &Cores) -> Result<ServeConfig, ValueE
 
 fn default_address(service: Service) -> &'static str {
     match service {
-        Service::Echo | Service::Discard | Service::DiscardFramed => "tcp://127.0.0.1:7001",
+        Service::Echo | Service::Discard | Service::DiscardFramed { .. } => "tcp://127.0.0.1:7001",
         Service::Rpc => "tcp://127.0.0.1:9000",
         Service::Registry => "tcp://127.0.0.1:2379",
         Service::MongoResponder { .. } => "tcp://127.0.0.1:27017",
@@ -173,7 +178,7 @@ mod tests {
             "serve discard --frame --listen tcp://[::1]:0 --listen unix:///tmp/d --cores 1-2 \
              --backend epoll --spin 0 --control --cert c.pem --key k.pem --client-ca ca.pem",
         );
-        assert_eq!(config.service, Service::DiscardFramed);
+        assert_eq!(config.service, Service::DiscardFramed { acknowledges: false });
         assert_eq!(config.listen.len(), 2);
         assert_eq!(config.cores.as_slice(), [1, 2]);
         assert_eq!(config.backend, Backend::Epoll);
@@ -187,6 +192,7 @@ mod tests {
             "serve echo",
             "serve rpc --spin 0",
             "serve discard --cores 2",
+            "serve discard --frame --acknowledge",
             "serve registry --data /tmp/registry",
             "serve mongo-responder --delay 30ms",
             "serve mongo-responder",

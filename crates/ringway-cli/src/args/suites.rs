@@ -17,7 +17,7 @@ struct SuiteHelp {
     needs: &'static str,
 }
 
-const SUITES: [SuiteHelp; 11] = [
+const SUITES: [SuiteHelp; 12] = [
     SuiteHelp {
         name: "pingpong",
         connections: "1,10,100,1000",
@@ -33,6 +33,14 @@ const SUITES: [SuiteHelp; 11] = [
         seconds: "2",
         without: &["peers"],
         needs: "what `ringway serve discard --frame` does",
+    },
+    SuiteHelp {
+        name: "ttcp",
+        connections: "1",
+        size: "65536",
+        seconds: "2",
+        without: &["peers"],
+        needs: "what `ringway serve discard --frame --acknowledge` does",
     },
     SuiteHelp {
         name: "rpc",
@@ -172,6 +180,7 @@ mod tests {
             let (connections, size) = match &config.suites[0] {
                 Suite::PingPong { connections, sizes }
                 | Suite::Receive { connections, sizes, .. }
+                | Suite::Ttcp { connections, sizes }
                 | Suite::Rpc { connections, sizes, .. }
                 | Suite::Stream { connections, sizes, .. } => (connections, list(sizes)),
                 Suite::Registry { rows, sizes } => (&vec![rows[0].0], list(sizes)),

@@ -31,6 +31,17 @@ pub(super) fn resolve(uri: &Uri) -> io::Result<SockAddr> {
     Ok(address.into())
 }
 
+/// Returns the bounds of a connection with one message of `size` bytes in flight. The queue holds it whole, so
+/// sending it never blocks reading its reply.
+pub(super) fn bounds_of_one(size: usize) -> StreamLimits {
+    StreamLimits {
+        send_high_water: 2 * size + 1,
+        send_low_water: size,
+        send_queue_max: 4 * size,
+        ..StreamLimits::default()
+    }
+}
+
 /// Opens connections with the numbers `numbers`, and counts those that fail in `errors`.
 pub(super) async fn connect_all(
     address: &SockAddr,
@@ -75,11 +86,14 @@ pub(super) fn count(errors: &mut Errors, error: &io::Error) {
     use io::ErrorKind;
     match error.kind() {
         ErrorKind::ConnectionRefused | ErrorKind::NotFound => errors.refused += 1,
-        ErrorKind::ConnectionReset
-        | ErrorKind::ConnectionAborted
-        | ErrorKind::BrokenPipe
-        | ErrorKind::UnexpectedEof => errors.reset += 1,
+        _ if is_reset(error) => errors.reset += 1,
         ErrorKind::TimedOut => errors.timed_out += 1,
         _ => errors.other += 1,
     }
+}
+
+/// Whether a connection broke.
+pub(super) fn is_reset(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), ConnectionReset | ConnectionAborted | BrokenPipe | UnexpectedEof)
 }

@@ -1,5 +1,6 @@
 //! `ringway bench`: runs suites and collects their rows.
 
+mod batches;
 mod calls;
 mod codec;
 mod connect;
@@ -26,6 +27,7 @@ mod score;
 mod server;
 mod streams;
 mod timeline;
+mod ttcp;
 mod user_calls;
 mod warnings;
 
@@ -223,7 +225,8 @@ impl<'a> Bench<'a> {
     fn start_server(&self, setting: &Setting, program: &Program) -> Result<Server, Box<dyn Error>> {
         let service = match setting.workload {
             Workload::PingPong => Service::Echo,
-            Workload::Receive(_) => Service::DiscardFramed,
+            Workload::Receive(_) => Service::DiscardFramed { acknowledges: false },
+            Workload::Ttcp => Service::DiscardFramed { acknowledges: true },
             Workload::Rpc(_) | Workload::Stream(_) | Workload::Call(_) => Service::Rpc,
             Workload::Registry(_) => Service::Registry,
             Workload::Mongo(_) => {
@@ -261,6 +264,9 @@ impl<'a> Bench<'a> {
                     receive::send(part, size, mode)
                 })
             }
+            Workload::Ttcp => engine::run(config, connections, server, progress, move |part| {
+                ttcp::run(part, size)
+            }),
             Workload::Rpc(RpcLoad { mode, pace: Pace::Closed { depth } }) => {
                 engine::run(config, connections, server, progress, move |part| {
                     calls::run(part, series, size, mode, depth)

@@ -5,11 +5,11 @@ use std::io;
 use std::rc::Rc;
 use std::time::Instant;
 
-use ringway_runtime::io::{Incoming, Next, Stream, StreamLimits};
+use ringway_runtime::io::{Incoming, Next, Stream};
 use ringway_runtime::sync::Notify;
 use ringway_runtime::{sleep, timeout};
 
-use super::connect::{self, connect_all};
+use super::connect::{self, bounds_of_one, connect_all};
 use super::engine::Part;
 use super::outcome::CoreOutcome;
 use super::phase::Phase;
@@ -23,7 +23,7 @@ use crate::report::Errors;
 /// Exchanges messages of `size` bytes on the connections of `part`.
 pub(super) async fn play(part: Part, series: Series, size: usize) -> io::Result<CoreOutcome> {
     let mut errors = Errors::default();
-    let bounds = Rc::new(bounds(size));
+    let bounds = Rc::new(bounds_of_one(size));
     let address = part.address.as_ref().expect("only calls take a source of servers");
     let streams = connect_all(address, part.connections.clone(), &bounds, &mut errors).await;
     part.wait_for_all(1).await;
@@ -53,16 +53,6 @@ pub(super) async fn play(part: Part, series: Series, size: usize) -> io::Result<
         client: after.since(before, charged),
         complaint: game.complaint.take(),
     })
-}
-
-/// The queue holds a whole message, so sending it never blocks reading its reply.
-fn bounds(size: usize) -> StreamLimits {
-    StreamLimits {
-        send_high_water: 2 * size + 1,
-        send_low_water: size,
-        send_queue_max: 4 * size,
-        ..StreamLimits::default()
-    }
 }
 
 /// State shared by the connections of a core.

@@ -25,6 +25,7 @@ pub(super) struct Setting {
 pub(super) enum Workload {
     PingPong,
     Receive(SendMode),
+    Ttcp,
     Rpc(RpcLoad),
     Stream(StreamLoad),
     Registry(RegistryLoad),
@@ -126,6 +127,7 @@ fn combinations(suite: &Suite) -> Vec<(Workload, u32, u32)> {
             (connections, &unknown, paces.iter().map(|&pace| Workload::Call(pace)).collect())
         }
         Suite::PingPong { connections, sizes } => (connections, sizes, vec![Workload::PingPong]),
+        Suite::Ttcp { connections, sizes } => (connections, sizes, vec![Workload::Ttcp]),
         Suite::Receive { connections, sizes, modes } => {
             (connections, sizes, modes.iter().map(|&mode| Workload::Receive(mode)).collect())
         }
@@ -171,7 +173,9 @@ fn rivals(suite: &Suite, workload: Workload, transport: Transport) -> Vec<Conten
             let ours = PEERS.map(|kind| pair(Program::Peer(kind), Client::Ringway));
             ours.into_iter().chain([pair(Program::Peer("epoll"), Client::Epoll)]).collect()
         }
-        Workload::Receive(_) | Workload::Call(_) | Workload::Mongo(_) => Vec::new(),
+        Workload::Receive(_) | Workload::Ttcp | Workload::Call(_) | Workload::Mongo(_) => {
+            Vec::new()
+        }
         Workload::Registry(_) => vec![pair(Program::Peer("etcd"), Client::RingwayGrpc)],
         Workload::Rpc(RpcLoad { mode, pace: Pace::Closed { .. } }) => {
             if let Some(client) = jsonrpsee(transport).filter(|_| mode == RpcMode::Unary) {
@@ -244,6 +248,7 @@ impl Setting {
         match self.workload {
             Workload::PingPong => "pingpong",
             Workload::Receive(_) => "receive",
+            Workload::Ttcp => "ttcp",
             Workload::Rpc(_) => "rpc",
             Workload::Stream(_) => "stream",
             Workload::Registry(_) => "registry",
@@ -255,7 +260,7 @@ impl Setting {
     /// Returns the unit of an operation.
     pub(super) fn unit(&self) -> &'static str {
         match self.workload {
-            Workload::PingPong => "messages/s",
+            Workload::PingPong | Workload::Ttcp => "messages/s",
             Workload::Receive(_) => "packets/s",
             Workload::Rpc(RpcLoad { mode: RpcMode::Unary, .. }) | Workload::Call(_) => "calls/s",
             Workload::Rpc(_) => "streams/s",
@@ -293,7 +298,7 @@ impl Setting {
             Workload::Stream(StreamLoad::OneWay) => put("mode", json!("one-way")),
             Workload::Stream(_) => put("mode", json!("echo")),
             Workload::Call(_) => put("method", json!(self.method)),
-            Workload::PingPong => None,
+            Workload::PingPong | Workload::Ttcp => None,
         };
         put("connections", json!(self.connections));
         match self.workload {
@@ -314,6 +319,7 @@ impl Setting {
             }
             Workload::PingPong
             | Workload::Receive(_)
+            | Workload::Ttcp
             | Workload::Stream(_)
             | Workload::Mongo(_) => None,
         };
@@ -334,7 +340,7 @@ impl Setting {
         match self.workload {
             // A planned failure is no sample of the latencies, but too rare to be noticed.
             Workload::Mongo(load) => Some(self.connections * load.depth()),
-            Workload::PingPong => Some(self.connections),
+            Workload::PingPong | Workload::Ttcp => Some(self.connections),
             Workload::Rpc(RpcLoad { pace: Pace::Closed { depth }, .. })
             | Workload::Call(Pace::Closed { depth }) => Some(self.connections * depth),
             // A change waits for the slowest watch.
@@ -366,6 +372,7 @@ impl Setting {
             Workload::Call(pace) => Workload::Call(flat(pace)?),
             Workload::PingPong
             | Workload::Receive(_)
+            | Workload::Ttcp
             | Workload::Stream(_)
             | Workload::Registry(_)
             | Workload::Mongo(_) => return None,
@@ -376,7 +383,7 @@ impl Setting {
     /// Returns the name of a run for the progress bar.
     pub(super) fn describe(&self, contender: &Contender, run: u32) -> String {
         let mode = match self.workload {
-            Workload::PingPong => String::new(),
+            Workload::PingPong | Workload::Ttcp => String::new(),
             Workload::Receive(mode) => format!(" {mode}"),
             Workload::Rpc(load) => format!(" {}", load.mode.as_str()),
             Workload::Registry(load) => format!(" {}", load.mode.as_str()),

@@ -5,7 +5,6 @@ use std::future::poll_fn;
 use std::io;
 use std::ops::Range;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -14,6 +13,7 @@ use ringway_runtime::io::{Pressure, Stream, StreamLimits};
 use ringway_runtime::sync::Semaphore;
 use ringway_runtime::{sleep, spawn, timeout};
 
+use super::batches::Pool;
 use super::connect::{self, connect_all};
 use super::engine::Part;
 use super::outcome::CoreOutcome;
@@ -234,43 +234,6 @@ impl Collected {
 
     fn complain(&mut self, text: String) {
         self.complaint.get_or_insert(text);
-    }
-}
-
-/// Buffers that return once the kernel has taken their bytes.
-#[derive(Clone, Default)]
-struct Pool {
-    spare: Arc<Mutex<Vec<Vec<u8>>>>,
-}
-
-struct Batch {
-    bytes: Vec<u8>,
-    home: Pool,
-}
-
-impl Pool {
-    fn take(&self, len: usize) -> Batch {
-        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        Batch { bytes: spare.unwrap_or_else(|| vec![0; len]), home: self.clone() }
-    }
-}
-
-impl Batch {
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes
-    }
-}
-
-impl AsRef<[u8]> for Batch {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-impl Drop for Batch {
-    fn drop(&mut self) {
-        let bytes = std::mem::take(&mut self.bytes);
-        self.home.spare.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
     }
 }
 

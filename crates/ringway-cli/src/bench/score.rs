@@ -9,6 +9,7 @@ use crate::foreign::printable;
 use ringway_rpc::{Code, Status};
 use ringway_runtime::{JoinHandle, sleep, timeout};
 
+use super::connect;
 use super::engine::Part;
 use super::outcome::CoreOutcome;
 use super::phase::Phase;
@@ -145,6 +146,13 @@ impl Score {
             _ => errors.other += 1,
         }
         self.complain(printable(why).into_owned());
+    }
+
+    /// Counts a connection that failed while it was used.
+    #[cold]
+    pub(super) fn broken(&self, error: &io::Error) {
+        let is_timed_out = error.kind() == io::ErrorKind::TimedOut;
+        self.failed(connect::is_reset(error), is_timed_out, &error.to_string());
     }
 
     /// Counts the outcome of a comparison of a reply.

@@ -24,6 +24,9 @@ fn wrong_server(setting: &Setting, outcome: &Outcome) -> Option<String> {
         Workload::PingPong if outcome.verified == 0 && outcome.errors.reset > 0 => {
             "no connection echoed what was sent: this suite needs an echo server, such as `ringway serve echo`"
         }
+        Workload::Ttcp if outcome.rate == 0.0 && outcome.errors.total() > 0 => {
+            "no message was acknowledged: this suite needs `ringway serve discard --frame --acknowledge`"
+        }
         Workload::Rpc(_) | Workload::Stream(_)
             if outcome.warnings.iter().any(|warning| warning.contains("UNIMPLEMENTED")) =>
         {

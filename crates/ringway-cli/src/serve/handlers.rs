@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ringway_net::{Error, Handler, Peer, View};
 
 use super::framing::Framing;
-use super::tally::Totals;
+use super::tally::{Tally, Totals, acknowledgement};
 use crate::stderr;
 
 /// Reads and discards; the runtime counts the bytes.
@@ -15,11 +15,22 @@ pub(super) struct Discard;
 pub(super) struct Framed {
     framing: Framing,
     totals: Arc<Totals>,
+    /// Whether each packet is answered.
+    acknowledges: bool,
 }
 
 impl Framed {
-    pub(super) fn new(totals: Arc<Totals>) -> Self {
-        Self { framing: Framing::default(), totals }
+    pub(super) fn new(totals: Arc<Totals>, acknowledges: bool) -> Self {
+        Self { framing: Framing::default(), totals, acknowledges }
+    }
+
+    fn acknowledge(peer: &Peer, before: Tally, after: Tally) {
+        for packets in before.packets + 1..=after.packets {
+            peer.write(&acknowledgement(packets));
+        }
+        if after.mismatches > before.mismatches {
+            peer.write(&acknowledgement(after.packets));
+        }
     }
 
     /// Logs the first wrong packet only; otherwise a client could fill a disk.
@@ -38,13 +49,16 @@ impl Handler for Discard {
 
 impl Handler for Framed {
     #[inline]
-    fn on_message(&mut self, _: &Peer, view: View) {
+    fn on_message(&mut self, peer: &Peer, view: View) {
         let before = self.framing.tally();
         self.framing.take(&view);
         let after = self.framing.tally();
         self.totals.add_packets(after.packets - before.packets);
         if after.mismatches > before.mismatches {
             self.complain();
+        }
+        if self.acknowledges {
+            Self::acknowledge(peer, before, after);
         }
     }
 

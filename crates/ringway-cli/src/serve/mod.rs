@@ -25,7 +25,7 @@ use mongo::Responder;
 use stop::Stop;
 use tally::Totals;
 
-pub(crate) use tally::{TALLY_BYTES, Tally};
+pub(crate) use tally::{ACKNOWLEDGEMENT_BYTES, TALLY_BYTES, Tally, acknowledgement};
 
 /// Runs the server until it has drained.
 ///
@@ -76,11 +76,11 @@ fn start(
     }
     Ok(match config.service {
         Service::Discard => server.on_datagram(async |_, _| Ok(())).start_with(|| Discard),
-        Service::DiscardFramed => {
+        Service::DiscardFramed { acknowledges } => {
             let totals = Arc::clone(totals);
             server
                 .on_datagram(async |_, _| Ok(()))
-                .start_with(move || Framed::new(Arc::clone(&totals)))
+                .start_with(move || Framed::new(Arc::clone(&totals), acknowledges))
         }
         Service::MongoResponder { delay } => {
             let totals = Arc::clone(totals);

@@ -8,6 +8,15 @@ use super::mongo::MongoTally;
 /// Bytes of a [`Tally`] on the wire: four little-endian `u64`.
 pub(crate) const TALLY_BYTES: usize = 32;
 
+/// Bytes of an acknowledgement on the wire: a little-endian `u32`.
+pub(crate) const ACKNOWLEDGEMENT_BYTES: usize = 4;
+
+/// Returns what the server sends when so many packets of a connection have been right. For a wrong one it sends the
+/// number once more.
+pub(crate) fn acknowledgement(packets: u64) -> [u8; ACKNOWLEDGEMENT_BYTES] {
+    (packets as u32).to_le_bytes()
+}
+
 /// Packets and bytes of one connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Tally {

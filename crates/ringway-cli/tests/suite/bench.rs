@@ -100,6 +100,39 @@ fn receive_in_every_mode() {
 }
 
 #[test]
+fn bulk_transfer_with_acknowledgements() {
+    for flags in ["--backend auto", "--backend epoll", "--unix"] {
+        let rows = rows(&format!("ttcp -c 1,5 -s 16,65536,300001 {flags}"));
+        assert_eq!(rows.len(), 6, "{flags}");
+        for row in &rows {
+            assert_eq!((&row["suite"], &row["unit"]), (&"ttcp".into(), &"messages/s".into()));
+            assert!(row["p50_us"].is_f64() && row["warnings"] == serde_json::json!([]), "{row}");
+        }
+    }
+}
+
+/// Acknowledges two messages, and repeats itself for the third, as for one that is wrong.
+#[test]
+fn a_message_that_arrived_wrong_fails_the_run() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("the client connects");
+        for told in [1_u32, 2, 2] {
+            stream.read_exact(&mut [0; 64]).expect("a message");
+            stream.write_all(&told.to_le_bytes()).expect("the client reads");
+        }
+        stream.read(&mut [0]).expect("the client closes")
+    });
+    let row = row_of(&format!("ttcp --addr tcp://{address} -s 64 --warmup 0"), "1", 1);
+    assert_eq!(server.join().expect("the server does not panic"), 0, "no message follows");
+    assert_eq!((&row["errors"], &row["errors_by_kind"]["mismatched"]), (&1.into(), &1.into()));
+    assert_eq!(row["verified"], 3, "{row}");
+    let warning = row["warnings"][0].as_str().expect("what was wrong");
+    assert!(warning.contains("message 2 of connection 0 was acknowledged with [2,"), "{warning}");
+}
+
+#[test]
 fn calls_of_every_kind_and_pace() {
     for flags in ["--backend auto", "--backend epoll", "--unix"] {
         let kinds = "-m unary,client_stream,server_stream,bidi";
@@ -442,6 +475,7 @@ fn a_server_of_another_kind_is_named_as_such() {
     let address = &server.addresses()[0];
     for (suite, part) in [
         ("pingpong", "ringway serve echo"),
+        ("ttcp", "--acknowledge"),
         ("rpc", "ringway bench call"),
         ("grpc", "ringway bench call"),
     ] {
@@ -459,7 +493,8 @@ fn nobody_listening_is_an_error_that_is_counted() {
     let free: SocketAddr = "127.77.0.2:0".parse().expect("an address");
     silent.bind(&free.into()).expect("a free port");
     let address = silent.local_addr().ok().and_then(|it| it.as_socket()).expect("bound");
-    for suite in ["pingpong", "rpc", "grpc", "rpc --rate 100", "stream", "stream --one-way"] {
+    for suite in ["pingpong", "ttcp", "rpc", "grpc", "rpc --rate 100", "stream", "stream --one-way"]
+    {
         let row = single_row(&format!("{suite} --addr tcp://{address} -c 2 -s 64"), 1);
         assert_eq!(row["errors_by_kind"]["refused"], 2, "{suite}: {row}");
         assert_eq!(row["errors"], 2, "{suite}: {row}");

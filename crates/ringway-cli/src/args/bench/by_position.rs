@@ -1,4 +1,4 @@
-//! Values that may be given by position or by flag, but not by both.
+//! Values that may be given in two ways, by position or by another letter and by flag, but not by both.
 
 use crate::args::values::ValueError;
 
@@ -33,5 +33,5 @@ pub(super) fn merge_list(
 }
 
 fn given_twice(name: &str) -> ValueError {
-    ValueError::new(format!("{name} is given twice, by position and by flag; drop one"))
+    ValueError::new(format!("{name} is given twice; drop one"))
 }

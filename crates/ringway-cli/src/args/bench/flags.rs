@@ -51,6 +51,14 @@ pub(in crate::args) enum SuiteFlags {
         #[arg(long)]
         per_packet: bool,
     },
+    /// Bulk transfer one way: each message is checked and acknowledged before the next is sent.
+    #[command(after_help = examples::TTCP)]
+    Ttcp {
+        /// Same as -s
+        #[arg(short = 'l', long = "length", value_name = "BYTES")]
+        #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::MESSAGE_BYTES_MAX)))]
+        length: Option<u32>,
+    },
     /// Each connection keeps some calls in flight; every reply is compared.
     #[command(after_help = examples::RPC)]
     Rpc {

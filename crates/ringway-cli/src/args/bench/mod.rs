@@ -21,7 +21,7 @@ use super::values::{Cores, ValueError};
 use crate::limits;
 use by_position::{merge, merge_list};
 use flags::SuiteFlags;
-use sockets::{ping_pong, receive};
+use sockets::{ping_pong, receive, ttcp};
 
 pub(crate) use call::CallJob;
 pub(crate) use event::EventLoad;
@@ -66,6 +66,10 @@ pub(crate) enum Suite {
         connections: Vec<u32>,
         sizes: Vec<u32>,
         modes: Vec<SendMode>,
+    },
+    Ttcp {
+        connections: Vec<u32>,
+        sizes: Vec<u32>,
     },
     Rpc {
         connections: Vec<u32>,
@@ -123,6 +127,7 @@ impl Suite {
             Self::Registry { .. } => &[Protocol::Grpc],
             Self::PingPong { .. }
             | Self::Receive { .. }
+            | Self::Ttcp { .. }
             | Self::Call { .. }
             | Self::Local { .. }
             | Self::Mongo { .. }
@@ -152,6 +157,10 @@ pub(super) fn resolve(raw: Box<BenchCommand>, allowed: &Cores) -> Result<BenchCo
         }
         Some(SuiteFlags::Receive { batch, per_packet }) => {
             vec![receive(&common, batch, per_packet)?]
+        }
+        Some(SuiteFlags::Ttcp { length }) => {
+            merge_list("length (-s)", &mut common.size, length)?;
+            vec![ttcp(&common)?]
         }
         Some(SuiteFlags::Rpc { load, spoken }) => {
             vec![rpc::resolve(&common, &load, rpc::protocols(spoken.protocol))?]

@@ -1,4 +1,4 @@
-//! The suites of plain connections: pingpong and receive.
+//! The suites of plain connections: pingpong, receive and ttcp.
 
 use std::fmt;
 
@@ -40,11 +40,7 @@ pub(super) fn receive(
 ) -> Result<Suite, ValueError> {
     let connections = list("-c", &common.connections, &[1, 100, 1000, 10_000])?;
     let sizes = list("-s", &common.size, &[32])?;
-    if let Some(size) = sizes.iter().find(|&&size| (size as usize) < PACKET_BYTES_MIN) {
-        return Err(ValueError::new(format!(
-            "-s {size} is too small for a packet: length, sequence and connection take {PACKET_BYTES_MIN} bytes"
-        )));
-    }
+    check_packets(&sizes)?;
     let modes = match (batch, per_packet) {
         (None, false) => vec![SendMode::Batch(BATCH_PACKETS), SendMode::PerPacket],
         (Some(packets), true) => vec![SendMode::Batch(packets), SendMode::PerPacket],
@@ -53,6 +49,22 @@ pub(super) fn receive(
     };
     check_batches(&sizes, &modes)?;
     Ok(Suite::Receive { connections, sizes, modes })
+}
+
+pub(super) fn ttcp(common: &BenchFlags) -> Result<Suite, ValueError> {
+    let connections = list("-c", &common.connections, &[1])?;
+    let sizes = list("-s", &common.size, &[65_536])?;
+    check_packets(&sizes)?;
+    Ok(Suite::Ttcp { connections, sizes })
+}
+
+fn check_packets(sizes: &[u32]) -> Result<(), ValueError> {
+    match sizes.iter().find(|&&size| (size as usize) < PACKET_BYTES_MIN) {
+        Some(size) => Err(ValueError::new(format!(
+            "-s {size} is too small for a packet: length, sequence and connection take {PACKET_BYTES_MIN} bytes"
+        ))),
+        None => Ok(()),
+    }
 }
 
 fn check_batches(sizes: &[u32], modes: &[SendMode]) -> Result<(), ValueError> {
@@ -98,6 +110,16 @@ mod tests {
         assert_eq!(modes("bench receive --batch"), [SendMode::Batch(2048)]);
         assert_eq!(modes("bench receive --batch 64 -c 4"), [SendMode::Batch(64)]);
         assert_eq!(modes("bench receive --per-packet"), [SendMode::PerPacket]);
+    }
+
+    #[test]
+    fn ttcp_takes_the_letter_of_the_original() {
+        let suite = Suite::Ttcp { connections: vec![1], sizes: vec![65_536] };
+        assert_eq!(config("bench ttcp").suites, [suite]);
+        assert_eq!(config("bench ttcp -l 1024"), config("bench ttcp -s 1024"));
+        for words in ["bench ttcp -s 15", "bench ttcp -l 32 -s 32"] {
+            crate::args::tests::parse_words(words).expect_err(words);
+        }
     }
 
     #[test]
