@@ -56,6 +56,13 @@ pub(crate) const PIPE_WRITES_MAX: u32 = 1 << 24;
 /// An iteration of the event suite is over within this, or a byte is lost.
 pub(crate) const ITERATION_MAX: Duration = Duration::from_secs(60);
 
+/// An exchange of the roundtrip suite that has no answer within this is lost; less than a drain, so that it is counted
+/// as what it is.
+pub(crate) const EXCHANGE_MAX: Duration = Duration::from_secs(1);
+
+/// The pause of the roundtrip suite: with the last exchange less than a drain.
+pub(crate) const PAUSE_MAX: Duration = Duration::from_secs(2);
+
 /// Values in one list flag: the rows of a suite are its product.
 pub(crate) const LIST_VALUES_MAX: usize = 64;
 

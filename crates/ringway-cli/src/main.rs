@@ -8,6 +8,7 @@ mod allocations;
 mod args;
 mod bench;
 mod call;
+mod clock;
 mod control;
 mod cores;
 mod echo_service;

@@ -73,6 +73,7 @@ pub(crate) enum Protocol {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Transport {
     Tcp,
+    Udp,
     Unix,
     Http,
     Ws,
@@ -145,6 +146,7 @@ impl Transport {
     pub(crate) fn of(uri: &Uri) -> Self {
         match uri.scheme() {
             Scheme::Unix | Scheme::JsonUnix => Self::Unix,
+            Scheme::Udp => Self::Udp,
             Scheme::Http => Self::Http,
             Scheme::Ws => Self::Ws,
             _ => Self::Tcp,
@@ -155,6 +157,7 @@ impl Transport {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
+            Self::Udp => "udp",
             Self::Unix => "unix",
             Self::Http => "http",
             Self::Ws => "ws",

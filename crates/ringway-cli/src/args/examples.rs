@@ -69,6 +69,23 @@ Examples:
   ringway serve discard --frame --acknowledge --listen tcp://0.0.0.0:5001 &
   ringway bench ttcp --addr tcp://127.0.0.1:5001";
 
+pub(super) const SERVE_CLOCK: &str = "\
+Examples:
+  ringway serve clock --listen tcp://0.0.0.0:7003 --listen udp://0.0.0.0:7003
+  ringway bench roundtrip --addr udp://127.0.0.1:7003
+
+A request is 16 bytes. The first 8 come back as they are, and the others as the server's time in
+microseconds since 1970, a little-endian number.";
+
+pub(super) const ROUNDTRIP: &str = "\
+Examples:
+  ringway bench roundtrip                       over TCP, one exchange after the other
+  ringway bench roundtrip --transport tcp,udp,unix
+  ringway bench roundtrip --addr udp://10.0.0.1:7003 --pause 200ms -d 10    another machine's clock
+
+The offset is that of the server's clock, by the fastest exchange of all runs; it may be wrong by
+half of that round trip.";
+
 pub(super) const SERVE_RPC: &str = "\
 Examples:
   ringway serve rpc --listen tcp://127.0.0.1:9000 --cores 0

@@ -73,6 +73,9 @@ pub(super) enum ServeKind {
         #[arg(long, requires = "frame")]
         acknowledge: bool,
     },
+    /// Answer requests with the time: the other side of `bench roundtrip`
+    #[command(after_help = examples::SERVE_CLOCK)]
+    Clock(ServeFlags),
     /// Serve RPC: an echo service with all four kinds of methods.
     #[command(after_help = examples::SERVE_RPC)]
     Rpc(ServeFlags),

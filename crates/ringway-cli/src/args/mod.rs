@@ -113,12 +113,14 @@ mod tests {
         insta::assert_snapshot!("help_serve", help("serve --help"));
         insta::assert_snapshot!("help_serve_echo", help("serve echo --help"));
         insta::assert_snapshot!("help_serve_discard", help("serve discard --help"));
+        insta::assert_snapshot!("help_serve_clock", help("serve clock --help"));
         insta::assert_snapshot!("help_serve_rpc", help("serve rpc --help"));
         insta::assert_snapshot!("help_call", help("call --help"));
         insta::assert_snapshot!("help_bench", help("bench --help"));
         insta::assert_snapshot!("help_bench_pingpong", help("bench pingpong --help"));
         insta::assert_snapshot!("help_bench_receive", help("bench receive --help"));
         insta::assert_snapshot!("help_bench_ttcp", help("bench ttcp --help"));
+        insta::assert_snapshot!("help_bench_roundtrip", help("bench roundtrip --help"));
         insta::assert_snapshot!("help_bench_rpc", help("bench rpc --help"));
         insta::assert_snapshot!("help_bench_grpc", help("bench grpc --help"));
         insta::assert_snapshot!("help_bench_jsonrpc", help("bench jsonrpc --help"));
@@ -135,8 +137,19 @@ mod tests {
     #[test]
     fn help_fits_100_columns() {
         let suites = [
-            "", "pingpong", "receive", "ttcp", "rpc", "grpc", "stream", "registry", "mongo",
-            "call", "event", "codec",
+            "",
+            "pingpong",
+            "receive",
+            "ttcp",
+            "roundtrip",
+            "rpc",
+            "grpc",
+            "stream",
+            "registry",
+            "mongo",
+            "call",
+            "event",
+            "codec",
         ]
         .map(|suite| format!("bench {suite}"));
         for words in

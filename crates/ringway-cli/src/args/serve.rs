@@ -38,6 +38,8 @@ pub(crate) enum Service {
     Discard,
     /// It frames, checks and counts the packets of `bench receive`, and for `bench ttcp` acknowledges each.
     DiscardFramed { acknowledges: bool },
+    /// It tells its time.
+    Clock,
     /// It serves the echo service.
     Rpc,
     /// It serves a registry with etcd's API.
@@ -65,6 +67,7 @@ impl ServeConfig {
             Service::DiscardFramed { acknowledges: true } => {
                 &["serve", "discard", "--frame", "--acknowledge"]
             }
+            Service::Clock => &["serve", "clock"],
             Service::Rpc => &["serve", "rpc"],
             Service::Registry => &["serve", "registry"],
             Service::MongoResponder { .. } => &["serve", "mongo-responder"],
@@ -111,6 +114,7 @@ pub(super) fn resolve(raw: Serve, allowed: &Cores) -> Result<ServeConfig, ValueE
         ServeKind::Discard { flags, frame: true, acknowledge: acknowledges } => {
             (Service::DiscardFramed { acknowledges }, flags)
         }
+        ServeKind::Clock(flags) => (Service::Clock, flags),
         ServeKind::Rpc(flags) => (Service::Rpc, flags),
         ServeKind::Registry { flags, data: folder } => {
             data = folder;
@@ -144,7 +148,9 @@ pub(super) fn resolve(raw: Serve, allowed: &Cores) -> Result<ServeConfig, ValueE
 
 fn default_address(service: Service) -> &'static str {
     match service {
-        Service::Echo | Service::Discard | Service::DiscardFramed { .. } => "tcp://127.0.0.1:7001",
+        Service::Echo | Service::Discard | Service::DiscardFramed { .. } | Service::Clock => {
+            "tcp://127.0.0.1:7001"
+        }
         Service::Rpc => "tcp://127.0.0.1:9000",
         Service::Registry => "tcp://127.0.0.1:2379",
         Service::MongoResponder { .. } => "tcp://127.0.0.1:27017",
@@ -191,6 +197,7 @@ mod tests {
         for words in [
             "serve echo",
             "serve rpc --spin 0",
+            "serve clock --listen udp://127.0.0.1:1",
             "serve discard --cores 2",
             "serve discard --frame --acknowledge",
             "serve registry --data /tmp/registry",

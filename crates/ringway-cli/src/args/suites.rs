@@ -17,7 +17,7 @@ struct SuiteHelp {
     needs: &'static str,
 }
 
-const SUITES: [SuiteHelp; 12] = [
+const SUITES: [SuiteHelp; 13] = [
     SuiteHelp {
         name: "pingpong",
         connections: "1,10,100,1000",
@@ -41,6 +41,14 @@ const SUITES: [SuiteHelp; 12] = [
         seconds: "2",
         without: &["peers"],
         needs: "what `ringway serve discard --frame --acknowledge` does",
+    },
+    SuiteHelp {
+        name: "roundtrip",
+        connections: "1",
+        size: "",
+        seconds: "2",
+        without: &["peers", "size"],
+        needs: "clocks, as `ringway serve clock` does",
     },
     SuiteHelp {
         name: "rpc",
@@ -185,9 +193,9 @@ mod tests {
                 | Suite::Stream { connections, sizes, .. } => (connections, list(sizes)),
                 Suite::Registry { rows, sizes } => (&vec![rows[0].0], list(sizes)),
                 Suite::Local { .. } => unreachable!("it takes --local"),
-                Suite::Call { connections, .. } | Suite::Mongo { connections, .. } => {
-                    (connections, String::new())
-                }
+                Suite::Call { connections, .. }
+                | Suite::Roundtrip { connections, .. }
+                | Suite::Mongo { connections, .. } => (connections, String::new()),
                 Suite::Event(_) | Suite::Codec => (&Vec::new(), String::new()),
             };
             let told = suite.connections.split(';').next();

@@ -30,6 +30,10 @@ pub(super) fn target(common: &BenchFlags, suites: &[Suite]) -> Result<Target, Va
             "gRPC is measured over TCP: give it tcp, or measure unix with --protocol native",
         ));
     }
+    let is_roundtrip = |suite: &Suite| matches!(suite, Suite::Roundtrip { .. });
+    if transports.contains(&Transport::Udp) && !suites.iter().all(is_roundtrip) {
+        return Err(ValueError::new("udp is a transport of `bench roundtrip`"));
+    }
     let speaks_http = |one: &Transport| matches!(one, Transport::Http | Transport::Ws);
     let is_json = |suite: &Suite| is_alone(suite, Protocol::Jsonrpc);
     if transports.iter().any(speaks_http) && !suites.iter().all(is_json) {
@@ -66,6 +70,7 @@ fn check_address(uri: &Uri, suite: &Suite) -> Result<(), ValueError> {
     match uri.scheme() {
         _ if matches!(suite, Suite::Call { .. }) => Ok(()),
         Scheme::Tcp | Scheme::Unix => Ok(()),
+        Scheme::Udp if matches!(suite, Suite::Roundtrip { .. }) => Ok(()),
         Scheme::Grpc if is_alone(Protocol::Grpc) => Ok(()),
         Scheme::JsonTcp | Scheme::JsonUnix if is_alone(Protocol::Jsonrpc) => Ok(()),
         Scheme::Grpc => Err(ValueError::new(format!(
@@ -123,6 +128,15 @@ mod tests {
             let words = format!("bench {words} --addr file:///tmp/list");
             let error = parse_words(&words).expect_err(&words);
             assert!(error.contains("take sources of servers"), "{error}");
+        }
+        let all = vec![Transport::Tcp, Transport::Udp, Transport::Unix];
+        assert_eq!(target_of("bench roundtrip --transport tcp,udp,unix"), Target::Own(all));
+        let uri: Uri = "udp://a:1".parse().expect("an address");
+        assert_eq!(target_of("bench roundtrip --addr udp://a:1"), Target::Running(uri));
+        for words in
+            ["pingpong --transport udp", "ttcp --transport tcp,udp", "rpc --addr udp://a:1"]
+        {
+            parse_words(&format!("bench {words}")).expect_err(words);
         }
         let uri: Uri = "grpc://a:1".parse().expect("an address");
         assert_eq!(target_of("bench grpc --addr grpc://a:1"), Target::Running(uri));

@@ -277,6 +277,17 @@ pub(crate) fn parse_timeout(text: &str) -> Result<Duration, ValueError> {
         .ok_or_else(|| ValueError::new("write a number with ms or s, up to an hour, e.g. 500ms"))
 }
 
+/// Parses a time with its unit, as in `200ms`.
+///
+/// # Errors
+/// It is not a number, without a unit, or more than [`limits::PAUSE_MAX`].
+pub(crate) fn parse_pause(text: &str) -> Result<Duration, ValueError> {
+    let within = |span: &Duration| *span <= limits::PAUSE_MAX;
+    span(text)
+        .filter(within)
+        .ok_or_else(|| ValueError::new("write a number with ms or s, up to 2s, e.g. 200ms"))
+}
+
 fn span(text: &str) -> Option<Duration> {
     let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);

@@ -81,19 +81,16 @@ async fn connect(at_once: &Semaphore, address: &SockAddr) -> io::Result<Stream> 
     Ok(stream)
 }
 
-/// Counts a failed connection by its kind.
+/// Counts a connection that was not made or has failed, by its kind.
 pub(super) fn count(errors: &mut Errors, error: &io::Error) {
     use io::ErrorKind;
     match error.kind() {
         ErrorKind::ConnectionRefused | ErrorKind::NotFound => errors.refused += 1,
-        _ if is_reset(error) => errors.reset += 1,
+        ErrorKind::ConnectionReset
+        | ErrorKind::ConnectionAborted
+        | ErrorKind::BrokenPipe
+        | ErrorKind::UnexpectedEof => errors.reset += 1,
         ErrorKind::TimedOut => errors.timed_out += 1,
         _ => errors.other += 1,
     }
-}
-
-/// Whether a connection broke.
-pub(super) fn is_reset(error: &io::Error) -> bool {
-    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-    matches!(error.kind(), ConnectionReset | ConnectionAborted | BrokenPipe | UnexpectedEof)
 }

@@ -37,5 +37,6 @@ pub(super) fn run(length: &RunLength, size: usize) -> io::Result<Outcome> {
         server: Cost::default(),
         client: Cost::default(),
         warnings: Vec::new(),
+        clock: None,
     })
 }

@@ -197,6 +197,7 @@ fn row(work: LocalWork, cores: usize, workers: u32, runs: &[LocalRun]) -> Row {
         },
         versus_epoll: Versus::default(),
         warnings: Vec::new(),
+        clock: None,
     }
 }
 

@@ -11,6 +11,7 @@ mod due_calls;
 mod engine;
 mod event;
 mod ladder;
+mod loads;
 mod local;
 mod mongo;
 mod open_loop;
@@ -22,6 +23,7 @@ mod programs;
 mod receive;
 mod registry;
 mod rivals;
+mod roundtrip;
 mod rows;
 mod score;
 mod server;
@@ -40,11 +42,10 @@ use crate::args::{
     BenchConfig, Cores, MongoSend, Pace, RpcLoad, Scheme, Service, StreamLoad, Suite, Target,
 };
 use crate::environment::Environment;
-use crate::payload::{Pattern, Run};
+use crate::payload::Pattern;
 use crate::process::PeerJob;
 use crate::progress::Progress;
 use crate::report::{Printer, Report, Screen};
-use due_calls::OpenLoad;
 use ladder::Ladders;
 use outcome::Outcome;
 use plan::{Client, Contender, Program, Setting, Workload};
@@ -227,6 +228,7 @@ impl<'a> Bench<'a> {
             Workload::PingPong => Service::Echo,
             Workload::Receive(_) => Service::DiscardFramed { acknowledges: false },
             Workload::Ttcp => Service::DiscardFramed { acknowledges: true },
+            Workload::Roundtrip { .. } => Service::Clock,
             Workload::Rpc(_) | Workload::Stream(_) | Workload::Call(_) => Service::Rpc,
             Workload::Registry(_) => Service::Registry,
             Workload::Mongo(_) => {
@@ -252,65 +254,7 @@ impl<'a> Bench<'a> {
         contender: &Contender,
         server: Server,
     ) -> Result<Outcome, Box<dyn Error>> {
-        let (config, size) = (self.config, setting.size as usize);
-        let series = self.pattern.of_run(Run::fresh());
-        let (progress, connections) = (&mut self.progress, setting.connections);
-        let engine::Ran { mut outcome, server, counters } = match setting.workload {
-            Workload::PingPong => engine::run(config, connections, server, progress, move |part| {
-                pingpong::play(part, series, size)
-            }),
-            Workload::Receive(mode) => {
-                engine::run(config, connections, server, progress, move |part| {
-                    receive::send(part, size, mode)
-                })
-            }
-            Workload::Ttcp => engine::run(config, connections, server, progress, move |part| {
-                ttcp::run(part, size)
-            }),
-            Workload::Rpc(RpcLoad { mode, pace: Pace::Closed { depth } }) => {
-                engine::run(config, connections, server, progress, move |part| {
-                    calls::run(part, series, size, mode, depth)
-                })
-            }
-            Workload::Rpc(RpcLoad { mode, pace: Pace::Open { rate, slow_percent } }) => {
-                engine::run(config, connections, server, progress, move |part| {
-                    due_calls::run(part, series, size, mode, OpenLoad { rate, slow_percent })
-                })
-            }
-            Workload::Stream(StreamLoad::Echo { frames, window }) => {
-                engine::run(config, connections, server, progress, move |part| {
-                    streams::echo(part, series, size, frames, window)
-                })
-            }
-            Workload::Stream(StreamLoad::OneWay) => {
-                engine::run(config, connections, server, progress, move |part| {
-                    streams::one_way(part, series, size)
-                })
-            }
-            Workload::Registry(load) => {
-                engine::run(config, connections, server, progress, move |part| {
-                    registry::run(part, load, size)
-                })
-            }
-            Workload::Mongo(load) => {
-                let job =
-                    mongo::job(self.config).cloned().ok_or("a MongoDB row without its suite")?;
-                let shared = Arc::<mongo::Shared>::default();
-                let of_run = Arc::clone(&shared);
-                let mut ran = engine::run(config, connections, server, progress, move |part| {
-                    mongo::run(part, load, job.clone(), Arc::clone(&of_run))
-                })?;
-                let cores = config.placement.server.as_slice().len();
-                mongo::judge(&mut ran.outcome, &shared, &ran.server, cores);
-                Ok(ran)
-            }
-            Workload::Call(pace) => {
-                let call = self.user_call.clone().ok_or("a call without a method")?;
-                engine::run(config, connections, server, progress, move |part| {
-                    user_calls::run(part, Arc::clone(&call), pace)
-                })
-            }
-        }?;
+        let engine::Ran { mut outcome, server, counters } = self.put_load_on(server, setting)?;
         let warnings = warnings::of(setting, contender, &outcome);
         outcome.warnings.extend(warnings);
         if contender.server == Program::Ringway {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::timeline;
+use crate::clock::ClockReading;
 use crate::histogram::{Latencies, Percentiles};
 use crate::repeats::{self, Spread};
 use crate::report::{Cost, Errors};
@@ -23,6 +24,8 @@ pub(super) struct Outcome {
     pub(super) server: Cost,
     pub(super) client: Cost,
     pub(super) warnings: Vec<String>,
+    /// The offset of the server's clock, where that is measured.
+    pub(super) clock: Option<ClockReading>,
 }
 
 /// Latencies as their source gives them.
@@ -54,6 +57,8 @@ pub(super) struct CoreOutcome {
     pub(super) client: Cost,
     /// The first payload mismatch.
     pub(super) complaint: Option<String>,
+    /// As in an [`Outcome`].
+    pub(super) clock: Option<ClockReading>,
 }
 
 impl CoreOutcome {
@@ -78,6 +83,7 @@ impl CoreOutcome {
             server: server(charged),
             client: Cost::default(),
             warnings: Vec::new(),
+            clock: cores.iter().filter_map(|core| core.clock).reduce(ClockReading::better),
         };
         outcome.client = Cost {
             allocations_per_op: (charged > 0).then(|| allocated as f64 / charged as f64),
@@ -181,6 +187,7 @@ mod tests {
             verified: operations,
             client: Cost::per_operation(operations, None, Some(operations), None),
             complaint: None,
+            clock: None,
         }
     }
 

@@ -52,6 +52,7 @@ pub(super) async fn play(part: Part, series: Series, size: usize) -> io::Result<
         verified: game.verified.get(),
         client: after.since(before, charged),
         complaint: game.complaint.take(),
+        clock: None,
     })
 }
 

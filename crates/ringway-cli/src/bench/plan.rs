@@ -1,5 +1,7 @@
 //! The rows of a bench, and the order of their alternating runs.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 
 use crate::args::{
@@ -26,6 +28,10 @@ pub(super) enum Workload {
     PingPong,
     Receive(SendMode),
     Ttcp,
+    /// With a pause after each answer.
+    Roundtrip {
+        pause: Duration,
+    },
     Rpc(RpcLoad),
     Stream(StreamLoad),
     Registry(RegistryLoad),
@@ -128,6 +134,9 @@ fn combinations(suite: &Suite) -> Vec<(Workload, u32, u32)> {
         }
         Suite::PingPong { connections, sizes } => (connections, sizes, vec![Workload::PingPong]),
         Suite::Ttcp { connections, sizes } => (connections, sizes, vec![Workload::Ttcp]),
+        Suite::Roundtrip { connections, pause } => {
+            (connections, &unknown, vec![Workload::Roundtrip { pause: *pause }])
+        }
         Suite::Receive { connections, sizes, modes } => {
             (connections, sizes, modes.iter().map(|&mode| Workload::Receive(mode)).collect())
         }
@@ -173,9 +182,11 @@ fn rivals(suite: &Suite, workload: Workload, transport: Transport) -> Vec<Conten
             let ours = PEERS.map(|kind| pair(Program::Peer(kind), Client::Ringway));
             ours.into_iter().chain([pair(Program::Peer("epoll"), Client::Epoll)]).collect()
         }
-        Workload::Receive(_) | Workload::Ttcp | Workload::Call(_) | Workload::Mongo(_) => {
-            Vec::new()
-        }
+        Workload::Receive(_)
+        | Workload::Ttcp
+        | Workload::Roundtrip { .. }
+        | Workload::Call(_)
+        | Workload::Mongo(_) => Vec::new(),
         Workload::Registry(_) => vec![pair(Program::Peer("etcd"), Client::RingwayGrpc)],
         Workload::Rpc(RpcLoad { mode, pace: Pace::Closed { .. } }) => {
             if let Some(client) = jsonrpsee(transport).filter(|_| mode == RpcMode::Unary) {
@@ -218,7 +229,7 @@ fn jsonrpsee(transport: Transport) -> Option<Client> {
     match transport {
         Transport::Http => Some(Client::Peer("jsonrpsee-http")),
         Transport::Ws => Some(Client::Peer("jsonrpsee-ws")),
-        Transport::Tcp | Transport::Unix => None,
+        Transport::Tcp | Transport::Udp | Transport::Unix => None,
     }
 }
 
@@ -249,6 +260,7 @@ impl Setting {
             Workload::PingPong => "pingpong",
             Workload::Receive(_) => "receive",
             Workload::Ttcp => "ttcp",
+            Workload::Roundtrip { .. } => "roundtrip",
             Workload::Rpc(_) => "rpc",
             Workload::Stream(_) => "stream",
             Workload::Registry(_) => "registry",
@@ -262,6 +274,7 @@ impl Setting {
         match self.workload {
             Workload::PingPong | Workload::Ttcp => "messages/s",
             Workload::Receive(_) => "packets/s",
+            Workload::Roundtrip { .. } => "exchanges/s",
             Workload::Rpc(RpcLoad { mode: RpcMode::Unary, .. }) | Workload::Call(_) => "calls/s",
             Workload::Rpc(_) => "streams/s",
             Workload::Stream(StreamLoad::Echo { .. }) => "frames/s",
@@ -298,7 +311,7 @@ impl Setting {
             Workload::Stream(StreamLoad::OneWay) => put("mode", json!("one-way")),
             Workload::Stream(_) => put("mode", json!("echo")),
             Workload::Call(_) => put("method", json!(self.method)),
-            Workload::PingPong | Workload::Ttcp => None,
+            Workload::PingPong | Workload::Ttcp | Workload::Roundtrip { .. } => None,
         };
         put("connections", json!(self.connections));
         match self.workload {
@@ -320,8 +333,10 @@ impl Setting {
             Workload::PingPong
             | Workload::Receive(_)
             | Workload::Ttcp
+            | Workload::Roundtrip { pause: Duration::ZERO }
             | Workload::Stream(_)
             | Workload::Mongo(_) => None,
+            Workload::Roundtrip { pause } => put("pause_ms", json!(pause.as_secs_f64() * 1e3)),
         };
         if self.has_payload() {
             put("size", json!(self.size));
@@ -331,8 +346,10 @@ impl Setting {
 
     /// Whether operations carry payloads of the row's size.
     pub(super) fn has_payload(&self) -> bool {
-        !matches!(self.workload, Workload::Registry(_) | Workload::Mongo(_))
-            || self.workload.is_put()
+        !matches!(
+            self.workload,
+            Workload::Registry(_) | Workload::Mongo(_) | Workload::Roundtrip { .. }
+        ) || self.workload.is_put()
     }
 
     /// Returns the number of operations in flight, if it is fixed and each has its own latency.
@@ -340,15 +357,19 @@ impl Setting {
         match self.workload {
             // A planned failure is no sample of the latencies, but too rare to be noticed.
             Workload::Mongo(load) => Some(self.connections * load.depth()),
-            Workload::PingPong | Workload::Ttcp => Some(self.connections),
+            Workload::PingPong | Workload::Ttcp | Workload::Roundtrip { pause: Duration::ZERO } => {
+                Some(self.connections)
+            }
             Workload::Rpc(RpcLoad { pace: Pace::Closed { depth }, .. })
             | Workload::Call(Pace::Closed { depth }) => Some(self.connections * depth),
             // A change waits for the slowest watch.
             Workload::Registry(RegistryLoad { mode: RegistryMode::Watch, .. }) => None,
             Workload::Registry(load) => Some(self.connections * load.depth),
-            Workload::Receive(_) | Workload::Rpc(_) | Workload::Stream(_) | Workload::Call(_) => {
-                None
-            }
+            Workload::Receive(_)
+            | Workload::Roundtrip { .. }
+            | Workload::Rpc(_)
+            | Workload::Stream(_)
+            | Workload::Call(_) => None,
         }
     }
 
@@ -373,6 +394,7 @@ impl Setting {
             Workload::PingPong
             | Workload::Receive(_)
             | Workload::Ttcp
+            | Workload::Roundtrip { .. }
             | Workload::Stream(_)
             | Workload::Registry(_)
             | Workload::Mongo(_) => return None,
@@ -383,7 +405,7 @@ impl Setting {
     /// Returns the name of a run for the progress bar.
     pub(super) fn describe(&self, contender: &Contender, run: u32) -> String {
         let mode = match self.workload {
-            Workload::PingPong | Workload::Ttcp => String::new(),
+            Workload::PingPong | Workload::Ttcp | Workload::Roundtrip { .. } => String::new(),
             Workload::Receive(mode) => format!(" {mode}"),
             Workload::Rpc(load) => format!(" {}", load.mode.as_str()),
             Workload::Registry(load) => format!(" {}", load.mode.as_str()),
@@ -469,8 +491,6 @@ const PEERS: [&str; 4] = ["epoll", "uring", "tokio", "monoio"];
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::args::{Config, parse};
 

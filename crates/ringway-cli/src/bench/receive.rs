@@ -82,6 +82,7 @@ async fn round(
         verified: outcome.packets,
         client: after.since(before, outcome.packets),
         complaint: outcome.complaint,
+        clock: None,
     })
 }
 

@@ -54,6 +54,7 @@ impl Bench<'_> {
             server: watched.stop(result.messages)?,
             client: Cost { cpu_us_per_op: result.client_cpu_us_per_op, ..Cost::default() },
             warnings: Vec::new(),
+            clock: None,
         })
     }
 
@@ -101,6 +102,7 @@ impl Bench<'_> {
             server: watched.stop(result.calls)?,
             client: Cost::per_operation(result.calls, result.cpu, None, None),
             warnings: vec![NOT_COMPARED.to_owned()],
+            clock: None,
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use super::outcome::{self, Outcome};
 use super::plan::{Client, Contender, Program, Setting};
+use crate::clock::ClockReading;
 use crate::histogram::Latencies;
 use crate::repeats;
 use crate::report::{Detail, Errors, OpenLoop, Row, Versus};
@@ -48,6 +49,7 @@ fn row(setting: &Setting, contender: &Contender, own: &[Outcome], all: &[Vec<Out
         client: outcome::cost(own, |run| run.client),
         versus_epoll: versus_epoll(setting, contender, own, all),
         warnings,
+        clock: own.iter().filter_map(|run| run.clock).reduce(ClockReading::better),
     }
 }
 

@@ -87,10 +87,16 @@ impl Score {
     /// Records an operation that was begun, or due, at `begun` and ends at `now`.
     #[inline]
     pub(super) fn time(&self, begun: Instant, now: Instant) {
-        // Every operation of the interval is recorded, or the slowest would be missing.
-        if self.phase.get() != Phase::WarmUp && begun >= self.began.get() {
+        if self.is_timed(begun) {
             self.latencies.borrow_mut().record(now.saturating_duration_since(begun));
         }
+    }
+
+    /// Whether an operation that was begun, or due, at `begun` and ends now belongs to the measured interval. Every
+    /// such operation is recorded, or the slowest would be missing.
+    #[inline]
+    pub(super) fn is_timed(&self, begun: Instant) -> bool {
+        self.phase.get() != Phase::WarmUp && begun >= self.began.get()
     }
 
     /// Compares a payload with the expected message; a wrong one is an error.
@@ -151,8 +157,8 @@ impl Score {
     /// Counts a connection that failed while it was used.
     #[cold]
     pub(super) fn broken(&self, error: &io::Error) {
-        let is_timed_out = error.kind() == io::ErrorKind::TimedOut;
-        self.failed(connect::is_reset(error), is_timed_out, &error.to_string());
+        connect::count(&mut self.errors.borrow_mut(), error);
+        self.complain(printable(&error.to_string()).into_owned());
     }
 
     /// Counts the outcome of a comparison of a reply.
@@ -217,6 +223,7 @@ impl Score {
             verified: self.verified.get(),
             client: after.since(before, charged),
             complaint: self.complaint.take(),
+            clock: None,
         })
     }
 

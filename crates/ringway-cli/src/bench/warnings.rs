@@ -27,6 +27,9 @@ fn wrong_server(setting: &Setting, outcome: &Outcome) -> Option<String> {
         Workload::Ttcp if outcome.rate == 0.0 && outcome.errors.total() > 0 => {
             "no message was acknowledged: this suite needs `ringway serve discard --frame --acknowledge`"
         }
+        Workload::Roundtrip { .. } if outcome.rate == 0.0 && outcome.errors.total() > 0 => {
+            "no exchange was answered with a time: this suite needs `ringway serve clock`"
+        }
         Workload::Rpc(_) | Workload::Stream(_)
             if outcome.warnings.iter().any(|warning| warning.contains("UNIMPLEMENTED")) =>
         {

@@ -40,13 +40,14 @@ pub(crate) fn private_address(transport: Transport) -> Uri {
     static SOCKETS: AtomicU32 = AtomicU32::new(0);
     let text = match transport {
         Transport::Tcp | Transport::Http | Transport::Ws => "tcp://127.0.0.1:0".to_owned(),
+        Transport::Udp => "udp://127.0.0.1:0".to_owned(),
         Transport::Unix => {
             let ordinal = SOCKETS.fetch_add(1, Ordering::Relaxed);
             let name = format!("ringway-{}-{ordinal}.sock", std::process::id());
             format!("unix://{}", std::env::temp_dir().join(name).display())
         }
     };
-    text.parse().expect("both forms are addresses")
+    text.parse().expect("all forms are addresses")
 }
 
 impl ServerProcess {

@@ -6,6 +6,7 @@ use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use crate::clock::ClockReading;
 use crate::histogram::Percentiles;
 use crate::repeats::Spread;
 
@@ -39,6 +40,8 @@ pub(crate) struct Row {
     pub(crate) versus_epoll: Versus,
     /// Warnings to read before the row is quoted.
     pub(crate) warnings: Vec<String>,
+    /// How far the server's clock is before the client's, by the fastest exchange of all runs.
+    pub(crate) clock: Option<ClockReading>,
 }
 
 /// Details of a row that a table does not show.
@@ -193,7 +196,7 @@ impl Cost {
 /// The names that rows of every suite share; programs that read the JSON rely on them.
 impl Serialize for Row {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = serializer.serialize_struct("Row", 28)?;
+        let mut out = serializer.serialize_struct("Row", 29)?;
         out.serialize_field("suite", self.suite)?;
         out.serialize_field("parameters", &self.parameters)?;
         out.serialize_field("rate", &self.rate.median)?;
@@ -221,6 +224,10 @@ impl Serialize for Row {
         match self.iteration_us() {
             Some(iteration) => out.serialize_field("us_per_iteration", &iteration)?,
             None => out.skip_field("us_per_iteration")?,
+        }
+        match &self.clock {
+            Some(clock) => out.serialize_field("clock", clock)?,
+            None => out.skip_field("clock")?,
         }
         match self.suite {
             "call" => out.serialize_field("errors_by_status", &self.errors.by_status)?,

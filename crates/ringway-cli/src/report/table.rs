@@ -77,6 +77,8 @@ pub(super) fn grid(rows: &[Row]) -> Grid {
     number("p50", "µs", &|row| humane::plain(row.latency.p50_us));
     number("p99", "µs", &|row| humane::plain(row.latency.p99_us));
     number("p99.9", "µs", &|row| humane::plain(row.latency.p999_us));
+    number("offset", "µs", &|row| humane::plain(row.clock.map(|clock| clock.offset_us)));
+    number("within", "±µs", &|row| humane::plain(row.clock.map(|clock| clock.error_us)));
     number("server", "µs/op", &|row| humane::plain(row.server.cpu_us_per_op));
     number("syscalls", "/op", &|row| humane::plain(row.measured_side().syscalls_per_op));
     number("allocs", "/op", &|row| humane::plain(row.measured_side().allocations_per_op));

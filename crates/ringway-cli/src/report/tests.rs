@@ -28,6 +28,7 @@ fn row(suite: &'static str, parameters: serde_json::Value, rates: &[f64]) -> Row
         client: Cost::default(),
         versus_epoll: Versus::default(),
         warnings: Vec::new(),
+        clock: None,
     }
 }
 

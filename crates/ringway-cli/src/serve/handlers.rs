@@ -1,4 +1,4 @@
-//! Handlers that send nothing back.
+//! Handlers that send little or nothing back.
 
 use std::sync::Arc;
 
@@ -6,6 +6,7 @@ use ringway_net::{Error, Handler, Peer, View};
 
 use super::framing::Framing;
 use super::tally::{Tally, Totals, acknowledgement};
+use crate::clock::{self, EXCHANGE_BYTES};
 use crate::stderr;
 
 /// Reads and discards; the runtime counts the bytes.
@@ -40,6 +41,23 @@ impl Framed {
         if let Some(mismatch) = self.framing.mismatch().filter(|_| first) {
             stderr::complain(mismatch);
         }
+    }
+}
+
+/// Answers each request with the time.
+#[derive(Default)]
+pub(super) struct Clock {
+    /// The beginning of an incomplete request.
+    carried: Vec<u8>,
+}
+
+impl Handler for Clock {
+    fn on_message(&mut self, peer: &Peer, view: View) {
+        self.carried.extend_from_slice(&view);
+        let whole = self.carried.len() - self.carried.len() % EXCHANGE_BYTES;
+        clock::answer(&mut self.carried[..whole], clock::now_us());
+        peer.write(&self.carried[..whole]);
+        self.carried.drain(..whole);
     }
 }
 

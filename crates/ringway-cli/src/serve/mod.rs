@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 
 use crate::args::{ServeConfig, Service, TlsFiles};
 use crate::echo_service::{EchoServer, EchoService};
-use crate::{allocations, bench, control, cores, stderr};
-use handlers::{Discard, Framed};
+use crate::{allocations, bench, clock, control, cores, stderr};
+use handlers::{Clock, Discard, Framed};
 use mongo::Responder;
 use stop::Stop;
 use tally::Totals;
@@ -82,6 +82,16 @@ fn start(
                 .on_datagram(async |_, _| Ok(()))
                 .start_with(move || Framed::new(Arc::clone(&totals), acknowledges))
         }
+        Service::Clock => server
+            .on_datagram(async |datagram, to| {
+                let mut bytes = datagram.to_vec();
+                if bytes.len() == clock::EXCHANGE_BYTES {
+                    clock::answer(&mut bytes, clock::now_us());
+                    to.send(bytes);
+                }
+                Ok(())
+            })
+            .start_with(Clock::default),
         Service::MongoResponder { delay } => {
             let totals = Arc::clone(totals);
             server.start_with(move || Responder::new(Arc::clone(&totals.mongo), delay))

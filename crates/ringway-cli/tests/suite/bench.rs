@@ -132,6 +132,48 @@ fn a_message_that_arrived_wrong_fails_the_run() {
     assert!(warning.contains("message 2 of connection 0 was acknowledged with [2,"), "{warning}");
 }
 
+/// Both sides have one clock, so the true offset is none.
+#[test]
+fn round_trips_tell_the_clocks_offset() {
+    for flags in ["--backend auto", "--backend epoll", "--pause 1ms -c 3"] {
+        let words = format!("roundtrip --transport tcp,udp,unix {flags}");
+        let ended = run(&format!("bench {words} -d 0.3 --warmup 0.02 --repeat 2 --format json"));
+        assert_eq!(ended.status.code(), Some(0), "{words}: {}{}", ended.out, ended.err);
+        let report: Value = serde_json::from_str(&ended.out).expect("one JSON object");
+        let rows = report["rows"].as_array().expect("an array");
+        assert_eq!(rows.len(), 3, "{words}");
+        for row in rows {
+            let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{row}"));
+            assert_eq!((&row["unit"], &row["errors"]), (&"exchanges/s".into(), &0.into()), "{row}");
+            assert!(number(&row["verified"]) > 0.0 && number(&row["max_us"]) > 0.0, "{row}");
+            let (offset, error) = (&row["clock"]["offset_us"], &row["clock"]["error_us"]);
+            assert!(number(offset).abs() <= number(error), "{row}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_clock_is_named_as_such() {
+    let server = Ringway::start(
+        "serve echo --listen tcp://127.0.0.1:0 --listen udp://127.0.0.1:0 --cores 0",
+    );
+    for _transport in ["tcp", "udp"] {
+        let uri = server.line().replace("listening on ", "");
+        let row = single_row(&format!("roundtrip --addr {uri} -c 2"), 1);
+        assert_eq!(row["errors_by_kind"]["mismatched"], 2, "{row}");
+        assert!(row["warnings"].to_string().contains("ringway serve clock"), "{row}");
+    }
+    // The number of this port belongs to a socket of TCP that does not listen.
+    let silent = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    let free: SocketAddr = "127.77.0.3:0".parse().expect("an address");
+    silent.bind(&free.into()).expect("a free port");
+    let address = silent.local_addr().ok().and_then(|it| it.as_socket()).expect("bound");
+    for scheme in ["tcp", "udp"] {
+        let row = single_row(&format!("roundtrip --addr {scheme}://{address} -c 2"), 1);
+        assert_eq!((&row["errors"], &row["errors_by_kind"]["refused"]), (&2.into(), &2.into()));
+    }
+}
+
 #[test]
 fn calls_of_every_kind_and_pace() {
     for flags in ["--backend auto", "--backend epoll", "--unix"] {

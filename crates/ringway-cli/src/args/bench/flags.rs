@@ -59,6 +59,13 @@ pub(in crate::args) enum SuiteFlags {
         #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::MESSAGE_BYTES_MAX)))]
         length: Option<u32>,
     },
+    /// Each connection exchanges clocks: round trips, and how far the server's clock is off.
+    #[command(after_help = examples::ROUNDTRIP)]
+    Roundtrip {
+        /// Wait this long after each answer, e.g. 200ms [default: send the next at once]
+        #[arg(long, value_name = "SPAN", value_parser = values::parse_pause)]
+        pause: Option<Duration>,
+    },
     /// Each connection keeps some calls in flight; every reply is compared.
     #[command(after_help = examples::RPC)]
     Rpc {

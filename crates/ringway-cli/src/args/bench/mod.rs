@@ -21,7 +21,7 @@ use super::values::{Cores, ValueError};
 use crate::limits;
 use by_position::{merge, merge_list};
 use flags::SuiteFlags;
-use sockets::{ping_pong, receive, ttcp};
+use sockets::{ping_pong, receive, roundtrip, ttcp};
 
 pub(crate) use call::CallJob;
 pub(crate) use event::EventLoad;
@@ -70,6 +70,11 @@ pub(crate) enum Suite {
     Ttcp {
         connections: Vec<u32>,
         sizes: Vec<u32>,
+    },
+    Roundtrip {
+        connections: Vec<u32>,
+        /// The time after each answer.
+        pause: Duration,
     },
     Rpc {
         connections: Vec<u32>,
@@ -128,6 +133,7 @@ impl Suite {
             Self::PingPong { .. }
             | Self::Receive { .. }
             | Self::Ttcp { .. }
+            | Self::Roundtrip { .. }
             | Self::Call { .. }
             | Self::Local { .. }
             | Self::Mongo { .. }
@@ -161,6 +167,9 @@ pub(super) fn resolve(raw: Box<BenchCommand>, allowed: &Cores) -> Result<BenchCo
         Some(SuiteFlags::Ttcp { length }) => {
             merge_list("length (-s)", &mut common.size, length)?;
             vec![ttcp(&common)?]
+        }
+        Some(SuiteFlags::Roundtrip { pause }) => {
+            vec![roundtrip(&common, pause.unwrap_or_default())?]
         }
         Some(SuiteFlags::Rpc { load, spoken }) => {
             vec![rpc::resolve(&common, &load, rpc::protocols(spoken.protocol))?]

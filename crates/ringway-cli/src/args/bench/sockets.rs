@@ -1,6 +1,7 @@
-//! The suites of plain connections: pingpong, receive and ttcp.
+//! The suites of plain connections: pingpong, receive, ttcp and roundtrip.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::flags::BenchFlags;
 use super::{Suite, list};
@@ -56,6 +57,18 @@ pub(super) fn ttcp(common: &BenchFlags) -> Result<Suite, ValueError> {
     let sizes = list("-s", &common.size, &[65_536])?;
     check_packets(&sizes)?;
     Ok(Suite::Ttcp { connections, sizes })
+}
+
+pub(super) fn roundtrip(common: &BenchFlags, pause: Duration) -> Result<Suite, ValueError> {
+    if !common.size.is_empty() {
+        return Err(ValueError::new(
+            "-s has no meaning for roundtrip, whose messages are two times",
+        ));
+    }
+    if common.peers {
+        return Err(ValueError::new("--peers: no peer tells its time; drop it"));
+    }
+    Ok(Suite::Roundtrip { connections: list("-c", &common.connections, &[1])?, pause })
 }
 
 fn check_packets(sizes: &[u32]) -> Result<(), ValueError> {
@@ -119,6 +132,17 @@ mod tests {
         assert_eq!(config("bench ttcp -l 1024"), config("bench ttcp -s 1024"));
         for words in ["bench ttcp -s 15", "bench ttcp -l 32 -s 32"] {
             crate::args::tests::parse_words(words).expect_err(words);
+        }
+    }
+
+    #[test]
+    fn round_trips_may_pause() {
+        let suite =
+            |ms| Suite::Roundtrip { connections: vec![1], pause: Duration::from_millis(ms) };
+        assert_eq!(config("bench roundtrip").suites, [suite(0)]);
+        assert_eq!(config("bench roundtrip --pause 200ms").suites, [suite(200)]);
+        for words in ["--pause 3s", "-s 16", "--peers"] {
+            crate::args::tests::parse_words(&format!("bench roundtrip {words}")).expect_err(words);
         }
     }
 

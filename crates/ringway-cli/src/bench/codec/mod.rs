@@ -89,6 +89,7 @@ fn row(operation: &Operation, runs: &[Timed]) -> Row {
         },
         versus_epoll: Versus::default(),
         warnings: Vec::new(),
+        clock: None,
     }
 }
 

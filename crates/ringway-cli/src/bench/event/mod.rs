@@ -218,6 +218,7 @@ fn row(which: Loop, load: EventLoad, own: &[EventRun], all: &[Vec<EventRun>]) ->
             ..Versus::default()
         },
         warnings: Vec::new(),
+        clock: None,
     }
 }
 
