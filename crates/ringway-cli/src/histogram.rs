@@ -1,5 +1,6 @@
 //! Latencies of one row: recorded per thread, merged, and read as percentiles with enough samples.
 
+use std::fmt::Write;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -8,7 +9,7 @@ use crate::limits;
 
 /// Latencies from 1 ns to [`limits::LATENCY_NS_MAX`] at three significant digits, in constant memory
 /// (about 220 KiB).
-#[derive(Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Latencies {
     histogram: Histogram<u64>,
 }
@@ -74,6 +75,31 @@ impl Latencies {
         halves.chain(tails).map_while(|at| Some((at, self.quantile_us(at)?))).collect()
     }
 
+    /// Returns the percentiles as HdrHistogram's programs print and draw them, in microseconds. Unlike those of a
+    /// report, they go on to the last sample.
+    pub(crate) fn percentile_text(&self) -> String {
+        let mut text = format!(
+            "{:>12} {:>14} {:>10} {:>14}\n\n",
+            "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
+        );
+        let us = |nanos: f64| nanos / 1000.0;
+        let mut count = 0;
+        for at in self.histogram.iter_quantiles(TEXT_STEPS) {
+            count += at.count_since_last_iteration();
+            let (value, quantile) = (us(at.value_iterated_to() as f64), at.quantile_iterated_to());
+            let inverse = 1.0 / (1.0 - quantile);
+            _ = writeln!(text, "{value:12.3} {quantile:14.12} {count:10} {inverse:14.2}");
+        }
+        let Self { histogram } = self;
+        let (mean, deviation) = (us(histogram.mean()), us(histogram.stdev()));
+        _ = writeln!(text, "#[Mean    = {mean:12.3}, StdDeviation   = {deviation:12.3}]");
+        let (max, total) = (us(histogram.max() as f64), histogram.len());
+        _ = writeln!(text, "#[Max     = {max:12.3}, Total count    = {total:12}]");
+        let buckets = histogram.buckets();
+        _ = writeln!(text, "#[Buckets = {buckets:12}, SubBuckets     = {SUB_BUCKETS:12}]");
+        text
+    }
+
     fn quantile_us(&self, quantile: f64) -> Option<f64> {
         // A little is added because 1 - 0.9 is slightly less than 0.1 in binary.
         let above = ((1.0 - quantile) * self.count() as f64 + 1e-6) as u64;
@@ -85,6 +111,10 @@ impl Latencies {
 /// Eight points for each further nine, up to the sixth.
 const CURVE_STEPS: u32 = 45;
 const SIGNIFICANT_DIGITS: u8 = 3;
+/// What HdrHistogram has for that many digits.
+const SUB_BUCKETS: u32 = 2048;
+/// Lines for each halving of the rest above a percentile, as HdrHistogram's own programs have them.
+const TEXT_STEPS: u32 = 5;
 /// With fewer samples above it, a percentile reflects a few accidents.
 const SAMPLES_ABOVE_MIN: u64 = 10;
 
@@ -128,6 +158,34 @@ mod tests {
         let &(last, at) = curve.last().expect("a thousand samples");
         assert!((0.98..=0.99).contains(&last) && (at / last - 1000.0).abs() < 2.0, "{last} {at}");
         assert_eq!(Latencies::new().curve(), []);
+    }
+
+    #[test]
+    fn the_text_is_that_of_hdr_histogram() {
+        let text = micros(1..=100).percentile_text();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "       Value     Percentile TotalCount 1/(1-Percentile)");
+        assert_eq!(lines[1], "");
+        assert_eq!(lines[2], "       1.000 0.000000000000          1           1.00");
+        let rows: Vec<Vec<f64>> = lines[2..]
+            .iter()
+            .take_while(|line| !line.starts_with('#'))
+            .map(|line| line.split_whitespace().map(|word| word.parse().expect(line)).collect())
+            .collect();
+        for pair in rows.windows(2) {
+            assert!((0..4).all(|column| pair[0][column] <= pair[1][column]), "{text}");
+        }
+        let half = rows.iter().find(|row| row[1] == 0.5).expect("the median");
+        assert_eq!((half[0].round(), half[2], half[3]), (50.0, 50.0, 2.0));
+        let last = rows.last().expect("a hundred samples");
+        assert_eq!(
+            (last[0].round(), last[1], last[2], last[3]),
+            (100.0, 1.0, 100.0, f64::INFINITY)
+        );
+        assert!(text.contains("#[Max     =      100."), "{text}");
+        assert!(text.contains(", Total count    =          100]"), "{text}");
+        assert!(text.ends_with(", SubBuckets     =         2048]\n"), "{text}");
+        assert!(Latencies::new().percentile_text().contains("Total count    =            0]"));
     }
 
     #[test]

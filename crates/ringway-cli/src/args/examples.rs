@@ -118,6 +118,7 @@ Examples:
   ringway bench rpc -c 200 -l 4 -s 47 -m unary,client_stream,server_stream,bidi
   ringway bench rpc -c 2 -l 400 -s 47 --peers   beside tonic and tarpc
   ringway bench rpc --rate 100000 -c 50         an open loop: latency from when each call was due
+  ringway bench rpc --rate 100000 --hist rpc.hgrm     and its latencies for HdrHistogram's plotters
   ringway bench rpc --rate 100000 --slow 1      with 1 % slow handlers, latency of the others
   ringway bench rpc --addr tcp://127.0.0.1:9000 -c 10";
 

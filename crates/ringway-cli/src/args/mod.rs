@@ -221,6 +221,7 @@ mod tests {
         check("bench event -c 4", "one core");
         check("bench codec -c 1", "-c has no meaning");
         check("bench codec --peers", "connects to nothing");
+        check("bench receive --hist a", "no latencies");
         check("bench rpc --rate 20k,10k", "rising order");
         check("report a.json", "--html");
         check("report a.json b.json --html c.html", "drop --html");

@@ -31,7 +31,7 @@ const SUITES: [SuiteHelp; 13] = [
         connections: "1,100,1000,10000",
         size: "32",
         seconds: "2",
-        without: &["peers"],
+        without: &["hist", "peers"],
         needs: "what `ringway serve discard --frame` does",
     },
     SuiteHelp {
@@ -124,6 +124,7 @@ const SUITES: [SuiteHelp; 13] = [
             "backend",
             "client_spin",
             "connections",
+            "hist",
             "peers",
             "server_cores",
             "size",

@@ -12,11 +12,12 @@ use ringway_discovery::{Endpoint, Local, LocalService};
 use ringway_runtime::yield_now;
 use serde_json::{Map, Value, json};
 
+use super::publish::publish;
 use crate::args::{BenchConfig, Cores};
 use crate::environment::Environment;
 use crate::histogram::Percentiles;
 use crate::repeats::{self, Spread};
-use crate::report::{Cost, Detail, Errors, Printer, Report, Row, Screen, Versus};
+use crate::report::{Cost, Detail, Errors, Report, Row, Versus};
 use crate::{allocations, cores, stderr};
 
 /// What the workers do.
@@ -61,12 +62,7 @@ pub(super) fn run(
         .map(|((work, cores, workers), runs)| row(*work, cores.as_slice().len(), *workers, runs));
     let environment = Environment::read(allowed, used, None);
     let report = Report { environment, rows: rows.collect(), left_out: Vec::new(), failure: None };
-    if let Some(page) = &config.report {
-        report.draw(page)?;
-    }
-    let mut printer = Printer::new(config.format, Screen::of_stdout(config.is_wide), out);
-    printer.add(&report.rows)?;
-    printer.finish(&report)?;
+    publish(config, &report, out)?;
     Ok(report.is_clean())
 }
 

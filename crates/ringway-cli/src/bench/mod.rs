@@ -20,6 +20,7 @@ mod phase;
 mod pingpong;
 mod plan;
 mod programs;
+mod publish;
 mod receive;
 mod registry;
 mod rivals;
@@ -118,12 +119,10 @@ pub(crate) fn run(
     let why = failure.as_ref().map(ToString::to_string);
     let left_out = bench.programs.left_out().to_vec();
     let report = Report { environment: bench.environment, rows, left_out, failure: why };
-    if let Some(page) = &config.report {
-        report.draw(page)?;
-    }
     if !report.rows.is_empty() {
         printer.finish(&report)?;
     }
+    publish::write_files(config, &report)?;
     failure.map_or(Ok(report.is_clean()), Err)
 }
 

@@ -1,5 +1,7 @@
 //! Makes the rows of the report from the runs of a setting.
 
+use std::sync::Arc;
+
 use super::outcome::{self, Outcome};
 use super::plan::{Client, Contender, Program, Setting};
 use crate::clock::ClockReading;
@@ -25,10 +27,11 @@ fn row(setting: &Setting, contender: &Contender, own: &[Outcome], all: &[Vec<Out
         achieved: rate.median / due,
     });
     warnings.extend(setting.due().and_then(|due| check_rate(due, own)));
-    let samples = outcome::samples(own);
+    let samples = outcome::samples(own).map(Arc::from);
     let detail = Detail {
         rates: own.iter().map(|run| run.rate).collect(),
         curve: samples.as_deref().map(Latencies::curve).unwrap_or_default(),
+        samples: samples.clone(),
         timeline: own.iter().flat_map(|run| run.timeline.iter().copied()).collect(),
     };
     Row {

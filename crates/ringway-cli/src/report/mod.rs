@@ -1,6 +1,7 @@
 //! The result of a bench: rows and their environment, and the three forms in which they are printed.
 
 mod compare;
+mod histograms;
 mod humane;
 mod json;
 mod markdown;
@@ -14,7 +15,7 @@ mod table;
 
 use std::error::Error;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use crate::args::ReportConfig;
@@ -65,6 +66,14 @@ impl Report {
     pub(crate) fn draw(&self, path: &Path) -> io::Result<()> {
         let document = ReadReport::parse(&json::render(self)).map_err(io::Error::other)?;
         write_page(&document, path)
+    }
+
+    /// Writes the latencies of its rows to `path`, or to files beside it if there are several. Returns their names.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub(crate) fn write_histograms(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+        histograms::write(&self.rows, path)
     }
 
     /// Whether every payload was right and no request failed; a report without rows is no success.

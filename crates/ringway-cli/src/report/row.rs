@@ -1,13 +1,14 @@
 //! One row of a report: one workload at one setting.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::clock::ClockReading;
-use crate::histogram::Percentiles;
+use crate::histogram::{Latencies, Percentiles};
 use crate::repeats::Spread;
 
 /// The results of one workload at one setting, over all its runs.
@@ -52,6 +53,8 @@ pub(crate) struct Detail {
     /// Quantiles from 0 to almost 1, each with its latency in microseconds, of all runs together; empty where
     /// there are no samples.
     pub(crate) curve: Vec<(f64, f64)>,
+    /// The latencies of all runs together, where they are our own.
+    pub(crate) samples: Option<Arc<Latencies>>,
     /// The rate in equal steps of the measured interval, run by run; empty if unknown.
     pub(crate) timeline: Vec<f64>,
 }

@@ -60,7 +60,7 @@ pub(super) fn render_notes(report: &Report, screen: &Screen) -> String {
 
 /// Lays out rows with the same unit; there is at least one.
 pub(super) fn grid(rows: &[Row]) -> Grid {
-    let (shared, distinct) = parameter_names(rows);
+    let (shared, distinct) = parameter_names(&rows.iter().collect::<Vec<_>>());
     let mut columns: Vec<Column> =
         distinct.into_iter().map(|name| parameter_column(name, rows)).collect();
     let keys = columns.len();
@@ -124,7 +124,7 @@ fn alarming(is_bad: fn(&Row) -> bool, rows: &[Row], column: Column) -> Column {
 
 /// Returns the parameters in the order of their first occurrence: those with one value in all rows, and
 /// the others.
-fn parameter_names(rows: &[Row]) -> (Vec<&str>, Vec<&str>) {
+pub(super) fn parameter_names<'r>(rows: &[&'r Row]) -> (Vec<&'r str>, Vec<&'r str>) {
     let mut names: Vec<&str> = Vec::new();
     for name in rows.iter().flat_map(|row| row.parameters.keys()) {
         if !names.contains(&name.as_str()) {
@@ -293,7 +293,7 @@ fn verdict(report: &Report) -> String {
 }
 
 /// Names the row in a note: `pingpong ringway tcp 100 16,384`.
-fn name_of(row: &Row) -> String {
+pub(super) fn name_of(row: &Row) -> String {
     let mut name = row.suite.to_owned();
     for value in row.parameters.values() {
         write!(name, " {}", humane::parameter(Some(value))).expect("writing to a string");

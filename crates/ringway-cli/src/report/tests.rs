@@ -8,7 +8,7 @@ use crate::args::{SendMode, Transport};
 use crate::histogram::Percentiles;
 use crate::repeats::Spread;
 
-fn row(suite: &'static str, parameters: serde_json::Value, rates: &[f64]) -> Row {
+pub(super) fn row(suite: &'static str, parameters: serde_json::Value, rates: &[f64]) -> Row {
     let serde_json::Value::Object(parameters) = parameters else { panic!("an object") };
     let size = parameters["size"].as_u64().expect("a size") as f64;
     let rate = Spread::of(rates).expect("at least one run");

@@ -331,6 +331,10 @@ pub(in crate::args) struct BenchFlags {
     /// `ringway report` reads
     #[arg(long, value_name = "FILE", global = true)]
     pub(in crate::args) report: Option<PathBuf>,
+    /// Also write the latencies as percentiles, in the text form of HdrHistogram that its plotters read;
+    /// several rows get a file each, named after what tells them apart
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(in crate::args) hist: Option<PathBuf>,
     /// Format of the result on standard output
     #[arg(long, value_enum, default_value_t = Format::Table, global = true)]
     pub(in crate::args) format: Format,

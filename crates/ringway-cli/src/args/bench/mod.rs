@@ -51,6 +51,8 @@ pub(crate) struct BenchConfig {
     pub(crate) format: Format,
     /// The file for the page with charts.
     pub(crate) report: Option<PathBuf>,
+    /// The file, or the pattern of files, for the latencies.
+    pub(crate) histogram: Option<PathBuf>,
     /// Whether tables ignore the width of the screen.
     pub(crate) is_wide: bool,
 }
@@ -125,6 +127,15 @@ pub(crate) struct RunLength {
 }
 
 impl Suite {
+    /// Whether any of its rows has latencies.
+    fn has_latencies(&self) -> bool {
+        match self {
+            Self::Receive { .. } | Self::Local { .. } | Self::Codec => false,
+            Self::Stream { loads, .. } => !loads.contains(&StreamLoad::OneWay),
+            _ => true,
+        }
+    }
+
     /// The protocols that its rows compare; none if there is no choice.
     pub(crate) fn protocols(&self) -> &[Protocol] {
         match self {
@@ -194,6 +205,9 @@ pub(super) fn resolve(raw: Box<BenchCommand>, allowed: &Cores) -> Result<BenchCo
             vec![Suite::Codec]
         }
     };
+    if common.hist.is_some() && !suites.iter().any(Suite::has_latencies) {
+        return Err(ValueError::new("--hist: this suite records no latencies; drop it"));
+    }
     let target = target(&common, &suites)?;
     Ok(BenchConfig {
         suites,
@@ -210,6 +224,7 @@ pub(super) fn resolve(raw: Box<BenchCommand>, allowed: &Cores) -> Result<BenchCo
         peers: common.peers,
         format: common.format,
         report: common.report,
+        histogram: common.hist,
         is_wide: common.wide,
     })
 }
@@ -290,6 +305,19 @@ mod tests {
         assert_eq!(after.suites, [suite]);
         assert_eq!(after.length.measured, Duration::from_millis(500));
         assert_eq!((after.length.repeat, after.peers, after.format), (3, true, Format::Json));
+    }
+
+    #[test]
+    fn only_suites_with_latencies_have_histograms() {
+        for words in
+            ["bench", "bench pingpong", "bench event", "bench stream", "bench rpc --rate 5"]
+        {
+            let file = config(&format!("{words} --hist a/b.hgrm")).histogram;
+            assert_eq!(file, Some(PathBuf::from("a/b.hgrm")), "{words}");
+        }
+        for words in ["receive", "stream --one-way", "registry --local", "codec"] {
+            parse_words(&format!("bench {words} --hist a")).expect_err(words);
+        }
     }
 
     #[test]

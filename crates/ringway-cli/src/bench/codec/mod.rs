@@ -12,12 +12,13 @@ use std::io::{self, Write};
 use rustix::thread::CpuSet;
 use serde_json::{Map, Value, json};
 
+use super::publish::publish;
 use crate::args::{BenchConfig, Cores};
 use crate::environment::Environment;
 use crate::histogram::Percentiles;
 use crate::progress::Progress;
 use crate::repeats::{self, Spread};
-use crate::report::{Cost, Detail, Errors, Printer, Report, Row, Screen, Versus};
+use crate::report::{Cost, Detail, Errors, Report, Row, Versus};
 use messages::Operation;
 use timing::Timed;
 
@@ -50,12 +51,7 @@ pub(super) fn run(
     let rows: Vec<Row> = operations.iter().zip(&results).map(|(it, runs)| row(it, runs)).collect();
     let environment = Environment::of_one_thread(allowed, &core);
     let report = Report { environment, rows, left_out: Vec::new(), failure: None };
-    if let Some(page) = &config.report {
-        report.draw(page)?;
-    }
-    let mut printer = Printer::new(config.format, Screen::of_stdout(config.is_wide), out);
-    printer.add(&report.rows)?;
-    printer.finish(&report)?;
+    publish(config, &report, out)?;
     Ok(report.is_clean())
 }
 

@@ -7,7 +7,7 @@ mod round;
 
 use std::error::Error;
 use std::io::Write;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,13 +15,14 @@ use serde_json::{Map, Value, json};
 
 use super::codec::pin;
 use super::descriptors;
+use super::publish::publish;
 use super::server::Usage;
 use crate::args::{BenchConfig, Cores, EventLoad};
 use crate::environment::Environment;
 use crate::histogram::Latencies;
 use crate::progress::Progress;
 use crate::repeats::{self, Spread};
-use crate::report::{Cost, Detail, Errors, Printer, Report, Row, Screen, Versus};
+use crate::report::{Cost, Detail, Errors, Report, Row, Versus};
 use crate::{allocations, cores, limits};
 use round::Round;
 
@@ -61,12 +62,7 @@ pub(super) fn run(
     }
     progress.finish();
     let report = Report { environment, rows, left_out: Vec::new(), failure: None };
-    if let Some(page) = &config.report {
-        report.draw(page)?;
-    }
-    let mut printer = Printer::new(config.format, Screen::of_stdout(config.is_wide), out);
-    printer.add(&report.rows)?;
-    printer.finish(&report)?;
+    publish(config, &report, out)?;
     Ok(report.is_clean())
 }
 
@@ -189,6 +185,7 @@ fn row(which: Loop, load: EventLoad, own: &[EventRun], all: &[Vec<EventRun>]) ->
     own.iter().for_each(|run| errors.add(&run.errors));
     let mut samples = Latencies::new();
     own.iter().for_each(|run| samples.merge(&run.latencies));
+    let samples = Arc::new(samples);
     let cost =
         |part: fn(&Cost) -> Option<f64>| repeats::median(own.iter().map(|run| part(&run.cost)));
     let partner = all.get(1).filter(|_| which == Loop::Ringway);
@@ -198,7 +195,12 @@ fn row(which: Loop, load: EventLoad, own: &[EventRun], all: &[Vec<EventRun>]) ->
         parameters: parameters(which, load),
         rate: Spread::of(&rates).expect("there is at least one run"),
         repeat: own.len() as u32,
-        detail: Detail { rates, curve: samples.curve(), timeline: Vec::new() },
+        detail: Detail {
+            rates,
+            curve: samples.curve(),
+            samples: Some(Arc::clone(&samples)),
+            timeline: Vec::new(),
+        },
         unit: "events/s",
         open_loop: None,
         goodput_mib_s: None,
