@@ -38,6 +38,11 @@ pub enum Error {
     },
     /// The peer sent a reply that no request was waiting for.
     UnexpectedReply,
+    /// The peer sent what a codec of the program refuses, such as a frame with a wrong sum.
+    BadFrame {
+        /// What was wrong.
+        what: &'static str,
+    },
 
     // A limit was reached: try later, or raise the limit.
     /// The limit of requests in flight is reached.
@@ -99,6 +104,7 @@ impl Error {
                 | Self::MissingDelimiter { .. }
                 | Self::TruncatedFrame { .. }
                 | Self::UnexpectedReply
+                | Self::BadFrame { .. }
         )
     }
 
@@ -138,6 +144,9 @@ impl fmt::Display for Error {
             ),
             Self::UnexpectedReply => {
                 write!(f, "peer replied to no request: close the connection")
+            }
+            Self::BadFrame { what } => {
+                write!(f, "peer sent a bad frame ({what}): close the connection")
             }
             Self::TooManyInFlight { max } => write!(
                 f,
@@ -194,6 +203,10 @@ mod tests {
                  pass 4 bytes to encode_with_header",
             ),
             (
+                Error::BadFrame { what: "a wrong sum" },
+                "peer sent a bad frame (a wrong sum): close the connection",
+            ),
+            (
                 Error::TooManyInFlight { max: 2 },
                 "2 requests wait for a reply already: wait for one, or raise the limit",
             ),
@@ -206,6 +219,7 @@ mod tests {
     #[test]
     fn faults_are_classified() {
         assert!(Error::UnexpectedReply.is_peer_fault());
+        assert!(Error::BadFrame { what: "a wrong sum" }.is_peer_fault());
         assert!(!Error::TooManyInFlight { max: 1 }.is_peer_fault());
         assert!(Error::TooManyInFlight { max: 1 }.is_limit());
         assert!(!Error::DelimiterInPayload { at: 0 }.is_peer_fault());

@@ -326,6 +326,7 @@ fn every_example_is_short_says_how_to_run_it_and_has_a_test() {
             include_str!("rpc_examples.rs"),
             include_str!("json_rpc_clients.rs"),
             include_str!("mongo_examples.rs"),
+            include_str!("socket_examples.rs"),
         ];
         assert!(tests.iter().any(|tests| tests.contains(&quoted)), "{name} has no test");
     }

@@ -9,4 +9,5 @@ mod json_rpc_clients;
 mod mongo_examples;
 mod rpc_examples;
 mod rpc_kill;
+mod socket_examples;
 mod tokio_methods;
