@@ -102,7 +102,7 @@ fn run_once(
                     LocalWork::Register => register(&service, &own),
                     LocalWork::LookUp => look_up(&service),
                 };
-                tally.operations.fetch_add(operations, Ordering::Relaxed);
+                tally.operations.fetch_add(operations - wrong, Ordering::Relaxed);
                 tally.wrong.fetch_add(wrong, Ordering::Relaxed);
                 yield_now().await;
             }
@@ -128,7 +128,7 @@ fn run_once(
         rate: count / seconds,
         allocations: allocated as f64 / count,
         wrong: sum(|it| &it.wrong),
-        verified: sum(|it| &it.operations),
+        verified: sum(|it| &it.operations) + sum(|it| &it.wrong),
     })
 }
 
@@ -185,7 +185,7 @@ fn row(work: LocalWork, cores: usize, workers: u32, runs: &[LocalRun]) -> Row {
         goodput_mib_s: None,
         latency: Percentiles::default(),
         errors: Errors { mismatched: wrong, ..Errors::default() },
-        verified: runs.iter().map(|run| run.verified).sum::<u64>() - wrong,
+        verified: runs.iter().map(|run| run.verified).sum(),
         server: Cost::default(),
         client: Cost {
             allocations_per_op: repeats::median(runs.iter().map(|run| Some(run.allocations))),

@@ -42,11 +42,7 @@ impl Shared {
         match outcome {
             Ok(verdict) => {
                 let is_right = verdict.is_ok();
-                score.compared(is_right, || verdict.err().unwrap_or_default());
-                if is_right {
-                    score.add(1);
-                    score.time(begun, ended);
-                }
+                score.settle(is_right, begun, ended, || verdict.err().unwrap_or_default());
             }
             Err(error) if is_planned(&error) => {
                 self.refused.fetch_add(1, Ordering::Relaxed);

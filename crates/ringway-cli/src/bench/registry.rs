@@ -129,8 +129,7 @@ async fn ranges(kv: &KvClient, score: &Score) -> Result<(), Status> {
     while !score.is_over() {
         let begun = Instant::now();
         let found = kv.range(request.clone()).await?.kvs.len();
-        score.compared(found == ENDPOINTS, || format!("{found} of {ENDPOINTS} endpoints"));
-        done(score, begun);
+        settle(score, found == ENDPOINTS, begun, || format!("{found} of {ENDPOINTS} endpoints"));
     }
     Ok(())
 }
@@ -142,9 +141,8 @@ async fn puts(kv: &KvClient, key: &str, size: usize, score: &Score) -> Result<()
     while !score.is_over() {
         let begun = Instant::now();
         let revision = kv.put(request.clone()).await?.header.map_or(0, |header| header.revision);
-        score.compared(revision > last, || format!("revision {revision} after {last}"));
+        settle(score, revision > last, begun, || format!("revision {revision} after {last}"));
         last = revision;
-        done(score, begun);
     }
     Ok(())
 }
@@ -155,16 +153,15 @@ async fn keep_alives(lease: &LeaseClient, id: i64, score: &Score) -> Result<(), 
         let begun = Instant::now();
         requests.send(LeaseKeepAliveRequest { id }).await?;
         let response = responses.next().await?.ok_or_else(ended)?;
-        score.compared(response.ttl > 0, || "a lease that was kept alive has ended".to_owned());
-        done(score, begun);
+        let complaint = || "a lease that was kept alive has ended".to_owned();
+        settle(score, response.ttl > 0, begun, complaint);
     }
     requests.finish();
     Ok(())
 }
 
-fn done(score: &Score, begun: Instant) {
-    score.add(1);
-    score.time(begun, Instant::now());
+fn settle(score: &Score, is_right: bool, begun: Instant, complaint: impl FnOnce() -> String) {
+    score.settle(is_right, begun, Instant::now(), complaint);
 }
 
 fn ended() -> Status {
@@ -202,8 +199,8 @@ async fn watch(
         let watched = async {
             loop {
                 let events = responses.next().await?.ok_or_else(ended)?.events.len();
-                score.compared(events == 1, || format!("{events} events of one change"));
-                change.begun.get().into_iter().for_each(|begun| done(&score, begun));
+                let begun = change.begun.get().unwrap_or_else(Instant::now);
+                settle(&score, events == 1, begun, || format!("{events} events of one change"));
                 change.seen.set(change.seen.get() + 1);
                 if change.seen.get() == change.watchers.get() {
                     change.all_have_seen.notify_one();

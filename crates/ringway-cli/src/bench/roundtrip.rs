@@ -105,17 +105,15 @@ impl Prober {
         let now = Instant::now();
         // An echo has no time in the place of the server's.
         let theirs = clock::times(&answer).filter(|times| times.0 == mine && times.1 != 0);
-        score.compared(theirs.is_some(), || {
+        score.settle(theirs.is_some(), begun, now, || {
             format!("the answer to the exchange of {mine} is {answer:?}, which is not its own with a time")
         });
         let Some((_, theirs)) = theirs else { return Ok(false) };
-        score.add(1);
         if score.is_timed(begun) {
             let reading = ClockReading::of(mine, theirs, now - begun);
             let best = self.best.get().map_or(reading, |best| best.better(reading));
             self.best.set(Some(best));
         }
-        score.time(begun, now);
         Ok(true)
     }
 }

@@ -170,6 +170,21 @@ impl Score {
         }
     }
 
+    /// Counts an operation that was begun at `begun` and answered at `ended`. Only a right answer is a success.
+    pub(super) fn settle(
+        &self,
+        is_right: bool,
+        begun: Instant,
+        ended: Instant,
+        complaint: impl FnOnce() -> String,
+    ) {
+        self.compared(is_right, complaint);
+        if is_right {
+            self.add(1);
+            self.time(begun, ended);
+        }
+    }
+
     /// Counts a connection that was not made.
     #[cold]
     pub(super) fn unconnected(&self, status: &Status) {

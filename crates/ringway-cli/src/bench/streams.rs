@@ -68,28 +68,32 @@ impl Lane {
             }
             let begun = Instant::now();
             let (messages, replies) = client.chat();
-            if let Err(status) = self.stream(stream, messages, replies, &score).await {
-                return score.fail(&status);
+            match self.stream(stream, messages, replies, &score).await {
+                Ok(true) => score.time(begun, Instant::now()),
+                Ok(false) => {}
+                Err(status) => return score.fail(&status),
             }
-            score.time(begun, Instant::now());
         }
     }
 
+    /// Runs one stream. Returns whether every frame was right.
     async fn stream(
         &self,
         stream: u64,
         messages: Sink<Bytes>,
         mut replies: Streaming<Bytes>,
         score: &Score,
-    ) -> Result<(), Status> {
+    ) -> Result<bool, Status> {
+        let mut is_right = true;
         let frame = |i| self.series.message(self.number, stream * self.frames + i, self.size);
         let mut messages = Some(messages);
         for i in 0..self.frames + self.window {
             if let Some(answered) = i.checked_sub(self.window) {
                 let reply = replies.next().await?;
                 let reply = reply.ok_or_else(|| Status::internal("a stream ended too early"))?;
-                if score.check(&frame(answered), &reply) {
-                    score.add(1);
+                match score.check(&frame(answered), &reply) {
+                    true => score.add(1),
+                    false => is_right = false,
                 }
             }
             if i < self.frames {
@@ -104,7 +108,7 @@ impl Lane {
             }
         }
         match replies.next().await? {
-            None => Ok(()),
+            None => Ok(is_right),
             Some(_) => Err(Status::internal("more frames than were sent")),
         }
     }

@@ -64,15 +64,13 @@ impl Transmitter {
             self.stream.send(Bytes::from_owner(message));
             self.await_answer(&mut told).await?;
             let (now, due) = (Instant::now(), acknowledgement(sequence + 1));
-            score.compared(told[..] == due, || {
+            score.settle(told[..] == due, begun, now, || {
                 let number = self.number;
                 format!("message {sequence} of connection {number} was acknowledged with {told:?}, not with {due:?}")
             });
             if told[..] != due {
                 return Ok(());
             }
-            score.add(1);
-            score.time(begun, now);
             begun = now;
         }
         Ok(())

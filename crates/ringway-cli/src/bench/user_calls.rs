@@ -145,9 +145,16 @@ impl UserCalls {
 
     /// Makes one call, measures its latency from `begun`, and counts its outcome.
     async fn one(&self, client: &Client, begun: Instant, score: &Score) -> Result<(), Status> {
-        let mut is_right = true;
-        let ended = self.call.ask(client, |reply| is_right &= self.check(reply, score)).await;
+        let (mut is_right, mut replies) = (true, 0_u64);
+        let look = |reply| {
+            replies += 1;
+            is_right &= self.check(reply, score);
+        };
+        let ended = self.call.ask(client, look).await;
         match &ended {
+            Ok(()) if replies == 0 && self.call.expected.is_some() => {
+                score.compared(false, || "a call ended without a reply".to_owned());
+            }
             Ok(()) if is_right => {
                 score.add(1);
                 score.time(begun, Instant::now());

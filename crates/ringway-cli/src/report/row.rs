@@ -164,15 +164,19 @@ impl Errors {
 
     /// Returns the kinds that occurred, with their numbers. A call that ended with a status has the kind of its name.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let is_told = !self.by_status.is_empty();
-        let untold = |count: u64| if is_told { 0 } else { count };
+        let told: u64 = self.by_status.values().sum();
+        // What is told by its status is one of these three as well; the rest are connections that were not made.
+        let [reset, timed_out, other] = match told {
+            0 => [self.reset, self.timed_out, self.other],
+            _ => [0, 0, (self.reset + self.timed_out + self.other).saturating_sub(told)],
+        };
         let kinds = [
             ("refused", self.refused),
-            ("reset", untold(self.reset)),
-            ("timed out", untold(self.timed_out)),
+            ("reset", reset),
+            ("timed out", timed_out),
             ("mismatched", self.mismatched),
             ("unanswered", self.unanswered),
-            ("other", untold(self.other)),
+            ("other", other),
         ];
         let by_status = self.by_status.iter().map(|(status, count)| (*status, *count));
         kinds.into_iter().filter(|(_, count)| *count > 0).chain(by_status)

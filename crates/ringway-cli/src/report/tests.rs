@@ -124,6 +124,16 @@ fn errors_and_warnings_stand_below_the_table() {
     insta::assert_snapshot!(report.render(Format::Table, Screen::PLAIN));
 }
 
+/// Connections that were not made have no status of a call.
+#[test]
+fn statuses_of_calls_hide_no_other_error() {
+    let by_status = [("NOT_FOUND", 2)].into();
+    let errors = Errors { timed_out: 1, other: 2, mismatched: 4, by_status, ..Errors::default() };
+    let kinds: Vec<(&str, u64)> = errors.kinds().collect();
+    assert_eq!(kinds, [("mismatched", 4), ("other", 1), ("NOT_FOUND", 2)]);
+    assert_eq!(kinds.iter().map(|(_, count)| count).sum::<u64>(), errors.total());
+}
+
 #[test]
 fn rows_that_count_differently_have_tables_of_their_own() {
     let calls = |mode: &str, unit: &'static str, rate: f64, due: Option<f64>| {

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
-use ringway_rpc::{Server, Status};
+use ringway_rpc::{Server, Sink, Status, Streaming};
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 
@@ -345,6 +345,45 @@ fn a_wrong_or_failed_reply_fails_the_run() {
         let warning = row["warnings"][0].as_str().expect("what was wrong");
         assert!(warning.contains("is wrong from byte"), "{warning}");
     }
+}
+
+/// Answers each second frame with other bytes.
+#[ringway_rpc::service(package = "ringway.bench", name = "Echo", crate = "::ringway_rpc")]
+trait FrameLiar {
+    async fn say(&self, request: Bytes) -> Result<Bytes, Status>;
+    async fn chat(&self, frames: Streaming<Bytes>, replies: Sink<Bytes>) -> Result<(), Status>;
+}
+
+struct EverySecond;
+
+impl FrameLiar for EverySecond {
+    async fn say(&self, request: Bytes) -> Result<Bytes, Status> {
+        Ok(request)
+    }
+
+    async fn chat(
+        &self,
+        mut frames: Streaming<Bytes>,
+        mut replies: Sink<Bytes>,
+    ) -> Result<(), Status> {
+        for number in 0.. {
+            let Some(frame) = frames.next().await? else { break };
+            let wrong = || frame.iter().rev().copied().collect();
+            replies.send(if number % 2 == 0 { frame.clone() } else { wrong() }).await?;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_stream_with_a_wrong_frame_has_no_latency() {
+    let server = Server::bind("tcp://127.0.0.1:0").expect("a free port").threads(1);
+    let server = server.service(FrameLiarServer::new(EverySecond)).start().expect("starts");
+    let address = &server.addresses()[0];
+    let row = row_of(&format!("stream --addr {address} -c 1 -f 2 -s 47 --warmup 0"), "1", 1);
+    assert!(row["errors_by_kind"]["mismatched"].as_u64() > Some(0), "{row}");
+    assert!(row["rate"].as_f64() > Some(0.0), "the other frames are right: {row}");
+    assert!(row["max_us"].is_null(), "{row}");
 }
 
 /// Gives the reply of another request where it has one that fits.

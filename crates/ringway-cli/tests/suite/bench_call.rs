@@ -21,6 +21,8 @@ trait Shop {
     /// Every fourth reply is wrong.
     async fn odd(&self, name: String) -> Result<String, Status>;
     async fn three(&self, name: String, replies: Sink<String>) -> Result<(), Status>;
+    /// Succeeds without a reply.
+    async fn nothing(&self, name: String, replies: Sink<String>) -> Result<(), Status>;
     async fn last(&self, names: Streaming<String>) -> Result<String, Status>;
     async fn echo(&self, names: Streaming<String>, replies: Sink<String>) -> Result<(), Status>;
 }
@@ -64,6 +66,10 @@ impl Shop for Counting {
         for _ in 0..3 {
             replies.send(name.clone()).await?;
         }
+        Ok(())
+    }
+
+    async fn nothing(&self, _: String, _: Sink<String>) -> Result<(), Status> {
         Ok(())
     }
 
@@ -177,6 +183,18 @@ fn a_reply_that_was_not_expected_is_an_error() {
     let ended = bench(&address, "Odd Ada -c 1");
     assert_eq!(ended.status.code(), Some(0), "{}", ended.err);
     assert!(ended.out.contains("no reply was compared"), "{}", ended.out);
+    server.abort();
+}
+
+#[test]
+fn no_reply_is_not_the_one_that_was_expected() {
+    let (server, address) = serve();
+    let row = &rows(&address, "Nothing Ada --expect Ada -c 1", 1)[0];
+    assert!(number(&row["errors_by_kind"], "mismatched") > 0, "{row}");
+    assert!(row["rate"] == 0.0 && row["max_us"].is_null(), "{row}");
+    let warning = row["warnings"][0].as_str().expect("what it was");
+    assert!(warning.contains("without a reply"), "{warning}");
+    assert_eq!(bench(&address, "Nothing Ada -c 1").status.code(), Some(0), "nothing was expected");
     server.abort();
 }
 

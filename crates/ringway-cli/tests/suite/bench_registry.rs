@@ -120,6 +120,7 @@ fn wrong_answers_and_missing_services_fail_the_run() {
     let kinds = ["mismatched", "mismatched", "other", "other"];
     for (row, kind) in rows.iter().zip(kinds) {
         assert!(number(&row["errors_by_kind"], kind) > 0.0, "{kind}: {row}");
+        assert!(number(row, "rate") == 0.0 && row["max_us"].is_null(), "no success: {row}");
     }
     assert_eq!(rows.len(), kinds.len());
 }
