@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::flags::{AccessFlags, CallFlags};
+use super::access_flags::AccessFlags;
+use super::flags::CallFlags;
 use super::serve::TlsFiles;
 use super::values::{Scheme, Uri, ValueError};
 

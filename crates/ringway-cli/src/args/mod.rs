@@ -1,6 +1,7 @@
 //! The command line: raw flags are parsed first ([`flags`]), then resolved into configurations
 //! ([`mod@serve`], [`mod@bench`]) for the rest of the tool.
 
+mod access_flags;
 mod answer;
 mod bench;
 mod call;

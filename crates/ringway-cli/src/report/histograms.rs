@@ -5,8 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::names::{name_of, parameter_names};
 use super::row::Row;
-use super::table::{name_of, parameter_names};
 use crate::histogram::Latencies;
 
 /// Writes the latencies of each row that has some: to `path`, or where there are several rows, to files beside it whose

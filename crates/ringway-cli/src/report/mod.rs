@@ -5,6 +5,7 @@ mod histograms;
 mod humane;
 mod json;
 mod markdown;
+mod names;
 mod page;
 mod printer;
 mod read;

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table};
 use serde_json::Value;
 
+use super::names::{name_of, parameter_names};
 use super::row::Row;
 use super::screen::Screen;
 use super::{Report, humane, reference};
@@ -120,23 +121,6 @@ fn errors(rows: &[Row]) -> Option<Column> {
 fn alarming(is_bad: fn(&Row) -> bool, rows: &[Row], column: Column) -> Column {
     let alarms = (0..rows.len()).filter(|&at| is_bad(&rows[at])).collect();
     Column { alarms, ..column }
-}
-
-/// Returns the parameters in the order of their first occurrence: those with one value in all rows, and
-/// the others.
-pub(super) fn parameter_names<'r>(rows: &[&'r Row]) -> (Vec<&'r str>, Vec<&'r str>) {
-    let mut names: Vec<&str> = Vec::new();
-    for name in rows.iter().flat_map(|row| row.parameters.keys()) {
-        if !names.contains(&name.as_str()) {
-            names.push(name);
-        }
-    }
-    let is_shared = |name: &&str| {
-        let mut values = rows.iter().map(|row| row.parameters.get(*name));
-        let first = values.next();
-        values.all(|value| Some(value) == first)
-    };
-    names.into_iter().partition(is_shared)
 }
 
 /// `receive, packets/s: transport tcp, size 32 B`.
@@ -290,13 +274,4 @@ fn verdict(report: &Report) -> String {
         0 if report.failure.is_none() => format!("{verified} payloads compared, all right"),
         errors => format!("{verified} payloads compared, {} errors", humane::grouped(errors)),
     }
-}
-
-/// Names the row in a note: `pingpong ringway tcp 100 16,384`.
-pub(super) fn name_of(row: &Row) -> String {
-    let mut name = row.suite.to_owned();
-    for value in row.parameters.values() {
-        write!(name, " {}", humane::parameter(Some(value))).expect("writing to a string");
-    }
-    name
 }

@@ -1,24 +1,11 @@
 //! The call suite: a method of the user's.
 
 use super::flags::{BenchCallFlags, BenchFlags};
+use super::list::list;
 use super::rpc::{closed, ladder};
-use super::{Suite, list};
-use crate::args::call::{Access, resolve_access, with_service};
+use super::suite::{CallJob, Suite};
+use crate::args::call::{resolve_access, with_service};
 use crate::args::values::ValueError;
-
-/// The method and request of the call suite.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CallJob {
-    pub(crate) access: Access,
-    /// `package.Service/Method`.
-    pub(crate) method: String,
-    /// The request as written; `-` stands for standard input.
-    pub(crate) message: String,
-    /// The expected reply of each call, as written.
-    pub(crate) expect: Option<String>,
-    /// Whether messages are raw bytes.
-    pub(crate) is_binary: bool,
-}
 
 /// The address stands where `call` has it, so the target is known here.
 pub(super) fn resolve(common: &mut BenchFlags, flags: BenchCallFlags) -> Result<Suite, ValueError> {

@@ -1,25 +1,9 @@
 //! The event suite: bytes that go round between the pipes of one core.
 
 use super::flags::{BenchFlags, EventFlags};
-use super::{Suite, list};
+use super::list::list;
+use super::suite::{EventLoad, Suite};
 use crate::args::values::ValueError;
-
-/// The pipes of a row, and what happens on them in one iteration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct EventLoad {
-    pub(crate) pipes: u32,
-    /// The pipes that get a byte at the beginning, at the most all of them.
-    pub(crate) active: u32,
-    /// The times that a byte is passed on, in all.
-    pub(crate) writes: u32,
-}
-
-impl EventLoad {
-    /// The bytes that one iteration writes and reads.
-    pub(crate) fn events(self) -> u64 {
-        u64::from(self.active) + u64::from(self.writes)
-    }
-}
 
 /// # Errors
 /// A flag has no meaning for this suite, or there are fewer pipes than active ones.

@@ -5,24 +5,24 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+use crate::args::access_flags::AccessFlags;
 use crate::args::choices::{
     Backend, Format, MongoMode, MongoOp, Protocol, RegistryMode, RpcMode, Transport,
 };
 use crate::args::examples;
-use crate::args::flags::AccessFlags;
 use crate::args::values::{self, Cores, Uri};
 use crate::limits;
 
 #[derive(Debug, Args)]
-pub(in crate::args) struct BenchCommand {
+pub(crate) struct BenchCommand {
     #[command(flatten)]
-    pub(in crate::args) common: BenchFlags,
+    pub(crate) common: BenchFlags,
     #[command(subcommand)]
-    pub(in crate::args) suite: Option<SuiteFlags>,
+    pub(crate) suite: Option<SuiteFlags>,
 }
 
 #[derive(Debug, Subcommand)]
-pub(in crate::args) enum SuiteFlags {
+pub(crate) enum SuiteFlags {
     /// Each connection sends a message, waits for its echo, checks it, sends the next.
     #[command(after_help = examples::PINGPONG)]
     Pingpong {
@@ -101,138 +101,138 @@ pub(in crate::args) enum SuiteFlags {
 }
 
 #[derive(Debug, Args)]
-pub(in crate::args) struct RpcFlags {
+pub(crate) struct RpcFlags {
     /// Calls in flight on each connection, one row per value [default: 1]
     #[arg(short = 'l', long = "depth", value_name = "LIST", value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::DEPTH_MAX)))]
-    pub(in crate::args) depth: Vec<u32>,
+    pub(crate) depth: Vec<u32>,
     /// Kinds of calls, one row per value; a stream carries one message each way [default: unary]
     #[arg(short = 'm', long = "mode", value_name = "LIST", value_enum, value_delimiter = ',')]
-    pub(in crate::args) mode: Vec<RpcMode>,
+    pub(crate) mode: Vec<RpcMode>,
     /// Start this many calls per second, e.g. 20k, regardless of the server, and measure latency from
     /// the time at which each was due; of several rates, in rising order, those above the first that
     /// the server does not keep up with are skipped [default: start the next call when a reply arrives]
     #[arg(long, value_name = "LIST", value_parser = values::parse_rate, value_delimiter = ',')]
-    pub(in crate::args) rate: Vec<u64>,
+    pub(crate) rate: Vec<u64>,
     /// With --rate: this share of the calls, in percent, has a handler that sleeps 5 ms; their
     /// latencies are left out
     #[arg(long, value_name = "PERCENT", requires = "rate")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=50))]
-    pub(in crate::args) slow: Option<u32>,
+    pub(crate) slow: Option<u32>,
 }
 
 #[derive(Debug, Args)]
-pub(in crate::args) struct StreamFlags {
+pub(crate) struct StreamFlags {
     /// Frames of a stream, each sent and echoed, one row per value [default: 16]
     #[arg(short = 'f', long = "frames", value_name = "LIST", value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::FRAMES_MAX)))]
-    pub(in crate::args) frames: Vec<u32>,
+    pub(crate) frames: Vec<u32>,
     /// Unanswered frames of a stream, one row per value, at most -f [default: 1]
     #[arg(short = 'w', long = "window", value_name = "LIST", value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::FRAMES_MAX)))]
-    pub(in crate::args) window: Vec<u32>,
+    pub(crate) window: Vec<u32>,
     /// One endless stream per connection, from the server to the client; -f and -w do not apply
     #[arg(long, conflicts_with_all = ["frames", "window"])]
-    pub(in crate::args) one_way: bool,
+    pub(crate) one_way: bool,
     #[command(flatten)]
-    pub(in crate::args) spoken: ProtocolFlags,
+    pub(crate) spoken: ProtocolFlags,
 }
 
 #[derive(Debug, Args)]
-pub(in crate::args) struct BenchRegistryFlags {
+pub(crate) struct BenchRegistryFlags {
     /// What connections do, one row per value: read the ten endpoints of a service, put a key and wait until it
     /// is on the disk, keep a lease alive, or watch a key, which is changed when all have seen the last
     /// change [default: range,put,keep-alive,watch]
     #[arg(short = 'm', long = "mode", value_name = "LIST", value_enum, value_delimiter = ',')]
-    pub(in crate::args) mode: Vec<RegistryMode>,
+    pub(crate) mode: Vec<RegistryMode>,
     /// Ranges or puts in flight on each connection [default: 1]
     #[arg(short = 'l', long = "depth", value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::DEPTH_MAX)))]
-    pub(in crate::args) depth: Option<u32>,
+    pub(crate) depth: Option<u32>,
     /// Measure the registry inside one process instead: workers register, look up and deregister
     #[arg(long, conflicts_with_all = ["mode", "depth"])]
-    pub(in crate::args) local: bool,
+    pub(crate) local: bool,
     /// The workers of --local, which it implies, on all cores or as many as -i [default: 100]
     #[arg(short = 'w', long, value_name = "N", conflicts_with_all = ["mode", "depth"])]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(in crate::args) workers: Option<u32>,
+    pub(crate) workers: Option<u32>,
 }
 
 #[derive(Debug, Args)]
-pub(in crate::args) struct BenchMongoFlags {
+pub(crate) struct BenchMongoFlags {
     /// Operations, one row per value: those of one document; 1,000 documents in a batch, borrowed, as
     /// structs or owned; 100 documents written by one command; four find_one to one insert_one
     /// [default: all]
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
-    pub(in crate::args) op: Vec<MongoOp>,
+    pub(crate) op: Vec<MongoOp>,
     /// How a connection sends them: one after the other, or many at a time; pipelines have ping and
     /// find_one [default: normal]
     #[arg(long, value_enum)]
-    pub(in crate::args) mode: Option<MongoMode>,
+    pub(crate) mode: Option<MongoMode>,
     /// Each connection has a thread that blocks for each operation, as programs without tasks do
     #[arg(long)]
-    pub(in crate::args) sync: bool,
+    pub(crate) sync: bool,
     /// Commands of a pipeline, which are all under way together [default: 16]
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::MONGO_BATCH_MAX)))]
-    pub(in crate::args) batch_size: Option<u32>,
+    pub(crate) batch_size: Option<u32>,
     /// The responder answers after this time, e.g. 30ms, as over a long line [default: at once]
     #[arg(long, value_name = "SPAN", value_parser = values::parse_timeout, conflicts_with = "uri")]
-    pub(in crate::args) delay: Option<Duration>,
+    pub(crate) delay: Option<Duration>,
     /// Measure a running MongoDB server by its connection string, in a database `ringway_bench`, which is
     /// emptied [default: start a responder]
     #[arg(long, value_name = "URI")]
-    pub(in crate::args) uri: Option<String>,
+    pub(crate) uri: Option<String>,
     /// User of --uri
     #[arg(long, value_name = "NAME", requires = "uri", requires = "password")]
-    pub(in crate::args) user: Option<String>,
+    pub(crate) user: Option<String>,
     /// Password of --user; other users of this machine can see it
     #[arg(long, value_name = "TEXT", requires = "user")]
-    pub(in crate::args) password: Option<String>,
+    pub(crate) password: Option<String>,
     /// The database that knows the user [default: admin]
     #[arg(long, value_name = "NAME", requires = "user")]
-    pub(in crate::args) auth_db: Option<String>,
+    pub(crate) auth_db: Option<String>,
 }
 
 #[derive(Debug, Args)]
-pub(in crate::args) struct EventFlags {
+pub(crate) struct EventFlags {
     /// Pipes, one row per value [default: 100]
     #[arg(short = 'n', long = "pipes", value_name = "LIST", value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PIPES_MAX)))]
-    pub(in crate::args) pipes: Vec<u32>,
+    pub(crate) pipes: Vec<u32>,
     /// Pipes that get a byte at the beginning of an iteration, one row per value, at most -n [default: 1]
     #[arg(short = 'a', long = "active", value_name = "LIST", value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PIPES_MAX)))]
-    pub(in crate::args) active: Vec<u32>,
+    pub(crate) active: Vec<u32>,
     /// How often a byte is passed on in an iteration, in all, one row per value [default: as -n]
     #[arg(short = 'w', long = "writes", value_name = "LIST", value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=i64::from(limits::PIPE_WRITES_MAX)))]
-    pub(in crate::args) writes: Vec<u32>,
+    pub(crate) writes: Vec<u32>,
 }
 
 #[derive(Debug, Args)]
-pub(in crate::args) struct ProtocolFlags {
+pub(crate) struct ProtocolFlags {
     /// Protocol, one row per value [default: native]
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
-    pub(in crate::args) protocol: Vec<Protocol>,
+    pub(crate) protocol: Vec<Protocol>,
 }
 
 #[derive(Debug, Args)]
-pub(in crate::args) struct BenchCallFlags {
+pub(crate) struct BenchCallFlags {
     /// Address of the server: tcp://, unix:// or tls://; grpc:// or grpcs:// for any gRPC server
     #[arg(value_name = "URI")]
-    pub(in crate::args) uri: Uri,
+    pub(crate) uri: Uri,
     /// Method to call, such as market.v1.Market/Quote; the server must offer reflection, as ours do
     #[arg(value_name = "SERVICE/METHOD")]
-    pub(in crate::args) method: String,
+    pub(crate) method: String,
     /// The request: JSON, or plain text for a method that takes bytes or a string; - reads standard
     /// input. A stream of requests has this one message
     #[arg(value_name = "MESSAGE", default_value = "", allow_negative_numbers = true)]
-    pub(in crate::args) message: String,
+    pub(crate) message: String,
     /// Expected reply, as `ringway call` prints it; any other reply is an error [default: replies are
     /// not compared]
     #[arg(long, value_name = "REPLY", allow_hyphen_values = true)]
-    pub(in crate::args) expect: Option<String>,
+    pub(crate) expect: Option<String>,
     /// Calls in flight on each connection, one row per value [default: 1]
     #[arg(
         short = 'p',
@@ -242,22 +242,22 @@ pub(in crate::args) struct BenchCallFlags {
         value_delimiter = ','
     )]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::DEPTH_MAX)))]
-    pub(in crate::args) depth: Vec<u32>,
+    pub(crate) depth: Vec<u32>,
     /// Start this many calls per second, e.g. 20k, regardless of the server, and measure latency from
     /// the time at which each was due; of several rates, in rising order, those above the first that
     /// the server does not keep up with are skipped [default: start the next call when a reply arrives]
     #[arg(long, value_name = "LIST", value_parser = values::parse_rate, value_delimiter = ',',
           conflicts_with = "depth")]
-    pub(in crate::args) rate: Vec<u64>,
+    pub(crate) rate: Vec<u64>,
     /// Send the request as raw bytes
     #[arg(long)]
-    pub(in crate::args) binary: bool,
+    pub(crate) binary: bool,
     #[command(flatten)]
-    pub(in crate::args) access: AccessFlags,
+    pub(crate) access: AccessFlags,
 }
 
 #[derive(Debug, Args)]
-pub(in crate::args) struct BenchFlags {
+pub(crate) struct BenchFlags {
     /// Connections, one row per value [default: 1,10,100,1000; receive 1,100,1000,10000; rpc,
     /// stream and call 100]
     #[arg(
@@ -269,7 +269,7 @@ pub(in crate::args) struct BenchFlags {
         global = true
     )]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::CONNECTIONS_MAX)))]
-    pub(in crate::args) connections: Vec<u32>,
+    pub(crate) connections: Vec<u32>,
     /// Payload bytes one way, one row per value [default: 16384; receive 32; rpc 256; stream 128]
     #[arg(
         short = 's',
@@ -280,62 +280,62 @@ pub(in crate::args) struct BenchFlags {
         global = true
     )]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::MESSAGE_BYTES_MAX)))]
-    pub(in crate::args) size: Vec<u32>,
+    pub(crate) size: Vec<u32>,
     /// Measured seconds per run, warm-up excluded [default: 2; without a suite 0.5]
     #[arg(short = 'd', long, value_name = "SECONDS", value_parser = values::parse_seconds, global = true)]
-    pub(in crate::args) seconds: Option<Duration>,
+    pub(crate) seconds: Option<Duration>,
     /// I/O threads of each side, a core each; 0 takes half of the allowed cores for each
     #[arg(short = 'i', long, value_name = "N", global = true)]
-    pub(in crate::args) threads: Option<u16>,
+    pub(crate) threads: Option<u16>,
     /// Measure a running server, e.g. tcp://127.0.0.1:7001 [default: start one]; it must offer
     /// what the suite needs: `ringway serve echo`, `serve discard --frame`, or for rpc and stream
     /// ringway.bench.Echo, as `ringway serve rpc` does
     #[arg(long, value_name = "URI", global = true)]
-    pub(in crate::args) addr: Option<Uri>,
+    pub(crate) addr: Option<Uri>,
     /// Warm-up seconds before each run, not counted [default: 0.2]
     #[arg(long, value_name = "SECONDS", value_parser = values::parse_seconds_or_zero, global = true)]
-    pub(in crate::args) warmup: Option<Duration>,
+    pub(crate) warmup: Option<Duration>,
     /// Runs per row; the table shows their median and spread [default: 5]
     #[arg(long, value_name = "N", global = true)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::REPEAT_MAX)))]
-    pub(in crate::args) repeat: Option<u32>,
+    pub(crate) repeat: Option<u32>,
     /// Poll this long before sleeping, both sides, e.g. 50us; 0 sleeps at once [default: adaptive]
     #[arg(long, value_name = "SPAN", value_parser = values::parse_spin, global = true)]
-    pub(in crate::args) spin: Option<Duration>,
+    pub(crate) spin: Option<Duration>,
     /// The same for the client only [default: as --spin]
     #[arg(long, value_name = "SPAN", value_parser = values::parse_spin, global = true)]
-    pub(in crate::args) client_spin: Option<Duration>,
+    pub(crate) client_spin: Option<Duration>,
     /// Cores of the server [default: the first of the allowed ones]
     #[arg(long, value_name = "LIST", global = true)]
-    pub(in crate::args) server_cores: Option<Cores>,
+    pub(crate) server_cores: Option<Cores>,
     /// Cores of the client [default: those after the server's]
     #[arg(long, value_name = "LIST", global = true)]
-    pub(in crate::args) client_cores: Option<Cores>,
+    pub(crate) client_cores: Option<Cores>,
     /// Kernel interface, both sides
     #[arg(long, value_enum, default_value_t = Backend::Auto, global = true)]
-    pub(in crate::args) backend: Backend,
+    pub(crate) backend: Backend,
     /// Also build and run the peer programs, in the same table
     #[arg(long, global = true)]
-    pub(in crate::args) peers: bool,
+    pub(crate) peers: bool,
     /// Transport, one row per value [default: tcp]
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',', global = true)]
-    pub(in crate::args) transport: Vec<Transport>,
+    pub(crate) transport: Vec<Transport>,
     /// Short for --transport unix
     #[arg(long, global = true)]
-    pub(in crate::args) unix: bool,
+    pub(crate) unix: bool,
     /// Print all columns of a table side by side, whatever the width [default: blocks that fit the
     /// terminal, or 100 characters]
     #[arg(long, global = true)]
-    pub(in crate::args) wide: bool,
+    pub(crate) wide: bool,
     /// Also write one HTML page with charts: bars, latencies, rates over time, and the JSON that
     /// `ringway report` reads
     #[arg(long, value_name = "FILE", global = true)]
-    pub(in crate::args) report: Option<PathBuf>,
+    pub(crate) report: Option<PathBuf>,
     /// Also write the latencies as percentiles, in the text form of HdrHistogram that its plotters read;
     /// several rows get a file each, named after what tells them apart
     #[arg(long, value_name = "FILE", global = true)]
-    pub(in crate::args) hist: Option<PathBuf>,
+    pub(crate) hist: Option<PathBuf>,
     /// Format of the result on standard output
     #[arg(long, value_enum, default_value_t = Format::Table, global = true)]
-    pub(in crate::args) format: Format,
+    pub(crate) format: Format,
 }

@@ -5,12 +5,14 @@ mod call;
 mod codec;
 mod event;
 mod flags;
+mod list;
 mod mongo;
 mod placement;
 mod registry;
 mod rpc;
 mod sockets;
 mod stream;
+mod suite;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,20 +20,17 @@ use std::time::Duration;
 use super::choices::{Backend, Format, Protocol, RpcMode};
 use super::target::{Target, target};
 use super::values::{Cores, ValueError};
-use crate::limits;
 use by_position::{merge, merge_list};
 use flags::SuiteFlags;
+use list::list;
 use sockets::{ping_pong, receive, roundtrip, ttcp};
 
-pub(crate) use call::CallJob;
-pub(crate) use event::EventLoad;
 pub(super) use flags::{BenchCommand, BenchFlags};
-pub(crate) use mongo::{MongoJob, MongoLoad, MongoSend};
 pub(crate) use placement::Placement;
-pub(crate) use registry::RegistryLoad;
-pub(crate) use rpc::{Pace, RpcLoad};
-pub(crate) use sockets::SendMode;
-pub(crate) use stream::StreamLoad;
+pub(crate) use suite::{
+    CallJob, EventLoad, MongoJob, MongoLoad, MongoSend, Pace, RegistryLoad, RpcLoad, SendMode,
+    StreamLoad, Suite,
+};
 
 /// The suites to run, with all settings resolved.
 #[derive(Debug, PartialEq)]
@@ -57,64 +56,6 @@ pub(crate) struct BenchConfig {
     pub(crate) is_wide: bool,
 }
 
-/// One suite with the lists whose product is its rows.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Suite {
-    PingPong {
-        connections: Vec<u32>,
-        sizes: Vec<u32>,
-    },
-    Receive {
-        connections: Vec<u32>,
-        sizes: Vec<u32>,
-        modes: Vec<SendMode>,
-    },
-    Ttcp {
-        connections: Vec<u32>,
-        sizes: Vec<u32>,
-    },
-    Roundtrip {
-        connections: Vec<u32>,
-        /// The time after each answer.
-        pause: Duration,
-    },
-    Rpc {
-        connections: Vec<u32>,
-        sizes: Vec<u32>,
-        loads: Vec<RpcLoad>,
-        protocols: Vec<Protocol>,
-    },
-    Stream {
-        connections: Vec<u32>,
-        sizes: Vec<u32>,
-        loads: Vec<StreamLoad>,
-        protocols: Vec<Protocol>,
-    },
-    Call {
-        connections: Vec<u32>,
-        paces: Vec<Pace>,
-        job: CallJob,
-    },
-    /// Connections with what they do.
-    Registry {
-        rows: Vec<(u32, RegistryLoad)>,
-        sizes: Vec<u32>,
-    },
-    Mongo {
-        connections: Vec<u32>,
-        loads: Vec<MongoLoad>,
-        job: MongoJob,
-    },
-    /// The registry inside one process.
-    Local {
-        workers: u32,
-        cores: Cores,
-    },
-    /// Pipes on one core.
-    Event(Vec<EventLoad>),
-    Codec,
-}
-
 /// Durations of each row's phases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RunLength {
@@ -124,34 +65,6 @@ pub(crate) struct RunLength {
     pub(crate) measured: Duration,
     /// The number of repeats; at least one.
     pub(crate) repeat: u32,
-}
-
-impl Suite {
-    /// Whether any of its rows has latencies.
-    fn has_latencies(&self) -> bool {
-        match self {
-            Self::Receive { .. } | Self::Local { .. } | Self::Codec => false,
-            Self::Stream { loads, .. } => !loads.contains(&StreamLoad::OneWay),
-            _ => true,
-        }
-    }
-
-    /// The protocols that its rows compare; none if there is no choice.
-    pub(crate) fn protocols(&self) -> &[Protocol] {
-        match self {
-            Self::Rpc { protocols, .. } | Self::Stream { protocols, .. } => protocols,
-            Self::Registry { .. } => &[Protocol::Grpc],
-            Self::PingPong { .. }
-            | Self::Receive { .. }
-            | Self::Ttcp { .. }
-            | Self::Roundtrip { .. }
-            | Self::Call { .. }
-            | Self::Local { .. }
-            | Self::Mongo { .. }
-            | Self::Event(_)
-            | Self::Codec => &[],
-        }
-    }
 }
 
 /// # Errors
@@ -253,17 +166,6 @@ fn everything(common: &BenchFlags) -> Result<Vec<Suite>, ValueError> {
             protocols: vec![Protocol::Native],
         },
     ])
-}
-
-fn list(flag: &str, given: &[u32], default: &[u32]) -> Result<Vec<u32>, ValueError> {
-    if given.len() > limits::LIST_VALUES_MAX {
-        return Err(ValueError::new(format!(
-            "{flag} lists {} values; {} is the most",
-            given.len(),
-            limits::LIST_VALUES_MAX
-        )));
-    }
-    Ok(if given.is_empty() { default } else { given }.to_vec())
 }
 
 /// One suite has time for steadier figures; all suites together take less than 90 seconds.

@@ -1,57 +1,11 @@
 //! The mongo suite of `bench`.
 
-use std::fmt;
-use std::time::Duration;
-
 use ringway_mongo::{ConnectionString, HostAddress};
 
 use super::flags::{BenchFlags, BenchMongoFlags};
+use super::suite::{MongoJob, MongoLoad, MongoSend};
 use crate::args::choices::{MongoMode, MongoOp};
 use crate::args::values::ValueError;
-
-/// What the tasks of a row do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct MongoLoad {
-    pub(crate) op: MongoOp,
-    pub(crate) send: MongoSend,
-}
-
-/// How operations follow each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MongoSend {
-    /// One after the other, each awaited by a task.
-    Tasks,
-    /// One after the other, for each of which a thread blocks.
-    Threads,
-    /// So many commands together.
-    Pipelines(u32),
-}
-
-impl MongoLoad {
-    /// Operations that are under way together, of each task or thread.
-    pub(crate) fn depth(self) -> u32 {
-        match self.send {
-            MongoSend::Pipelines(batch) => batch,
-            MongoSend::Tasks | MongoSend::Threads => 1,
-        }
-    }
-}
-
-/// The server of the mongo suite.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct MongoJob {
-    /// The connection string of a running server; `None` for a responder of our own.
-    pub(crate) uri: Option<String>,
-    /// The time after which the responder answers.
-    pub(crate) delay: Duration,
-}
-
-/// The connection string may contain a password.
-impl fmt::Debug for MongoJob {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MongoJob").field("delay", &self.delay).finish_non_exhaustive()
-    }
-}
 
 /// # Errors
 /// Flags without a meaning for this suite, or a connection string that does not name one server.
@@ -167,6 +121,7 @@ const EVERY_OP: [MongoOp; 8] = [
 mod tests {
     use super::*;
     use crate::args::{Config, Suite, Target, tests::parse_words};
+    use std::time::Duration;
 
     #[test]
     fn a_running_server_with_a_user() {

@@ -1,17 +1,10 @@
 //! The registry suite of `bench`.
 
 use super::flags::{BenchFlags, BenchRegistryFlags};
-use super::{Suite, list};
+use super::list::list;
+use super::suite::{RegistryLoad, Suite};
 use crate::args::choices::RegistryMode;
 use crate::args::values::{Cores, ValueError};
-
-/// The workload of each connection of the registry suite.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RegistryLoad {
-    pub(crate) mode: RegistryMode,
-    /// Requests in flight on each connection.
-    pub(crate) depth: u32,
-}
 
 /// # Errors
 /// Flags without a meaning for a registry inside the process; lists that are too long.

@@ -1,26 +1,11 @@
 //! The suites of calls: rpc, grpc and jsonrpc.
 
 use super::flags::{BenchFlags, RpcFlags};
-use super::{Suite, list};
+use super::list::list;
+use super::suite::{Pace, RpcLoad, Suite};
 use crate::args::choices::{Protocol, RpcMode};
 use crate::args::values::ValueError;
 use crate::limits;
-
-/// The workload of each connection of the rpc suite.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RpcLoad {
-    pub(crate) mode: RpcMode,
-    pub(crate) pace: Pace,
-}
-
-/// When a call begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pace {
-    /// When another has ended: this many are in flight on each connection.
-    Closed { depth: u32 },
-    /// When it is due: this many per second on all connections. A share of them, in percent, is slow.
-    Open { rate: u64, slow_percent: u32 },
-}
 
 /// The native protocol by default.
 pub(super) fn protocols(named: Vec<Protocol>) -> Vec<Protocol> {

@@ -1,32 +1,13 @@
 //! The suites of plain connections: pingpong, receive, ttcp and roundtrip.
 
-use std::fmt;
 use std::time::Duration;
 
 use super::flags::BenchFlags;
-use super::{Suite, list};
+use super::list::list;
+use super::suite::{SendMode, Suite};
 use crate::args::values::ValueError;
 use crate::limits;
 use crate::payload::PACKET_BYTES_MIN;
-
-/// How the receive suite's client hands packets to the kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SendMode {
-    /// This many packets in one write.
-    Batch(u32),
-    /// One send call for each.
-    PerPacket,
-}
-
-/// Returns the `mode` parameter of a report's row.
-impl fmt::Display for SendMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Batch(packets) => write!(f, "batch {packets}"),
-            Self::PerPacket => f.write_str("per-packet"),
-        }
-    }
-}
 
 pub(super) fn ping_pong(common: &BenchFlags) -> Result<Suite, ValueError> {
     let connections = list("-c", &common.connections, &[1, 10, 100, 1000])?;

@@ -1,19 +1,11 @@
 //! The stream suite.
 
 use super::flags::{BenchFlags, StreamFlags};
+use super::list::list;
 use super::rpc::protocols;
-use super::{Suite, list};
+use super::suite::{StreamLoad, Suite};
 use crate::args::choices::Protocol;
 use crate::args::values::ValueError;
-
-/// The workload of each connection of the stream suite.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum StreamLoad {
-    /// Streams of this many frames, each echoed, with a window of unanswered ones.
-    Echo { frames: u32, window: u32 },
-    /// One endless stream from the server.
-    OneWay,
-}
 
 pub(super) fn resolve(common: &BenchFlags, flags: StreamFlags) -> Result<Suite, ValueError> {
     let frames = list("-f", &flags.frames, &[FRAMES])?;

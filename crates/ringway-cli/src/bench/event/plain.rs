@@ -15,7 +15,7 @@ use crate::limits;
 
 /// Runs iterations on this thread: the warm-up, and then the measured interval.
 pub(super) fn run(load: EventLoad, length: RunLength) -> io::Result<EventRun> {
-    let mut plain = Loop::new(load)?;
+    let mut plain = PlainLoop::new(load)?;
     let warm_up = Instant::now();
     let mut is_whole = true;
     while is_whole && warm_up.elapsed() < length.warmup {
@@ -31,7 +31,7 @@ pub(super) fn run(load: EventLoad, length: RunLength) -> io::Result<EventRun> {
     Ok(iterations.end(load, &plain.round, Usage::of_this_thread(plain.syscalls)))
 }
 
-struct Loop {
+struct PlainLoop {
     round: Round,
     epoll: std::os::fd::OwnedFd,
     /// Receiving and sending end.
@@ -40,7 +40,7 @@ struct Loop {
     syscalls: u64,
 }
 
-impl Loop {
+impl PlainLoop {
     fn new(load: EventLoad) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let mut pipes = Vec::new();
