@@ -20,11 +20,13 @@ const drainMax = 5 * time.Second
 type tally struct {
 	// Whether a call is followed by the next.
 	issuing atomic.Bool
-	// Whether replies are counted and timed.
+	// Whether replies are counted.
 	recording atomic.Bool
-	lock      sync.Mutex
-	result    result
-	running   int
+	// When they began to be. What is called from then on is timed, be its reply in the drain.
+	began   time.Time
+	lock    sync.Mutex
+	result  result
+	running int
 }
 
 // Connects all, and then has `depth` callers on each connection make one call after the other.
@@ -72,8 +74,8 @@ func (it *tally) phases(load load, allEnded <-chan struct{}) result {
 	}
 	wait(load.warmup, allEnded)
 	tell("measuring")
-	it.recording.Store(true)
 	cpuBefore, begin := cpuTime(), time.Now()
+	it.begin(begin)
 	wait(load.duration, allEnded)
 	elapsed, cpu := time.Since(begin), cpuTime()-cpuBefore
 	it.recording.Store(false)
@@ -108,7 +110,7 @@ func (it *tally) callInTurn(client *rpc.Client, messages messages, connection ui
 			it.failed(err)
 			return
 		}
-		it.replied(bytes.Equal(message, reply), now.Sub(begun))
+		it.replied(bytes.Equal(message, reply), begun, now)
 		begun = now
 	}
 }
@@ -119,14 +121,25 @@ func (it *tally) ended() {
 	it.running--
 }
 
-func (it *tally) replied(isIntact bool, latency time.Duration) {
+func (it *tally) begin(now time.Time) {
 	it.lock.Lock()
 	defer it.lock.Unlock()
-	switch {
-	case !isIntact:
+	it.began = now
+	it.recording.Store(true)
+}
+
+func (it *tally) replied(isIntact bool, begun, now time.Time) {
+	it.lock.Lock()
+	defer it.lock.Unlock()
+	if !isIntact {
 		it.result.mismatches++
-	case it.recording.Load():
-		it.result.latencies.record(latency)
+		return
+	}
+	if it.recording.Load() {
+		it.result.messages++
+	}
+	if !it.began.IsZero() && !begun.Before(it.began) {
+		it.result.latencies.record(now.Sub(begun))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 // What a client has measured.
 type result struct {
 	messageBytes       int
+	messages           uint64
 	latencies          histogram
 	elapsed, cpu       time.Duration
 	errors, mismatches uint64
@@ -16,11 +17,11 @@ type result struct {
 
 // Returns the object that ringway-peers prints.
 func (it *result) json() string {
-	messages := float64(it.latencies.count)
+	messages := float64(it.messages)
 	rate := ratio(messages, it.elapsed.Seconds())
 	fields := map[string]any{
 		"rate":                 rate,
-		"messages":             it.latencies.count,
+		"messages":             it.messages,
 		"seconds":              it.elapsed.Seconds(),
 		"goodput_mib_s":        rate * float64(it.messageBytes) / (1 << 20),
 		"p50_us":               it.latencies.percentile(.5),
@@ -32,7 +33,7 @@ func (it *result) json() string {
 		"mismatches":           it.mismatches,
 		"client_cpu_us_per_op": nil,
 	}
-	if it.latencies.count > 0 {
+	if it.messages > 0 {
 		fields["client_cpu_us_per_op"] = ratio(float64(it.cpu.Nanoseconds())/1e3, messages)
 	}
 	text, err := json.Marshal(fields)

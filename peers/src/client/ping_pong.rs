@@ -37,6 +37,7 @@ pub(crate) fn ping_pong(options: &Load) -> io::Result<Report> {
     client.recording = true;
     let cpu_before = cpu_time();
     let begin = Instant::now();
+    client.began = Some(begin);
     client.run(options.duration)?;
     client.report.elapsed = begin.elapsed();
     client.report.cpu = cpu_time() - cpu_before;
@@ -59,8 +60,10 @@ struct Client {
     in_flight: usize,
     /// Whether a reply is followed by the next request.
     issuing: bool,
-    /// Whether replies are counted and timed.
+    /// Whether replies are counted.
     recording: bool,
+    /// When they began to be. What is sent from then on is timed, be its reply in the drain.
+    began: Option<Instant>,
     report: Report,
 }
 
@@ -87,6 +90,7 @@ impl Client {
             in_flight: 0,
             issuing: true,
             recording: false,
+            began: None,
             report: Report::new(options.message_bytes),
         })
     }
@@ -142,8 +146,11 @@ impl Client {
         let connection = &mut self.connections[number];
         if !intact {
             self.report.mismatches += 1;
-        } else if self.recording {
-            self.report.record(now - connection.sent_at());
+        } else {
+            self.report.messages += u64::from(self.recording);
+            if self.began.is_some_and(|began| connection.sent_at() >= began) {
+                self.report.time(now - connection.sent_at());
+            }
         }
         if !self.issuing {
             self.in_flight -= 1;

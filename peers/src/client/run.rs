@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Builder;
@@ -22,8 +22,11 @@ pub(super) type Error = Box<dyn std::error::Error + Send + Sync>;
 pub(super) struct Run {
     /// Whether an operation is followed by the next.
     issuing: AtomicBool,
-    /// Whether replies are counted and timed.
+    /// Whether replies are counted.
     recording: AtomicBool,
+    /// When they began to be. What begins from then on is timed to its end, be it in the drain: the slowest of the
+    /// interval would be missing otherwise.
+    began: OnceLock<Instant>,
     /// Intact replies while `recording`, and others at any time. A message of a stream costs so
     /// little that a lock would show.
     messages: AtomicU64,
@@ -54,15 +57,13 @@ where
         all_ended_within(load.warmup, &mut tasks).await;
 
         load.tell_begin();
-        run.recording.store(true, Ordering::Relaxed);
         let cpu_before = cpu_time();
-        let begin = Instant::now();
+        let begin = run.begin();
         all_ended_within(load.duration, &mut tasks).await;
         let (elapsed, cpu) = (begin.elapsed(), cpu_time() - cpu_before);
-        run.recording.store(false, Ordering::Relaxed);
+        run.end();
         load.tell_end();
 
-        run.issuing.store(false, Ordering::Relaxed);
         all_ended_within(Duration::from_secs(DRAIN_SECONDS_MAX), &mut tasks).await;
         let unanswered = tasks.len() as u64;
         tasks.shutdown().await;
@@ -93,18 +94,37 @@ impl Run {
         Self {
             issuing: AtomicBool::new(true),
             recording: AtomicBool::new(false),
+            began: OnceLock::new(),
             messages: AtomicU64::new(0),
             mismatches: AtomicU64::new(0),
             report: Mutex::new(Report::new(message_bytes)),
         }
     }
 
-    /// A reply came after `latency`.
-    pub(super) fn on_reply(&self, intact: bool, latency: Duration) -> Next {
-        if intact && self.is_recording() {
-            self.report().time(latency);
+    /// Begins the measured interval.
+    fn begin(&self) -> Instant {
+        self.recording.store(true, Ordering::Relaxed);
+        *self.began.get_or_init(Instant::now)
+    }
+
+    /// Ends it: what is under way is the last.
+    fn end(&self) {
+        self.recording.store(false, Ordering::Relaxed);
+        self.issuing.store(false, Ordering::Relaxed);
+    }
+
+    /// A reply to what was sent at `begun` came at `now`.
+    pub(super) fn on_reply(&self, intact: bool, begun: Instant, now: Instant) -> Next {
+        if intact {
+            self.time(begun, now);
         }
         self.on_message(intact)
+    }
+
+    fn time(&self, begun: Instant, now: Instant) {
+        if self.began.get().is_some_and(|began| begun >= *began) {
+            self.report().time(now - begun);
+        }
     }
 
     /// A message came that is not timed by itself.
@@ -117,11 +137,9 @@ impl Run {
         self.next()
     }
 
-    /// A stream ended in order, this long after it began.
-    pub(super) fn on_stream_end(&self, latency: Duration) -> Next {
-        if self.is_recording() {
-            self.report().time(latency);
-        }
+    /// A stream that began at `begun` has ended in order.
+    pub(super) fn on_stream_end(&self, begun: Instant) -> Next {
+        self.time(begun, Instant::now());
         self.next()
     }
 
@@ -149,4 +167,25 @@ impl Run {
 
 fn add_one(count: &AtomicU64) {
     count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As Ringway's own clients have it.
+    #[test]
+    fn what_begins_in_the_interval_is_timed_and_what_ends_in_it_is_counted() {
+        let run = Run::new(64);
+        let before = Instant::now();
+        run.begin();
+        assert!(run.on_reply(true, before, Instant::now()) == Next::Issue);
+        let (messages, json) = (run.messages.load(Ordering::Relaxed), run.report().to_json());
+        assert!(messages == 1 && json.contains("\"max_us\":null"), "{messages}: {json}");
+        let within = Instant::now();
+        run.end();
+        assert!(run.on_reply(true, within, Instant::now()) == Next::End);
+        let (messages, json) = (run.messages.load(Ordering::Relaxed), run.report().to_json());
+        assert!(messages == 1 && !json.contains("\"max_us\":null"), "{messages}: {json}");
+    }
 }

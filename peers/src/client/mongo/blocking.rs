@@ -69,10 +69,10 @@ impl BlockingLane {
             let begun = Instant::now();
             self.sequence = self.sequence.wrapping_add(1);
             let outcome = self.one(op);
-            let taken = begun.elapsed();
+            let now = Instant::now();
             let _counting = counting.lock().unwrap_or_else(PoisonError::into_inner);
             let next = match outcome {
-                Ok(is_right) => run.on_reply(is_right, taken),
+                Ok(is_right) => run.on_reply(is_right, begun, now),
                 Err(error) if is_planned(&error) => run.on_message(true),
                 Err(error) => return run.on_error(&error.into()),
             };

@@ -94,7 +94,7 @@ impl Lane {
             self.sequence = self.sequence.wrapping_add(1);
             let outcome = self.one(op).await;
             let next = match outcome {
-                Ok(is_right) => run.on_reply(is_right, begun.elapsed()),
+                Ok(is_right) => run.on_reply(is_right, begun, Instant::now()),
                 Err(error) if is_planned(&error) => run.on_message(true),
                 Err(error) => return run.on_error(&error.into()),
             };

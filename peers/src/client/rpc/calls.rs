@@ -92,7 +92,7 @@ async fn call_in_turn<C: Caller>(
         let outcome = caller.call(joined(parts)).await;
         let now = Instant::now();
         let next = match outcome {
-            Ok(reply) => run.on_reply(equals(parts, &reply), now - begun),
+            Ok(reply) => run.on_reply(equals(parts, &reply), begun, now),
             Err(error) => return run.on_error(&error),
         };
         if next == Next::End {

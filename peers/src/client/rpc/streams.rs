@@ -79,7 +79,7 @@ async fn stream_in_turn(mut streamer: Streamer) {
         if let Err(error) = streamer.stream(first).await {
             return streamer.run.on_error(&error);
         }
-        if streamer.run.on_stream_end(begun.elapsed()) == Next::End {
+        if streamer.run.on_stream_end(begun) == Next::End {
             return;
         }
         first += streamer.frames;
