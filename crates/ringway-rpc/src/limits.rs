@@ -349,6 +349,16 @@ pub(crate) const CONSOLE_CALLS_MAX: usize = 8;
 /// How long the console waits for a core: one that does not answer is shown as such.
 pub(crate) const CONSOLE_CORE_TIMEOUT: Duration = Duration::from_millis(300);
 
+/// How often the cores are looked at while somebody wants to know what they do: some thousand looks in the ten seconds
+/// that the page shows, and none in step with timers of whole milliseconds.
+pub(crate) const CONSOLE_LOOK_PAUSE: Duration = Duration::from_micros(4_700);
+
+/// Tasks of each core that the console shows, those with the largest shares.
+pub(crate) const CONSOLE_TASKS_MAX: usize = 12;
+
+/// Threads that the console shows: more than a process of ours has, unless its program starts many.
+pub(crate) const CONSOLE_THREADS_MAX: usize = 200;
+
 /// Bytes that values of `-bin` headers may take which share a header with others, each counted with its name
 /// and 32 bytes: as much as all fields of a request over gRPC.
 pub(crate) const WEB_VALUES_BYTES_MAX: usize = 16 * 1024;

@@ -2,7 +2,7 @@
 
 use ringway_http::Router;
 
-use super::console::ConsoleTable;
+use super::console::{ConsoleTable, Profile};
 use super::console_access::Console;
 use super::cors::{Cors, CorsFields};
 use crate::builtin::health::Health;
@@ -29,6 +29,8 @@ pub(crate) struct SideDoors {
     pub(super) cors: Option<CorsFields>,
     pub(super) console: Console,
     pub(super) tables: Vec<ConsoleTable>,
+    /// What the cores are seen to do, for the console.
+    pub(super) profile: Profile,
 }
 
 impl SideDoors {
@@ -37,6 +39,7 @@ impl SideDoors {
         let HttpSettings { routes, pages, cors, console, tables } = settings;
         console.check()?;
         let cors = cors.as_ref().map(Cors::compile).transpose()?;
-        Ok(Self { health, routes, pages, cors, console, tables })
+        let profile = Profile::default();
+        Ok(Self { health, routes, pages, cors, console, tables, profile })
     }
 }

@@ -14,7 +14,7 @@ use crate::support::browser::Page;
 use crate::support::grpc_caller::GrpcCaller;
 use crate::support::web_caller::{Answer, ask, connect, frame, post, read_until};
 use crate::support::web_service::{Reports, WebClient, start};
-use crate::support::{end, socket_addr};
+use crate::support::{end, eventually, socket_addr};
 
 fn get(handle: &ServerHandle, path: &str, host: &str, fields: &str) -> Answer {
     let head = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n{fields}\r\n");
@@ -62,7 +62,7 @@ const POST_ONLY: u16 = 405;
 #[test]
 fn only_programs_of_this_machine_see_it_unless_there_is_a_token() {
     let handle = start(Reports::default(), |server| server.cors(Cors::any_origin()));
-    for path in ["/", "/console/data", "/console/services"] {
+    for path in ["/", "/console/data", "/console/process", "/console/services"] {
         assert_eq!(get(&handle, path, "localhost:9000", "").status, 200, "{path}");
         for (host, fields) in [
             ("evil.example", ""),
@@ -81,7 +81,9 @@ fn only_programs_of_this_machine_see_it_unless_there_is_a_token() {
     let token = "open sesame, please";
     let handle = start(Reports::default(), |server| server.console(Console::with_token(token)));
     assert_eq!(get(&handle, "/", "console.example", "").status, 200, "the page holds no data");
-    assert_eq!(get(&handle, "/console/data", "localhost", "").status, 401);
+    for path in ["/console/data", "/console/process"] {
+        assert_eq!(get(&handle, path, "localhost", "").status, 401, "{path}");
+    }
     let fields = format!("authorization: Bearer {token}\r\n");
     assert_eq!(get(&handle, "/console/data", "console.example", &fields).status, 200);
     end(handle);
@@ -185,6 +187,30 @@ fn the_credit_of_streams_and_connections_is_shown() {
 }
 
 #[test]
+fn the_process_and_what_its_cores_do_are_shown() {
+    let handle = start(Reports::default(), |server| server);
+    let process = || {
+        let answer = get(&handle, "/console/process", "localhost", "");
+        assert_eq!(answer.status, 200, "{answer:?}");
+        serde_json::from_slice::<Value>(&answer.body).expect("JSON")
+    };
+    let first = process();
+    let told = &first["told"]["process"];
+    assert_eq!(told["pid"], std::process::id());
+    assert!(told["threads"].as_array().is_some_and(|threads| threads.len() > 1), "{told}");
+    let text = first.to_string();
+    let arguments = std::env::args().skip(1).filter(|argument| argument.len() > 8);
+    for secret in arguments.chain(std::env::var("PATH")) {
+        assert!(!text.contains(&secret), "{secret} is told");
+    }
+    assert!(first["cores"][0]["own"]["cpu_ms"].as_f64().is_some(), "{first}");
+    eventually("the cores are looked at", || {
+        process()["cores"][0]["profile"]["looks"].as_u64() > Some(1)
+    });
+    end(handle);
+}
+
+#[test]
 fn services_are_listed_with_examples_of_their_requests() {
     let handle = start(Reports::default(), |server| server);
     let answer = get(&handle, "/console/services", "localhost", "");
@@ -251,6 +277,9 @@ fn a_browser_shows_it_calls_a_method_and_runs_no_foreign_script() {
         server.service(Hostile).console_table("Jobs", ["queue", "worker"], rows)
     });
     put(&handle);
+    let (lives, waits) = std::sync::mpsc::channel::<()>();
+    let thread = std::thread::Builder::new().name("<img src=x>".to_owned());
+    let thread = thread.spawn(move || waits.recv()).expect("a thread");
     let url = format!("http://localhost:{}/", socket_addr(&handle).port());
     let Some(mut page) = Page::open(&url) else { return end(handle) };
     page.wait_for("document.querySelector('#methods tr').textContent.includes('Web/Put')");
@@ -269,6 +298,16 @@ fn a_browser_shows_it_calls_a_method_and_runs_no_foreign_script() {
     page.wait_for("$('answer').textContent.includes('\"not_found\"')");
     page.wait_for("[...document.querySelectorAll('#slow tr')].some((row) => row.textContent.includes('Web/Fail'))");
 
+    page.eval("$('to-process').click()");
+    page.wait_for("$('process').textContent.includes('process id')");
+    page.wait_for("[...document.querySelectorAll('#threads td.name')].some((cell) => cell.textContent === '<img src=x>')");
+    page.wait_for("document.querySelector('#profile .core h2').textContent === 'core 0'");
+    page.wait_for("$('profile-note').textContent.includes('looks at each core')");
+    page.wait_for("getComputedStyle($('call')).display === 'none' || !$('call').offsetParent");
+    assert_eq!(page.eval("document.documentElement.scrollWidth <= innerWidth"), true);
+    page.eval("$('to-calls').click()");
+    page.wait_for("$('call').offsetParent !== null");
+
     page.eval("$('all').click()");
     page.wait_for("[...document.querySelectorAll('#methods td.name')].some((cell) => cell.textContent.includes('<img src=x'))");
     page.wait_for("[...$('method').options].some((option) => option.value.includes('<script>'))");
@@ -278,6 +317,7 @@ fn a_browser_shows_it_calls_a_method_and_runs_no_foreign_script() {
         page.complaints.iter().filter(|it| !it.contains("404 (Not Found)")).collect();
     assert!(complaints.is_empty(), "{complaints:?}");
     assert_eq!(page.eval("document.documentElement.scrollWidth <= innerWidth"), true);
-    drop(page);
+    drop((page, lives));
+    let _ended = thread.join();
     end(handle);
 }

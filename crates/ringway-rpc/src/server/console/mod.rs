@@ -1,5 +1,5 @@
 //! A page for people who look at a running server: what it serves and how fast, its connections, its cores,
-//! its slowest calls, and a form to call a method.
+//! its slowest calls, and a form to call a method; and, in a second view, the process, its machine and its threads.
 //!
 //! The page is one file and holds no data. It asks for those once a second while it is visible; they are read
 //! from counters that exist anyway, and nothing is collected for a page that nobody has open.
@@ -7,6 +7,8 @@
 mod data;
 mod example;
 mod guard;
+mod process;
+mod profile;
 mod services;
 mod table;
 
@@ -22,6 +24,7 @@ use ringway_http::http::{Method, StatusCode};
 use ringway_http::{Error, Request, Response, html, json};
 
 use self::guard::{may_know, may_see};
+pub(super) use self::profile::Profile;
 pub(super) use self::table::ConsoleTable;
 use super::core::ServerCore;
 use super::direct::DirectCalls;
@@ -34,7 +37,7 @@ pub(super) async fn respond(
     request: &Request,
 ) -> Option<Response> {
     let path = request.uri().path();
-    if !matches!(path, "/" | DATA | SERVICES) || request.method() != Method::GET {
+    if !matches!(path, "/" | DATA | PROCESS | SERVICES) || request.method() != Method::GET {
         return None;
     }
     let access = &core.shared().side_doors().console.0;
@@ -51,6 +54,7 @@ pub(super) async fn respond(
     }
     let data = match path {
         DATA => data::of(core).await,
+        PROCESS => process::of(core).await,
         _ => services::of(core),
     };
     let mut response = json(&data).unwrap_or_else(Response::from);
@@ -59,6 +63,7 @@ pub(super) async fn respond(
 }
 
 const DATA: &str = "/console/data";
+const PROCESS: &str = "/console/process";
 const SERVICES: &str = "/console/services";
 
 const PAGE: &str = include_str!("page.html");
