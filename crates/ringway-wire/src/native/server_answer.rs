@@ -64,7 +64,12 @@ impl Server {
         match sent {
             Sent::Written => connection.end_answered(index),
             Sent::Queued => {
-                connection.slots.at(index).phase = Phase::Closing;
+                let slot = connection.slots.at(index);
+                slot.phase = Phase::Closing;
+                // The client's time to take the reply begins now, however long the handler took.
+                let timeout_us = slot.timeout_us;
+                connection.note_time(stream_index, timeout_us);
+                connection.streams.at(stream_index).touched = connection.now;
                 connection.streams.abandon(stream_index);
                 self.watch(index);
             }

@@ -28,6 +28,7 @@ mod native_calls;
 mod native_costs;
 mod native_held;
 mod native_hostile;
+mod native_late;
 mod native_limits;
 mod native_memory;
 mod native_mutation;

@@ -1,0 +1,70 @@
+//! Which replies are late, and which were only answered late.
+
+use std::time::Duration;
+
+use ringway_wire::native::{Body, Config, Open, Reply, ServerEvent, StreamId};
+
+use crate::support::pair::{Cut, Pair, drain, idle};
+
+/// Longer than the longest frame and than the least credit.
+const LONG: usize = 300_000;
+/// Time without progress after which a call of a client without a timeout ends.
+const STALL: Duration = Duration::from_secs(300);
+
+fn at(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+/// A client and a server after the greeting, which do not probe each other.
+fn greeted() -> Pair {
+    let config = || Config { ping_after: at(1_000_000), ..Config::default() };
+    let mut pair = Pair::with(Cut::Nowhere, config(), config());
+    pair.settle(&mut idle);
+    pair
+}
+
+/// Opens a call whose request is long, and hands over its bytes.
+fn long_request(pair: &mut Pair, timeout: Option<Duration>) -> (StreamId, Vec<u8>) {
+    let message = Some(Body::Copy(&[7; LONG]));
+    let call = Open { message, end: true, timeout, ..Open::default() };
+    let call = pair.client.open(call).expect("room");
+    (call, drain(|out| pair.client.transmit(usize::MAX, out)))
+}
+
+/// Whether the server has got the whole of the request with these bytes.
+fn is_whole(pair: &mut Pair, mut bytes: &[u8], now: Duration) -> bool {
+    let event = pair.server.receive(&mut bytes, now).expect("sound");
+    matches!(event, Some(ServerEvent::Request { end: true, .. }))
+}
+
+#[test]
+fn a_reply_has_its_time_however_long_its_handler_took() {
+    for (timeout, took) in [(None, at(1_000)), (Some(at(10)), at(9))] {
+        let mut pair = greeted();
+        let (call, bytes) = long_request(&mut pair, timeout);
+        assert!(is_whole(&mut pair, &bytes, at(0)));
+        pair.server.handle_timeout(took).expect("nothing is due");
+        let message = Some(Body::Copy(&[7; LONG]));
+        pair.server.respond(call, Reply { status: 0, meta: &[], message });
+        // The connection's task looks at the time before it sends.
+        pair.now = took + at(5);
+        pair.server.handle_timeout(pair.now).expect("nothing is due");
+        pair.settle(&mut idle);
+        let (status, message) = pair.response(call).expect("an answer");
+        assert_eq!((status, message.map(<[u8]>::len)), (0, Some(LONG)), "within {timeout:?}");
+        assert_eq!(pair.server.unserved().stalled, 0);
+    }
+}
+
+#[test]
+fn a_reply_that_is_not_taken_is_late_from_when_it_was_given() {
+    let mut pair = greeted();
+    let (call, bytes) = long_request(&mut pair, None);
+    assert!(is_whole(&mut pair, &bytes, at(0)));
+    pair.server.handle_timeout(at(1_000)).expect("nothing is due");
+    let message = Some(Body::Copy(&[7; LONG]));
+    pair.server.respond(call, Reply { status: 0, meta: &[], message });
+    assert_eq!(pair.server.poll_timeout(), Some(at(1_000) + STALL));
+    pair.server.handle_timeout(at(1_000) + STALL).expect("the connection is sound");
+    assert_eq!((pair.server.unserved().stalled, pair.server.in_flight()), (1, 0));
+}
