@@ -70,6 +70,7 @@ mod limits;
 mod line;
 mod rare_queue;
 mod rates;
+mod reading_clock;
 mod request_id;
 mod sequential_matcher;
 mod stamp;

@@ -60,6 +60,8 @@ pub(crate) struct ServerConnection<M: Machine> {
     /// Whether the task runs or has been woken, so that queued output leaves without another wake-up.
     awake: Cell<bool>,
     closed: Cell<bool>,
+    /// Whether the client is read, as the machine knows.
+    is_read: Cell<bool>,
     /// The index of this connection in the core's list.
     pub(super) list_index: Cell<usize>,
     /// The bytes kept here, as last reported to the core.
@@ -115,6 +117,7 @@ impl<M: Machine> ServerConnection<M> {
             task: RefCell::default(),
             awake: Cell::new(false),
             closed: Cell::new(false),
+            is_read: Cell::new(true),
             list_index: Cell::new(0),
             kept: Cell::default(),
             unserved: Cell::default(),
@@ -278,11 +281,16 @@ impl<M: Machine> ServerConnection<M> {
     /// Whether to stop reading requests because too much is queued for a peer that does not read, or kept
     /// for handlers, or because others are to take in theirs first.
     pub(super) fn is_full(&self) -> bool {
-        let is_unread = self.machine.borrow().output_len() >= self.core.intake().unsent_max();
-        if is_unread {
-            self.machine.borrow_mut().note_left_unread(self.core.now());
+        let is_full = self.has_too_much();
+        if self.is_read.replace(!is_full) == is_full {
+            self.machine.borrow_mut().note_reading(!is_full, self.core.now());
         }
-        is_unread
+        is_full
+    }
+
+    #[inline]
+    fn has_too_much(&self) -> bool {
+        self.machine.borrow().output_len() >= self.core.intake().unsent_max()
             || self.has_much_deferred()
             || self.core.budget().is_receiving_paused()
             || self.waits_to_receive()

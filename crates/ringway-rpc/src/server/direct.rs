@@ -388,6 +388,9 @@ impl Machine for DirectMachine {
         std::mem::take(&mut self.discarded)
     }
 
+    /// Whoever makes the calls looks at the time in which requests come.
+    fn note_reading(&mut self, _: bool, _: Duration) {}
+
     fn set_memory_pressure(&mut self, _: bool) {}
 
     fn lease(&mut self, _: u32) {}

@@ -42,6 +42,7 @@ macro_rules! common {
                 fn drop_spare(&mut self);
                 fn discard_output(&mut self);
                 fn take_discarded(&mut self) -> Vec<Bytes>;
+                fn note_reading(&mut self, is_reading: bool, now: Duration);
                 fn set_memory_pressure(&mut self, is_under_pressure: bool);
                 fn lease(&mut self, permits: u32);
                 fn go_away(&mut self, code: GoAwayCode, drain: Duration, reason: &str);
@@ -142,10 +143,6 @@ pub(crate) trait Machine: 'static {
 
     /// Fast path: decodes the next message of a stream if it is a simple one.
     fn receive_message<'i>(&mut self, input: &mut &'i [u8]) -> Option<(StreamId, &'i [u8])>;
-
-    /// Notes that what the client sends is left unread because of the output that waits: its silence means nothing
-    /// then.
-    fn note_left_unread(&mut self, _now: Duration) {}
 
     /// How the one message of a call becomes what its method takes, if it is not that already. The call has been
     /// admitted.

@@ -17,6 +17,7 @@ use crate::http2::{
 };
 use crate::native::{Credit, Outgoing, Piece, PlainRequest, ServerEvent, Side, StreamId, Unserved};
 use crate::rare_queue::RareQueue;
+use crate::reading_clock::ReadingClock;
 
 /// Configuration of a gRPC server's connections.
 #[derive(Debug, Clone)]
@@ -67,6 +68,8 @@ pub struct GrpcServer {
     pub(super) pending: RareQueue<ServerEvent<'static>>,
     /// Deadlines of calls whose requests are incomplete.
     pub(super) waits: Option<Box<Deadlines<StreamId>>>,
+    /// The time by which they are late.
+    pub(super) reading: ReadingClock,
     pub(super) drain: Option<Box<ServerDrain>>,
     /// Requests that are no calls; `None` refuses them.
     pub(super) guests: Option<Box<Guests>>,
@@ -83,6 +86,7 @@ impl GrpcServer {
             compression: None,
             pending: RareQueue::default(),
             waits: None,
+            reading: ReadingClock::default(),
             drain: None,
             guests: None,
         }
@@ -113,7 +117,7 @@ impl GrpcServer {
             return None;
         }
         let (stream, content) = self.http.plain_content(input)?;
-        let (id, message) = self.calls.plain_message(stream, content, self.http.now)?;
+        let (id, message) = self.calls.plain_message(stream, content)?;
         self.http.take_content(PREFIX_LEN + message.len(), input);
         Some((id, message))
     }

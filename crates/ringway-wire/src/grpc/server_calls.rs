@@ -43,7 +43,7 @@ pub(super) struct ServedCall {
     pub(super) request: Option<Box<HeldRequest>>,
     /// The deadline of the call.
     pub(super) until: Duration,
-    /// When something was last received.
+    /// When something of a request that is held back was last received, by the clock of reading.
     pub(super) touched: Duration,
     /// Messages that the reader has not taken, with their costs.
     untaken: VecDeque<Untaken>,
@@ -203,6 +203,11 @@ impl ServedCalls {
         self.slots.get_mut(stream.slot()).filter(|call| call.http == Some(stream))
     }
 
+    /// As [`of`](Self::of), to look at.
+    pub(super) fn get(&self, stream: StreamHandle) -> Option<&ServedCall> {
+        self.slots.get(stream.slot()).filter(|call| call.http == Some(stream))
+    }
+
     /// The id that the caller uses for a stream's call.
     pub(super) fn name(&mut self, stream: StreamHandle) -> Option<StreamId> {
         self.of(stream).map(|call| call.id)
@@ -305,11 +310,9 @@ impl ServedCalls {
         &mut self,
         stream: StreamHandle,
         content: &'i [u8],
-        now: Duration,
     ) -> Option<(StreamId, &'i [u8])> {
         let call = self.of(stream).filter(|call| call.is_known() && !call.is_ignored)?;
         let (id, message) = (call.id, call.messages.plain(content)?);
-        call.touched = now;
         self.note_message(stream, message.len(), message.len());
         Some((id, message))
     }

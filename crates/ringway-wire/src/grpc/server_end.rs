@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::server::{GrpcServer, code};
+use super::server_calls::ServedCall;
 use crate::http2::{ErrorCode, StreamHandle, Violation};
 use crate::limits::DRAIN_KNOWN;
 use crate::native::{GoAwayCode, ServerEvent, Side};
@@ -108,11 +109,23 @@ impl GrpcServer {
         self.http.reset_unsent(ErrorCode::CANCEL);
     }
 
+    /// Tells whether the caller reads what the client sends from now on. While it does not, because output waits or
+    /// others come first, the client is not to blame for what does not arrive.
+    pub fn note_reading(&mut self, is_reading: bool, now: Duration) {
+        let pause = self.reading.note(is_reading, now);
+        self.http.note_reading(is_reading, pause);
+    }
+
+    /// When an incomplete request is late.
+    fn limit(&self, call: &ServedCall) -> Duration {
+        let stalled = call.touched.saturating_add(self.http.config.stall_timeout);
+        call.until.min(self.reading.when(stalled, self.http.now))
+    }
+
     /// Sets a deadline for an incomplete request.
     pub(super) fn watch(&mut self, stream: StreamHandle) {
-        let stall_timeout = self.http.config.stall_timeout;
-        let Some(call) = self.calls.of(stream) else { return };
-        let (limit, id) = (call.until.min(call.touched.saturating_add(stall_timeout)), call.id());
+        let Some(call) = self.calls.get(stream) else { return };
+        let (limit, id) = (self.limit(call), call.id());
         let waits = self.waits.get_or_insert_default();
         waits.arm(limit, id);
         let (calls, live) = (&self.calls, self.http.in_flight());
@@ -123,11 +136,10 @@ impl GrpcServer {
     fn end_overdue(&mut self, now: Duration) {
         while let Some(id) = self.waits.as_mut().and_then(|waits| waits.pop_due(now)) {
             let Some(stream) = self.calls.find(id) else { continue };
-            let Some(call) = self.calls.of(stream).filter(|call| !call.is_known()) else {
+            let Some(call) = self.calls.get(stream).filter(|call| !call.is_known()) else {
                 continue;
             };
-            let limit = call.until.min(call.touched.saturating_add(self.http.config.stall_timeout));
-            if limit > now {
+            if self.limit(call) > now {
                 self.watch(stream);
                 continue;
             }

@@ -74,7 +74,6 @@ impl GrpcServer {
             Some(timeout) => self.http.now.saturating_add(timeout),
             None => Duration::MAX,
         };
-        call.touched = self.http.now;
         call.id()
     }
 
@@ -160,11 +159,12 @@ impl GrpcServer {
         end: bool,
         input: Input<'_, 'i>,
     ) -> Option<ServerEvent<'i>> {
-        let now = self.http.now;
         let Some(call) = self.calls.of(stream) else {
             return self.on_guest_content(stream, data, end);
         };
-        call.touched = now;
+        if !call.is_known() {
+            call.touched = self.reading.at(self.http.now);
+        }
         let (id, is_known, is_ignored) = (call.id(), call.is_known(), call.is_ignored);
         loop {
             let message = match self.next_message(stream, &mut data, end) {
@@ -255,7 +255,10 @@ impl GrpcServer {
         let meta = Bytes::copy_from_slice(meta);
         let message = message.map(Bytes::copy_from_slice);
         let request = Box::new(HeldRequest { head, meta, message });
-        self.calls.change(stream, |call| call.request = Some(request));
+        let touched = self.reading.at(self.http.now);
+        self.calls.change(stream, |call| {
+            (call.request, call.touched) = (Some(request), touched);
+        });
         self.watch(stream);
     }
 

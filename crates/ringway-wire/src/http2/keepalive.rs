@@ -22,6 +22,8 @@ pub(super) struct Clocks {
     is_held_up: bool,
     /// Whether such output could go on since the last look.
     has_gone_on: bool,
+    /// Whether input is left unread, the rest of a field block among it.
+    is_unread: bool,
 }
 
 impl Clocks {
@@ -35,6 +37,7 @@ impl Clocks {
             answer_until: Stamp::NEVER,
             is_held_up: false,
             has_gone_on: false,
+            is_unread: false,
         }
     }
 
@@ -42,6 +45,24 @@ impl Clocks {
     pub(super) fn hear(&mut self, now: Duration) {
         self.heard = Stamp::of(now);
         self.answer_until = Stamp::NEVER;
+    }
+
+    /// Records whether input is read from now on, and that none was for so long.
+    pub(super) fn note_reading(&mut self, is_reading: bool, pause: Duration) {
+        self.is_unread = !is_reading;
+        for time in [
+            &mut self.handshake_until,
+            &mut self.settings_until,
+            &mut self.block_until,
+            &mut self.heard,
+            &mut self.answer_until,
+        ] {
+            *time = time.after(pause);
+        }
+    }
+
+    fn block_until(&self) -> Stamp {
+        if self.is_unread { Stamp::NEVER } else { self.block_until }
     }
 
     /// Records that the socket has room. If output has waited for that, the peer has taken something:
@@ -81,7 +102,7 @@ impl Clocks {
             Stamp::NEVER => self.heard.after(config.ping_after),
             until => until,
         };
-        ping.min(self.handshake_until).min(self.settings_until).min(self.block_until)
+        ping.min(self.handshake_until).min(self.settings_until).min(self.block_until())
     }
 
     /// Checks the deadlines; `true` asks for a PING.
@@ -99,7 +120,7 @@ impl Clocks {
         for (until, violation) in [
             (self.handshake_until, Violation::HandshakeTimeout),
             (self.settings_until, Violation::SettingsTimeout),
-            (self.block_until, Violation::BlockTimeout),
+            (self.block_until(), Violation::BlockTimeout),
             (self.answer_until, Violation::Silent),
         ] {
             if until.has_come(now) {

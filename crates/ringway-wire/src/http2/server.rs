@@ -134,6 +134,11 @@ impl Connection<Serving> {
         self.drain = Draining::Announced(Stamp::of(self.now).after(length));
     }
 
+    /// Tells whether the caller reads what the client sends from now on, and how long it did not.
+    pub(crate) fn note_reading(&mut self, is_reading: bool, pause: Duration) {
+        self.keepalive.note_reading(is_reading, pause);
+    }
+
     /// Whether the connection is draining with nothing left to serve or send, so that it can be
     /// closed.
     #[must_use]

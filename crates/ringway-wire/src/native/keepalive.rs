@@ -63,6 +63,14 @@ impl Keepalive {
         self.probed = None;
     }
 
+    /// Puts off what the peer is awaited for, because nothing was read for so long.
+    pub(super) fn put_off(&mut self, pause: Duration) {
+        self.heard = self.heard.saturating_add(pause);
+        for time in [&mut self.probed, &mut self.preface_until].into_iter().flatten() {
+            *time = time.saturating_add(pause);
+        }
+    }
+
     /// Records that the socket has room. If output has waited for that, the peer has taken something:
     /// it is alive, and has not seen a PING or RST behind that output.
     #[inline]

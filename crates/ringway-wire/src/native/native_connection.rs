@@ -22,6 +22,7 @@ use crate::limits::{
     NATIVE_SETTINGS_RATE,
 };
 use crate::rates::{Allowance, Bucket};
+use crate::reading_clock::ReadingClock;
 
 /// The stage of a connection's handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +72,8 @@ pub(super) struct NativeConnection {
     /// Streams that wrote while too much output was waiting; their writers wait until it has left.
     pub(super) backpressured: Vec<StreamId>,
     pub(super) keepalive: Keepalive,
+    /// The time by which incomplete requests are late.
+    pub(super) reading: ReadingClock,
     pub(super) pings: Bucket,
     pub(super) settings_frames: Bucket,
     /// Rate limit for frames without content.
@@ -105,6 +108,7 @@ impl NativeConnection {
             pending: VecDeque::new(),
             backpressured: Vec::new(),
             keepalive: Keepalive::new(&config, now),
+            reading: ReadingClock::default(),
             pings: Bucket::new(NATIVE_PING_RATE, now),
             settings_frames: Bucket::new(NATIVE_SETTINGS_RATE, now),
             idle: Allowance::new(NATIVE_IDLE_RATE, now),
@@ -270,8 +274,9 @@ impl NativeConnection {
 
     /// Sets the deadline of a call that starts now.
     pub(super) fn note_time(&mut self, stream_index: u32, timeout_us: u32) {
+        let touched = self.reading.at(self.now);
         let stream = self.streams.at(stream_index);
-        stream.touched = self.now;
+        stream.touched = touched;
         // A longer timeout is in the metadata; the field then has its largest value.
         stream.until = match timeout_us {
             0 | u32::MAX => Duration::MAX,
@@ -306,8 +311,9 @@ impl NativeConnection {
         let announced = if has_more { header.aux } else { 0 };
         let (stream, message_max) = (header.stream, settings.max_message);
         let fragment = IncomingFragment { stream, payload, has_more, announced, message_max };
+        let touched = self.reading.at(self.now);
         let stream = self.streams.at(stream_index);
-        stream.touched = self.now;
+        stream.touched = touched;
         if has_more && stream.receive.growth(&fragment) > self.assembly_room() {
             return Ok(Assembled::TooLarge(self.too_large(announced)));
         }

@@ -95,14 +95,27 @@ impl Server {
 
     /// The deadline of an incomplete call; `None` if it is complete.
     fn limit(&self, index: usize) -> Option<Duration> {
-        let slot = self.connection.slots.get(index);
+        let connection = &self.connection;
+        let slot = connection.slots.get(index);
         if slot.stream == NO_STREAM {
             return None;
         }
-        let stream = self.connection.streams.get(slot.stream);
-        let is_waiting = slot.phase == Phase::Closing || stream.receive.request.is_some();
-        let stalled = stream.touched.saturating_add(self.connection.config.stall_timeout);
-        is_waiting.then(|| stream.until.min(stalled))
+        let stream = connection.streams.get(slot.stream);
+        let stalled = stream.touched.saturating_add(connection.config.stall_timeout);
+        match slot.phase {
+            Phase::Closing => Some(stream.until.min(stalled)),
+            _ if stream.receive.request.is_some() => {
+                Some(stream.until.min(connection.reading.when(stalled, connection.now)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Tells whether the caller reads what the client sends from now on. While it does not, because output waits or
+    /// others come first, the client is not to blame for what does not arrive.
+    pub fn note_reading(&mut self, is_reading: bool, now: Duration) {
+        let pause = self.connection.reading.note(is_reading, now);
+        self.connection.keepalive.put_off(pause);
     }
 
     /// Ends the calls whose deadline has passed.

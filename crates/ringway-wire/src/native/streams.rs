@@ -26,7 +26,7 @@ pub(super) struct Stream {
     kept: Kept,
     /// The deadline of its call.
     pub(super) until: Duration,
-    /// When something was last received or sent.
+    /// When something was last received, by the clock of reading; or sent, once its call is answered.
     pub(super) touched: Duration,
 }
 

@@ -6,6 +6,7 @@ mod foreign_bodies;
 mod framer;
 mod grpc_client;
 mod grpc_compression;
+mod grpc_late;
 mod grpc_lists;
 mod grpc_server;
 mod grpc_simulation;

@@ -14,13 +14,18 @@ use crate::call::status::Code;
 impl JsonMachine {
     pub(super) fn next_deadline(&self) -> Option<Duration> {
         let drain = self.drain.map(|drain| drain.until.unwrap_or(self.now));
-        let part = self.part_at.map(|at| at.saturating_add(self.config.stall_timeout));
-        [drain, part, self.stall.due].into_iter().flatten().min()
+        [drain, self.part_until(), self.stall.due].into_iter().flatten().min()
+    }
+
+    /// When a line is late whose end is missing.
+    fn part_until(&self) -> Option<Duration> {
+        let part_at = self.part_at.filter(|_| self.unread_since.is_none());
+        part_at.map(|at| at.saturating_add(self.config.stall_timeout))
     }
 
     pub(super) fn do_what_is_due(&mut self, now: Duration) -> Result<(), JsonViolation> {
         let limit = self.config.stall_timeout;
-        if self.part_at.is_some_and(|at| at.saturating_add(limit) <= now) {
+        if self.part_until().is_some_and(|until| until <= now) {
             self.unserved.overdue += 1;
             return Err(JsonViolation::Overdue);
         }

@@ -66,10 +66,6 @@ impl Machine for JsonMachine {
         None
     }
 
-    fn note_left_unread(&mut self, now: Duration) {
-        self.part_at = self.part_at.map(|_| now);
-    }
-
     fn take_translation(&mut self, stream: StreamId) -> Option<Translation> {
         let method = self.calls.get(stream)?.method;
         if !self.methods.get(method).translates() {
@@ -178,6 +174,18 @@ impl Machine for JsonMachine {
     #[inline]
     fn take_discarded(&mut self) -> Vec<Bytes> {
         std::mem::take(&mut self.discarded)
+    }
+
+    fn note_reading(&mut self, is_reading: bool, now: Duration) {
+        match (is_reading, self.unread_since) {
+            (false, None) => self.unread_since = Some(now),
+            (true, Some(since)) => {
+                self.unread_since = None;
+                let pause = now.saturating_sub(since);
+                self.part_at = self.part_at.map(|at| at.saturating_add(pause));
+            }
+            _ => {}
+        }
     }
 
     fn set_memory_pressure(&mut self, _: bool) {}

@@ -44,6 +44,8 @@ pub(crate) struct JsonMachine {
     pub(super) carried: BodyAccount,
     /// When the front of a line came whose end is missing.
     pub(super) part_at: Option<Duration>,
+    /// Since when the client is not read, if it is not: its silence means nothing then.
+    pub(super) unread_since: Option<Duration>,
     /// Whether texts may be sent that answer none.
     pub(super) has_subscriptions: bool,
     pub(super) calls: JsonCalls,
@@ -80,6 +82,7 @@ impl JsonMachine {
             config,
             now,
             part_at: None,
+            unread_since: None,
             has_subscriptions: true,
             calls: JsonCalls::default(),
             batches: Batches::default(),

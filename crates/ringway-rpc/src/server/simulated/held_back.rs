@@ -7,7 +7,7 @@ use bytes::Bytes;
 use ringway_runtime::io::Stream;
 use ringway_runtime::sim::SimConfig;
 use ringway_runtime::{Builder, JoinHandle, sleep, timeout, uptime};
-use ringway_wire::native::{Body, Client, ClientEvent, Config, Open};
+use ringway_wire::native::{Body, Client, ClientEvent, Config, HEADER_LEN, Header, Open};
 
 use super::left_over::Plain;
 use super::mutation::sessions::append;
@@ -59,6 +59,9 @@ impl HeldClient {
                     return message.map(|message| Bytes::copy_from_slice(&message));
                 }
             }
+            let mut windows = Vec::new();
+            self.machine.transmit(usize::MAX, &mut |out| append(&mut windows, &out));
+            let _pressure = self.stream.write(&windows);
         }
     }
 }
@@ -68,9 +71,15 @@ fn simulate(work: impl Future<Output = ()> + 'static) {
 }
 
 async fn pause(server: &SimServer) {
+    pause_for(server, PAUSE, || ()).await;
+}
+
+/// Reads nothing for so long. Something happens at the beginning.
+async fn pause_for(server: &SimServer, length: Duration, happens: impl FnOnce()) {
     let core = server.core().expect("there is a connection");
     core.budget().is_receiving_paused.set(true);
-    sleep(PAUSE).await;
+    happens();
+    sleep(length).await;
     core.budget().is_receiving_paused.set(false);
     core.connections().all().iter().for_each(|connection| connection.wake());
 }
@@ -103,6 +112,35 @@ fn a_client_that_is_not_read_is_not_silent() {
             assert_eq!(answer.as_deref(), Some(&b"hi"[..]));
             pause(&server).await;
         }
+    });
+}
+
+#[test]
+fn a_request_whose_rest_was_not_read_is_not_late() {
+    simulate(async {
+        let server = SimServer::new(Settings::default(), Plain);
+        let mut client = HeldClient::of(&server).await;
+        let said = client.call();
+        let _pressure = client.stream.write(&said);
+        assert!(timeout(LIMIT, client.answer()).await.expect("in time").is_some());
+        let said = client.call_with(&[7; 300_000]);
+        let mut front = 0; // whole frames
+        while front < 100_000 {
+            let header = said[front..].first_chunk().expect("a header");
+            front += HEADER_LEN + Header::decode(header).expect("a good one").len as usize;
+        }
+        let (front, rest) = said.split_at(front);
+        let other = client.call();
+        let _pressure = client.stream.write(front);
+        sleep(Duration::from_secs(1)).await;
+        // Longer than a request may stand still. What comes in it is of another call.
+        let length = Duration::from_secs(400);
+        pause_for(&server, length, || _ = client.stream.write(&other)).await;
+        let answer = timeout(LIMIT, client.answer()).await.expect("in time");
+        assert_eq!(answer.as_deref(), Some(&b"hi"[..]));
+        let _pressure = client.stream.write(rest);
+        let answer = timeout(LIMIT, client.answer()).await.expect("in time");
+        assert_eq!(answer.map(|it| it.len()), Some(300_000));
     });
 }
 

@@ -1,0 +1,86 @@
+//! Which requests over HTTP/2 are late, and which are only not read.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringway_wire::grpc::{GrpcServer, RequestNames, ServerConfig};
+use ringway_wire::http2::{Http2Config, Violation, Vocabulary};
+
+use crate::support::grpc::{MESSAGE_MAX, Pair, echo, message};
+use crate::support::http2::{HEADERS, NOW, PREFACE, SETTINGS, frame};
+
+/// Time without progress after which a request of a client without a timeout ends.
+const STALL: Duration = Duration::from_secs(300);
+/// Time for the rest of a field block.
+const BLOCK: Duration = Duration::from_secs(10);
+
+fn at(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+/// A server that does not probe its clients.
+fn server() -> GrpcServer {
+    let names = RequestNames::new([("/a.B/C", 1)]);
+    let http2 = Http2Config { ping_after: at(1_000_000), ..Http2Config::default() };
+    let config = ServerConfig { http2: http2.into(), max_message: MESSAGE_MAX };
+    GrpcServer::new(config, Arc::new(Vocabulary::new(names)), NOW)
+}
+
+#[test]
+fn a_request_is_not_late_while_its_server_does_not_read() {
+    let mut pair = Pair::new(echo);
+    pair.server = server();
+    let call = pair.call(&[], &message(b"x"), false);
+    pair.run();
+    pair.server.note_reading(false, at(20));
+    for secs in (30..=2_000).step_by(10) {
+        pair.server.note_reading(false, at(secs));
+        pair.server.handle_timeout(at(secs)).expect("the connection is sound");
+        let due = pair.server.poll_timeout().expect("it is watched");
+        assert!(due > at(secs), "no look after the other without a pause");
+    }
+    pair.server.note_reading(true, at(2_000));
+    pair.server.handle_timeout(at(2_000)).expect("the connection is sound");
+    pair.now = at(2_010);
+    pair.more(call, b"", true);
+    pair.run();
+    assert_eq!(pair.status(call), "0");
+    assert_eq!(pair.server.unserved().overdue, 0);
+}
+
+#[test]
+fn a_request_is_late_by_the_time_in_which_its_server_has_read() {
+    let mut pair = Pair::new(echo);
+    pair.server = server();
+    let call = pair.call(&[], &message(b"x"), false);
+    pair.run();
+    for secs in 1..STALL.as_secs() {
+        pair.server.note_reading(secs % 2 == 0, at(secs));
+        pair.server.handle_timeout(at(secs)).expect("the connection is sound");
+    }
+    pair.server.note_reading(true, STALL);
+    let late = STALL + STALL / 2;
+    pair.server.handle_timeout(late - at(1)).expect("the connection is sound");
+    assert_eq!(pair.server.in_flight(), 1);
+    pair.server.handle_timeout(late).expect("the connection is sound");
+    pair.run();
+    assert_eq!(pair.status(call), "4 the request did not arrive completely in time");
+    assert_eq!((pair.server.unserved().overdue, pair.server.in_flight()), (1, 0));
+}
+
+#[test]
+fn a_field_block_is_late_by_the_time_in_which_its_server_has_read() {
+    let mut server = server();
+    let ack = frame(SETTINGS, 1, 0, &[]);
+    let block = frame(HEADERS, 0, 1, &[]);
+    let said = [PREFACE, &frame(SETTINGS, 0, 0, &[]), &ack, &block].concat();
+    assert!(server.receive(&mut &said[..], at(0)).expect("sound").is_none());
+    assert_eq!(server.poll_timeout(), Some(BLOCK));
+    server.note_reading(false, at(4));
+    server.handle_timeout(at(100)).expect("the rest may be there, and is not read");
+    assert_eq!(server.poll_timeout(), Some(at(1_000_000)));
+    server.note_reading(true, at(200));
+    assert_eq!(server.poll_timeout(), Some(at(206)));
+    server.handle_timeout(at(205)).expect("it has some time left");
+    assert_eq!(server.handle_timeout(at(206)), Err(Violation::BlockTimeout));
+}
