@@ -25,3 +25,6 @@ pub(super) struct Deferred {
 
 /// The message for calls that the drain has kept from beginning.
 pub(super) const DRAINED: &str = "the server has shut down before the call could begin";
+
+/// The message for calls that the end of their connection has kept from beginning.
+pub(super) const AGED: &str = "the connection has reached its age before the call could begin";

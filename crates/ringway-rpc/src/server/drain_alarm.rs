@@ -35,6 +35,8 @@ impl DrainAlarm {
             Some(_) => "the server has shut down before the call was done",
             None => "the connection has reached its age before the call was done",
         };
+        // Those that wait for their turn were not executed, and are told so.
+        connection.refuse_waiting();
         connection.machine().fail(stream, &Status::unavailable(text));
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ringway_wire::native::{Piece, StreamId};
 
-use super::admitted::DRAINED;
+use super::admitted::{AGED, DRAINED};
 use super::calls::{Queued, ServedCall};
 use super::connection::ServerConnection;
 use super::core::QueuedGuard;
@@ -71,14 +71,18 @@ impl<M: Machine> ServerConnection<M> {
         true
     }
 
-    /// Refuses calls that have not begun because the drain timeout has passed.
+    /// Refuses calls that have not begun because the time of the drain, or of the connection, is over.
     #[cold]
     pub(super) fn refuse_waiting(&self) {
+        let why = match self.core().draining() {
+            Some(_) => DRAINED,
+            None => AGED,
+        };
         let queued = self.calls.borrow_mut().take_queued_all();
         for call in queued {
-            self.refuse_ending(call.stream(), DRAINED);
+            self.refuse_ending(call.stream(), why);
         }
-        self.refuse_deferred();
+        self.refuse_deferred(why);
     }
 
     /// Takes the request with this number from its queue, unless it has ended meanwhile.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ringway_wire::native::{Piece, StreamId};
 
-use super::admitted::{Admitted, DRAINED, Deferred};
+use super::admitted::{Admitted, Deferred};
 use super::call_times::{Answered, CallTimes, given_up};
 use super::calls::ServedCall;
 use super::connection::ServerConnection;
@@ -192,13 +192,13 @@ impl<M: Machine> ServerConnection<M> {
         }
     }
 
-    /// Refuses deferred calls because the drain timeout has passed before their handlers started.
-    pub(super) fn refuse_deferred(&self) {
+    /// Refuses deferred calls because their time has passed before their handlers started.
+    pub(super) fn refuse_deferred(&self, why: &'static str) {
         while let Some(Deferred { admitted, begin, .. }) = self.next_deferred() {
             let call = self.calls.borrow_mut().remove(admitted.stream);
             match call.map(drop) {
                 Some(()) => {
-                    self.refuse_ending(admitted.stream, DRAINED);
+                    self.refuse_ending(admitted.stream, why);
                     let (core, answered) = (self.core(), Answered::none(Code::Unavailable));
                     core.end(core.entry(admitted.method_index), admitted.times, answered);
                 }

@@ -156,6 +156,26 @@ fn a_connection_that_is_given_up_ends_with_its_call() {
 }
 
 #[test]
+fn a_call_that_waits_when_the_time_to_drain_is_over_was_not_cut_off() {
+    run(async || {
+        let drain_timeout = Duration::from_millis(50); // less than calls wait in a queue
+        let server = SimServer::new(Settings { drain_timeout, ..Settings::default() }, Plain);
+        let (runs, waits) = (HttpPeer::of(&server).await, HttpPeer::of(&server).await);
+        runs.post("Wait", 1, b"w");
+        runs.until("it runs", |stats| stats.in_flight == 1).await;
+        waits.post("Wait", 1, b"w");
+        waits.until("it waits", |stats| stats.in_flight == 2).await;
+        server.core().expect("it serves").drain();
+        let answer = runs.heard("}").await;
+        assert!(answer.contains("unavailable") && answer.contains("was done"), "{answer}");
+        let answer = waits.heard("}").await;
+        assert!(answer.contains("unavailable") && answer.contains("could begin"), "{answer}");
+        let stats = server.shared.stats();
+        assert_eq!((stats.cut_off, stats.refused), (1, 1), "{stats:?}");
+    });
+}
+
+#[test]
 fn a_connection_of_age_is_closed_behind_its_next_answer() {
     run(async || {
         let connection_age_max = Some(Duration::from_secs(10));
