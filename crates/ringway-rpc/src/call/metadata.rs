@@ -150,6 +150,16 @@ impl Metadata {
         Ok(metadata)
     }
 
+    /// Reads the entries from the metadata of a frame as far as they can be read, and skips those that break the
+    /// rules.
+    pub(crate) fn readable_of_wire(meta: &[u8]) -> Self {
+        let mut metadata = Self::new();
+        for (tag, value) in MetaReader::new(meta).map_while(Result::ok) {
+            let _skipped = metadata.read(tag, value);
+        }
+        metadata
+    }
+
     /// Adds one field of a frame's metadata if it is an entry.
     pub(crate) fn read(&mut self, tag: Tag, value: &[u8]) -> Result<(), Status> {
         match tag {

@@ -50,8 +50,8 @@ impl OpenCalls {
                 return self.message(machine, stream, message, now, pending, woken);
             }
             ClientEvent::Initial { stream, meta } => {
-                // Initial metadata that cannot be parsed is ignored; the reply decides the outcome.
-                let metadata = Metadata::of_wire(&meta).unwrap_or_default();
+                // The reply decides the outcome, not what comes before it.
+                let metadata = Metadata::readable_of_wire(&meta);
                 match self.use_of(stream) {
                     Some(StreamUse::Unary(call)) => {
                         if let Some(meta) = pending.meta(call) {
