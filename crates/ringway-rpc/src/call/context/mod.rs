@@ -255,6 +255,7 @@ impl Context {
     /// # Errors
     /// Fails when the key or the value breaks the rules of [`Metadata`].
     pub fn set_trailer(&self, key: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidMetadata> {
+        let value = value.as_ref(); // code of a user, perhaps
         self.0.trailers.borrow_mut().insert(key, value)
     }
 
@@ -268,6 +269,7 @@ impl Context {
         key: &str,
         value: impl AsRef<[u8]>,
     ) -> Result<(), InvalidMetadata> {
+        let value = value.as_ref(); // code of a user, perhaps
         self.0.initial.borrow_mut().insert(key, value)
     }
 
@@ -585,6 +587,28 @@ pub(crate) mod tests {
         is_ready.recv_timeout(Duration::from_secs(60)).expect("the thread has started");
         context.cancel(Code::Cancelled, "enough");
         assert_eq!(thread.join().expect("no panic").as_deref(), Some("enough"));
+    }
+
+    #[test]
+    fn a_value_of_metadata_may_look_at_its_call() {
+        struct Looks(Context);
+        impl AsRef<[u8]> for Looks {
+            fn as_ref(&self) -> &[u8] {
+                self.0.set_trailer("looked", "1").expect("a good entry");
+                self.0.set_initial_metadata("looked", "1").expect("a good entry");
+                b"2"
+            }
+        }
+        let context = sample();
+        context.set_trailer("key", Looks(context.clone())).expect("a good entry");
+        context.set_initial_metadata("key", Looks(context.clone())).expect("a good entry");
+        let read =
+            |metadata: Metadata| ["key", "looked"].map(|key| metadata.get(key).map(str::to_owned));
+        let expected = [Some("2".to_owned()), Some("1".to_owned())];
+        assert_eq!(
+            [read(context.take_trailers()), read(context.take_initial())],
+            [expected.clone(), expected]
+        );
     }
 
     #[test]
