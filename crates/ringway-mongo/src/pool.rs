@@ -20,7 +20,7 @@ use ringway_runtime::sync::{Notify, Permit, Semaphore};
 use self::keeper::Draining;
 pub(crate) use self::lease::Lease;
 use self::services::Services;
-pub(crate) use self::services::is_of_server;
+pub(crate) use self::services::{failure_of, is_of_server};
 use self::telling::{CheckOut, Making, Telling};
 use crate::connection::{Greeting, ServerConnection, Service, connect};
 use crate::error::{Error, Fate, Kind, Result};
@@ -52,6 +52,8 @@ pub(crate) struct Pool {
     waiting: Cell<usize>,
     /// Notified when who waits has to look for another server.
     left: Notify,
+    /// The generation that began because the server did not accept the login, and what it said.
+    refused: RefCell<Option<(u64, String)>>,
     keeper: RefCell<Option<Waker>>,
     /// Connections that were made before it last grew are not used again.
     generation: Cell<u64>,
@@ -110,6 +112,7 @@ impl Pool {
             returned: Notify::new(),
             waiting: Cell::new(0),
             left: Notify::new(),
+            refused: RefCell::default(),
             keeper: RefCell::new(None),
             generation: Cell::new(0),
             services: Services::default(),
@@ -181,11 +184,27 @@ impl Pool {
         let mut left = pin!(self.left.notified());
         let mut what = pin!(what);
         poll_fn(|cx| match left.as_mut().poll(cx) {
-            Poll::Ready(()) if self.is_closed.get() => Poll::Ready(Err(closed())),
-            Poll::Ready(()) => Poll::Ready(Err(left_behind(&self.address))),
+            Poll::Ready(()) => Poll::Ready(Err(self.why_left())),
             Poll::Pending => what.as_mut().poll(cx),
         })
         .await
+    }
+
+    /// Why who waits gets no connection. The login of all is the same.
+    fn why_left(&self) -> Error {
+        match &*self.refused.borrow() {
+            _ if self.is_closed.get() => closed(),
+            Some((generation, why)) if *generation == self.generation() => {
+                let what = format!("another connection could not log in: {why}");
+                Error::new(Kind::Authentication, Fate::NotSent, what)
+            }
+            _ => left_behind(&self.address),
+        }
+    }
+
+    /// Notes that `generation` begins because the server did not accept the login.
+    pub(crate) fn refuse(&self, generation: u64, error: &Error) {
+        self.refused.replace(Some((generation, error.to_string())));
     }
 
     /// What the pool has done.

@@ -4,7 +4,7 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use super::{Deployment, Member};
-use crate::pool::{Pool, is_of_server};
+use crate::pool::Pool;
 use crate::topology::{Selection, TopologyType};
 
 impl Deployment {
@@ -26,8 +26,8 @@ impl Deployment {
             let this = Weak::clone(&self.this);
             let pool =
                 Pool::start(id, address.clone(), &self.greeting, move |pool, generation, error| {
-                    if let Some(deployment) = this.upgrade().filter(|_| is_of_server(error)) {
-                        deployment.filling_failed(pool, generation);
+                    if let Some(deployment) = this.upgrade() {
+                        deployment.filling_failed(pool, generation, error);
                     }
                 });
             let is_watched = !self.is_fixed();

@@ -39,7 +39,7 @@ pub(crate) use self::wanted::Wanted;
 use crate::connection::Greeting;
 use crate::error::{Error, Result};
 use crate::limits::{CHECK_PERIOD_MIN, DESCRIBED_MAX};
-use crate::pool::{Lease, Pool, PoolCounts, ServerId};
+use crate::pool::{Lease, Pool, PoolCounts, ServerId, failure_of, is_of_server};
 use crate::reads::Reads;
 use crate::topology::{OperationFailure, ServerDescription, ServerType, StateChange, Topology};
 use crate::uri::HostAddress;
@@ -156,14 +156,25 @@ impl Deployment {
     ///
     /// Specification: Connection Monitoring and Pooling, "Populating the Pool with Connections": its error is handled
     /// like that of an operation.
-    fn filling_failed(&self, pool: &Pool, generation: u64) {
+    fn filling_failed(&self, pool: &Pool, generation: u64, error: &Error) {
         match self.is_fixed() {
             // Behind a load balancer, the pool has cleared the service.
             true if self.is_balanced() => {}
-            true if generation == pool.generation() => pool.clear(generation + 1),
+            true if generation == pool.generation() && is_of_server(error) => {
+                pool.clear(generation + 1);
+            }
             true => {}
-            false => self.note(pool, generation, false, &OperationFailure::Network),
+            false => self.not_connected(pool, generation, error),
         }
+    }
+
+    /// Takes that a connection could not be made.
+    fn not_connected(&self, pool: &Pool, generation: u64, error: &Error) {
+        let Some(failure) = failure_of(error) else { return };
+        if failure == OperationFailure::Authentication && generation == pool.generation() {
+            pool.refuse(generation + 1, error);
+        }
+        self.note(pool, generation, false, &failure);
     }
 
     /// Takes that a server is not what it was, as it has said in a reply.
@@ -268,7 +279,7 @@ impl Deployment {
             let known = self.topology.borrow().generation(address);
             self.topology.borrow_mut().fail_operation(address, generation, is_ready, failure);
             let is_news = self.topology.borrow().generation(address) != known;
-            if is_news && *failure == OperationFailure::Network {
+            if is_news && !matches!(failure, OperationFailure::StateChange(_)) {
                 self.distrust_monitor(pool.id());
             }
             self.follow();

@@ -9,7 +9,7 @@ use super::Deployment;
 use super::wanted::Wanted;
 use crate::error::{Error, Fate, Kind, Result};
 use crate::pool::{Lease, Pool, ServerId, is_of_server};
-use crate::topology::{OperationFailure, Selection, ServerDescription};
+use crate::topology::{Selection, ServerDescription};
 
 impl Deployment {
     /// All servers that fail one after the other have the time of one selection.
@@ -26,11 +26,11 @@ impl Deployment {
                 Ok(lease) => return Ok(lease),
                 Err(error) => error,
             };
+            // What a server that stops says while it is greeted has no version that could be compared.
+            self.not_connected(&pool, generation, &error);
             if !is_of_server(&error) || matches!(wanted, Wanted::At(_) | Wanted::Of(_)) {
                 return Err(error);
             }
-            // What a server that stops says while it is greeted has no version that could be compared.
-            self.note(&pool, generation, false, &OperationFailure::Network);
             let since = *failing_since.get_or_insert_with(now_exact);
             let spent = now_exact().saturating_duration_since(since);
             pool = Box::pin(self.select(wanted, avoided, Some((error, spent)))).await?;

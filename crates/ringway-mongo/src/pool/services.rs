@@ -8,6 +8,7 @@ use bson::oid::ObjectId;
 use crate::connection::Service;
 use crate::error::Error;
 use crate::limits::SERVICES_MAX;
+use crate::topology::OperationFailure;
 
 /// The generations of those that have failed. Specification: Load Balancer Support, "Error Handling".
 #[derive(Default)]
@@ -28,6 +29,18 @@ impl Services {
         }
         generations.insert(service.id, service.generation + 1);
         true
+    }
+}
+
+/// What an error of making a connection says of the server. One that accepts no login is not asked for the next before it
+/// was asked how it is, so that those who are refused do not come as fast as they can.
+///
+/// Specification: Server Discovery and Monitoring, "MongoDB Handshake errors".
+pub(crate) fn failure_of(error: &Error) -> Option<OperationFailure> {
+    match error {
+        error if is_of_server(error) => Some(OperationFailure::Network),
+        error if error.is_authentication() => Some(OperationFailure::Authentication),
+        error => error.server().map(|_| OperationFailure::Network),
     }
 }
 

@@ -8,8 +8,10 @@ use super::{HostAddress, ServerDescription, Topology, TopologyType, TopologyVers
 /// How an operation failed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OperationFailure {
-    /// The connection broke, or could not be made or authenticated.
+    /// The connection broke, or could not be made.
     Network,
+    /// The server did not accept who logged in.
+    Authentication,
     /// The server did not answer in time.
     Timeout,
     /// The server answered that it cannot do this now.
@@ -75,8 +77,8 @@ impl Topology {
         let version = match failure {
             // A slow operation says nothing about the server.
             OperationFailure::Timeout if is_ready => return,
-            OperationFailure::Network | OperationFailure::Timeout => None,
             OperationFailure::StateChange(change) => change.version,
+            _ => None,
         };
         let known = server.description.topology_version;
         if known.is_some_and(|known| known.covers(version.as_ref())) {
@@ -86,11 +88,12 @@ impl Topology {
             OperationFailure::StateChange(change) => {
                 change.is_shutdown || server.description.max_wire_version <= CLOSES_CONNECTIONS
             }
-            OperationFailure::Network | OperationFailure::Timeout => true,
+            _ => true,
         };
         server.generation += u64::from(breaks_pool);
         let reason = match failure {
             OperationFailure::Network => "a connection to it broke",
+            OperationFailure::Authentication => "it did not accept the login",
             OperationFailure::Timeout => "it did not answer in time",
             OperationFailure::StateChange(_) => "it said that its state has changed",
         };

@@ -7,7 +7,7 @@ use bson::doc;
 use ringway_mongo::Result;
 use ringway_wire::mongo::ScramMechanism;
 
-use crate::support::fake::{Answer, Fake};
+use crate::support::fake::{Answer, Fake, hello};
 use crate::support::scram::ScramServer;
 use crate::support::{client, on_core};
 
@@ -48,6 +48,43 @@ fn the_mechanism_is_one_that_the_server_has() {
     let (result, steps, pings) = ping(ScramServer { skips_empty: false, ..server });
     result.expect("the right password");
     assert_eq!((steps, pings), (3, 1), "with the empty step that old servers want");
+}
+
+#[test]
+fn a_login_that_is_refused_is_not_tried_as_fast_as_operations_come() {
+    let server = ScramServer { password: "pen", ..ScramServer::new(ScramMechanism::Sha256) };
+    let tries = Arc::<AtomicUsize>::default();
+    let counted = Arc::clone(&tries);
+    let fake = Fake::serve_all(move |command| {
+        if command.name() == "hello" && !command.body.contains_key("saslSupportedMechs") {
+            return Answer::Reply(hello());
+        }
+        counted.fetch_add(usize::from(command.name() == "saslContinue"), Ordering::SeqCst);
+        server.answer(command).expect("nothing else is sent")
+    });
+    let uri = format!("mongodb://ada:pencil@{}", fake.place);
+    on_core(async move {
+        let client = client(&uri);
+        let ping = || {
+            let database = client.database("d");
+            ringway_runtime::spawn(async move { database.ping().await })
+        };
+        let pings: Vec<_> = (0..20).map(|_| ping()).collect();
+        for ping in pings {
+            let error = ping.await.expect("no panic").expect_err("the wrong password");
+            let text = error.to_string();
+            assert!(error.is_authentication() && text.contains("AuthenticationFailed"), "{text}");
+            assert!(text.len() < 300, "{text}");
+        }
+        assert!(tries.load(Ordering::SeqCst) <= 2, "as many as are made at a time");
+        let [known] = &client.servers()[..] else { panic!("one server") };
+        let why = known.error.as_deref().expect("it is not used");
+        assert!(why.contains("login"), "{why}");
+        let before = tries.load(Ordering::SeqCst);
+        let error = ping().await.expect("no panic").expect_err("the wrong password");
+        assert!(error.is_authentication(), "{error}");
+        assert_eq!(tries.load(Ordering::SeqCst), before + 1, "when it has been asked how it is");
+    });
 }
 
 #[test]
