@@ -233,7 +233,11 @@ impl Pool {
                     if may_take && let Some(connection) = self.take_idle(cx) {
                         return Poll::Ready(Woken::Idle(connection));
                     }
-                    turn.as_mut().poll(cx).map(Woken::Turn)
+                    // Nothing is made while something is idle, or there could be more than the most.
+                    turn.as_mut().poll(cx).map(|turn| match self.take_idle(cx) {
+                        Some(connection) => Woken::Idle(connection),
+                        None => Woken::Turn(turn),
+                    })
                 })
                 .await;
                 match woken {
