@@ -18,8 +18,11 @@ pub(crate) struct Latencies {
 /// `SAMPLES_ABOVE_MIN` samples lie above it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Percentiles {
+    /// The mean, whatever the number of samples.
+    pub(crate) mean_us: Option<f64>,
     pub(crate) p50_us: Option<f64>,
     pub(crate) p90_us: Option<f64>,
+    pub(crate) p95_us: Option<f64>,
     pub(crate) p99_us: Option<f64>,
     pub(crate) p999_us: Option<f64>,
     /// The largest sample, whatever the number of samples.
@@ -59,8 +62,10 @@ impl Latencies {
     /// The percentiles that a report shows.
     pub(crate) fn percentiles(&self) -> Percentiles {
         Percentiles {
+            mean_us: self.mean_us(),
             p50_us: self.quantile_us(0.50),
             p90_us: self.quantile_us(0.90),
+            p95_us: self.quantile_us(0.95),
             p99_us: self.quantile_us(0.99),
             p999_us: self.quantile_us(0.999),
             max_us: (self.count() > 0).then(|| self.histogram.max() as f64 / 1000.0),
@@ -137,6 +142,8 @@ mod tests {
         let percentiles = micros(1..=10_000).percentiles();
         assert!(close(percentiles.p50_us, 5000.0), "{percentiles:?}");
         assert!(close(percentiles.p90_us, 9000.0), "{percentiles:?}");
+        assert!(close(percentiles.p95_us, 9500.0), "{percentiles:?}");
+        assert!(close(percentiles.mean_us, 5000.5), "{percentiles:?}");
         assert!(close(percentiles.p99_us, 9900.0), "{percentiles:?}");
         assert!(close(percentiles.p999_us, 9990.0), "{percentiles:?}");
         assert!(close(percentiles.max_us, 10_000.0), "{percentiles:?}");

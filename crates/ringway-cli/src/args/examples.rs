@@ -52,6 +52,14 @@ Examples:
   ringway bench pingpong --addr tcp://127.0.0.1:7001 -c 10
   ringway bench pingpong 1 16384 100 10         threads, block size, sessions, seconds";
 
+pub(super) const IDLE: &str = "\
+Examples:
+  ringway bench idle                            1,000 and 10,000 connections
+  ringway bench idle -c 10000 --peers           beside plain loops, tokio and monoio
+  ringway bench idle -c 100000 --unix           more than a TCP address has ports
+
+The memory is that of the server's process; the kernel's own, some kilobytes a socket, is not in it.";
+
 pub(super) const RECEIVE: &str = "\
 Examples:
   ringway bench receive                         32-byte packets, both modes

@@ -119,6 +119,7 @@ mod tests {
         insta::assert_snapshot!("help_call", help("call --help"));
         insta::assert_snapshot!("help_bench", help("bench --help"));
         insta::assert_snapshot!("help_bench_pingpong", help("bench pingpong --help"));
+        insta::assert_snapshot!("help_bench_idle", help("bench idle --help"));
         insta::assert_snapshot!("help_bench_receive", help("bench receive --help"));
         insta::assert_snapshot!("help_bench_ttcp", help("bench ttcp --help"));
         insta::assert_snapshot!("help_bench_roundtrip", help("bench roundtrip --help"));
@@ -140,6 +141,7 @@ mod tests {
         let suites = [
             "",
             "pingpong",
+            "idle",
             "receive",
             "ttcp",
             "roundtrip",
@@ -218,6 +220,7 @@ mod tests {
         check("bench mongo --user ada", "--uri");
         check("bench mongo --uri mongodb://a,b", "one server");
         check("bench mongo --uri mongodb://a --delay 1ms", "--delay");
+        check("bench idle --addr tcp://127.0.0.1:1", "did not start");
         check("bench event -n 3 -a 4", "raise -n");
         check("bench event -c 4", "one core");
         check("bench codec -c 1", "-c has no meaning");

@@ -17,7 +17,7 @@ struct SuiteHelp {
     needs: &'static str,
 }
 
-const SUITES: [SuiteHelp; 13] = [
+const SUITES: [SuiteHelp; 14] = [
     SuiteHelp {
         name: "pingpong",
         connections: "1,10,100,1000",
@@ -25,6 +25,14 @@ const SUITES: [SuiteHelp; 13] = [
         seconds: "2",
         without: &[],
         needs: "an echo, such as `ringway serve echo`",
+    },
+    SuiteHelp {
+        name: "idle",
+        connections: "1000,10000",
+        size: "64",
+        seconds: "2",
+        without: &["addr", "hist"],
+        needs: "",
     },
     SuiteHelp {
         name: "receive",
@@ -188,6 +196,7 @@ mod tests {
             let Ok(Config::Bench(config)) = parsed else { panic!("{}", suite.name) };
             let (connections, size) = match &config.suites[0] {
                 Suite::PingPong { connections, sizes }
+                | Suite::Idle { connections, sizes }
                 | Suite::Receive { connections, sizes, .. }
                 | Suite::Ttcp { connections, sizes }
                 | Suite::Rpc { connections, sizes, .. }

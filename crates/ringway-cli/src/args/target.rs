@@ -69,6 +69,9 @@ fn check_address(uri: &Uri, suite: &Suite) -> Result<(), ValueError> {
     let is_alone = |spoken| is_alone(suite, spoken);
     match uri.scheme() {
         _ if matches!(suite, Suite::Call { .. }) => Ok(()),
+        _ if matches!(suite, Suite::Idle { .. }) => Err(ValueError::new(
+            "--addr: the memory of a server that the bench did not start is not known to it; drop it",
+        )),
         Scheme::Tcp | Scheme::Unix => Ok(()),
         Scheme::Udp if matches!(suite, Suite::Roundtrip { .. }) => Ok(()),
         Scheme::Grpc if is_alone(Protocol::Grpc) => Ok(()),

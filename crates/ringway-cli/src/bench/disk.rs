@@ -37,6 +37,7 @@ pub(super) fn run(length: &RunLength, size: usize) -> io::Result<Outcome> {
         server: Cost::default(),
         client: Cost::default(),
         warnings: Vec::new(),
+        memory: None,
         clock: None,
     })
 }

@@ -57,6 +57,17 @@ pub(super) struct Ran {
     pub(super) server: Server,
     /// CPU time of the client.
     pub(super) counters: Map<String, Value>,
+    /// Bytes by which the server's memory has grown.
+    pub(super) grown: Option<i64>,
+}
+
+impl Ran {
+    /// Tells what each of `connections` has cost the server in memory, if all of them were made.
+    pub(super) fn with_memory_of(mut self, connections: u32) -> Self {
+        let grown = self.grown.filter(|_| self.outcome.errors.total() == 0);
+        self.outcome.memory = grown.map(|bytes| bytes as f64 / f64::from(connections));
+        self
+    }
 }
 
 /// Runs `client` on every core of the client with `connections` in all against `server`.
@@ -108,9 +119,10 @@ where
     let costs = Arc::into_inner(costs).ok_or("a core of the client did not end")?;
     let costs = costs.into_inner().unwrap_or_else(PoisonError::into_inner);
     let allocated = costs.allocations_after - costs.allocations_before;
+    let grown = costs.after.grown_since(costs.before);
     let server = |operations| costs.after.since(costs.before, operations);
     let outcome = CoreOutcome::merge(cores, server, allocated);
-    Ok(Ran { outcome, server: costs.server, counters })
+    Ok(Ran { outcome, server: costs.server, counters, grown })
 }
 
 fn collect(

@@ -8,7 +8,7 @@ use super::engine::{self, Ran};
 use super::plan::{Setting, Workload};
 use super::server::Server;
 use super::{
-    Bench, calls, due_calls, mongo, pingpong, receive, registry, roundtrip, streams, ttcp,
+    Bench, calls, due_calls, idle, mongo, pingpong, receive, registry, roundtrip, streams, ttcp,
     user_calls,
 };
 use crate::args::{Pace, RpcLoad, StreamLoad};
@@ -28,6 +28,12 @@ impl Bench<'_> {
             Workload::PingPong => engine::run(config, connections, server, progress, move |part| {
                 pingpong::play(part, series, size)
             }),
+            Workload::Idle => {
+                let ran = engine::run(config, connections, server, progress, move |part| {
+                    idle::run(part, series, size)
+                })?;
+                Ok(ran.with_memory_of(connections))
+            }
             Workload::Receive(mode) => {
                 engine::run(config, connections, server, progress, move |part| {
                     receive::send(part, size, mode)

@@ -4,12 +4,14 @@ mod batches;
 mod calls;
 mod codec;
 mod connect;
+mod contender;
 mod descriptors;
 mod dial;
 mod disk;
 mod due_calls;
 mod engine;
 mod event;
+mod idle;
 mod ladder;
 mod loads;
 mod local;
@@ -47,9 +49,10 @@ use crate::payload::Pattern;
 use crate::process::PeerJob;
 use crate::progress::Progress;
 use crate::report::{Printer, Report, Screen};
+use contender::{Client, Contender, Program};
 use ladder::Ladders;
 use outcome::Outcome;
-use plan::{Client, Contender, Program, Setting, Workload};
+use plan::{Setting, Workload};
 use programs::Programs;
 use server::Server;
 use user_calls::UserCall;
@@ -224,7 +227,7 @@ impl<'a> Bench<'a> {
 
     fn start_server(&self, setting: &Setting, program: &Program) -> Result<Server, Box<dyn Error>> {
         let service = match setting.workload {
-            Workload::PingPong => Service::Echo,
+            Workload::PingPong | Workload::Idle => Service::Echo,
             Workload::Receive(_) => Service::DiscardFramed { acknowledges: false },
             Workload::Ttcp => Service::DiscardFramed { acknowledges: true },
             Workload::Roundtrip { .. } => Service::Clock,
@@ -253,7 +256,8 @@ impl<'a> Bench<'a> {
         contender: &Contender,
         server: Server,
     ) -> Result<Outcome, Box<dyn Error>> {
-        let engine::Ran { mut outcome, server, counters } = self.put_load_on(server, setting)?;
+        let engine::Ran { mut outcome, server, counters, .. } =
+            self.put_load_on(server, setting)?;
         let warnings = warnings::of(setting, contender, &outcome);
         outcome.warnings.extend(warnings);
         if contender.server == Program::Ringway {

@@ -24,6 +24,8 @@ pub(super) struct Outcome {
     pub(super) server: Cost,
     pub(super) client: Cost,
     pub(super) warnings: Vec<String>,
+    /// Bytes of the server's memory for each connection, where that is measured.
+    pub(super) memory: Option<f64>,
     /// The offset of the server's clock, where that is measured.
     pub(super) clock: Option<ClockReading>,
 }
@@ -83,6 +85,7 @@ impl CoreOutcome {
             server: server(charged),
             client: Cost::default(),
             warnings: Vec::new(),
+            memory: None,
             clock: cores.iter().filter_map(|core| core.clock).reduce(ClockReading::better),
         };
         outcome.client = Cost {
@@ -146,8 +149,10 @@ pub(super) fn percentiles(runs: &[Outcome], samples: Option<&Latencies>) -> Perc
     let given: Vec<Percentiles> = given.collect();
     let median = |part: fn(&Percentiles) -> Option<f64>| repeats::median(given.iter().map(part));
     Percentiles {
+        mean_us: median(|p| p.mean_us),
         p50_us: median(|p| p.p50_us),
         p90_us: median(|p| p.p90_us),
+        p95_us: median(|p| p.p95_us),
         p99_us: median(|p| p.p99_us),
         p999_us: median(|p| p.p999_us),
         max_us: given.iter().filter_map(|p| p.max_us).reduce(f64::max),

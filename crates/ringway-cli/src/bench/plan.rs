@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use super::contender::{Client, Contender, Program};
 use crate::args::{
     BenchConfig, MongoLoad, MongoSend, Pace, Protocol, RegistryLoad, RegistryMode, RpcLoad,
-    RpcMode, SendMode, StreamLoad, Suite, Target, Transport, Uri,
+    RpcMode, SendMode, StreamLoad, Suite, Target, Transport,
 };
 use crate::process::GO_RPC;
 
@@ -26,6 +27,7 @@ pub(super) struct Setting {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Workload {
     PingPong,
+    Idle,
     Receive(SendMode),
     Ttcp,
     /// With a pause after each answer.
@@ -38,40 +40,6 @@ pub(super) enum Workload {
     Mongo(MongoLoad),
     /// A method of the user's.
     Call(Pace),
-}
-
-/// A server with a client.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Contender {
-    pub(super) server: Program,
-    pub(super) client: Client,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Program {
-    Ringway,
-    Peer(&'static str),
-    Running(Uri),
-    /// None: what the disk does by itself.
-    Disk,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Client {
-    /// Our client, over the native protocol.
-    Ringway,
-    /// Our client, over gRPC.
-    RingwayGrpc,
-    /// Our client, over JSON-RPC.
-    RingwayJson,
-    /// The peers' plain epoll client.
-    Epoll,
-    /// The client of another RPC framework.
-    Peer(&'static str),
-    /// nghttp2's h2load, which belongs to neither side.
-    H2load,
-    /// A loop that appends to a file and syncs it, without a server.
-    Fsync,
 }
 
 /// Returns all settings of `config`, suite by suite, as if every program were installed.
@@ -133,6 +101,7 @@ fn combinations(suite: &Suite) -> Vec<(Workload, u32, u32)> {
             (connections, &unknown, paces.iter().map(|&pace| Workload::Call(pace)).collect())
         }
         Suite::PingPong { connections, sizes } => (connections, sizes, vec![Workload::PingPong]),
+        Suite::Idle { connections, sizes } => (connections, sizes, vec![Workload::Idle]),
         Suite::Ttcp { connections, sizes } => (connections, sizes, vec![Workload::Ttcp]),
         Suite::Roundtrip { connections, pause } => {
             (connections, &unknown, vec![Workload::Roundtrip { pause: *pause }])
@@ -182,6 +151,7 @@ fn rivals(suite: &Suite, workload: Workload, transport: Transport) -> Vec<Conten
             let ours = PEERS.map(|kind| pair(Program::Peer(kind), Client::Ringway));
             ours.into_iter().chain([pair(Program::Peer("epoll"), Client::Epoll)]).collect()
         }
+        Workload::Idle => PEERS.map(|kind| pair(Program::Peer(kind), Client::Ringway)).into(),
         Workload::Receive(_)
         | Workload::Ttcp
         | Workload::Roundtrip { .. }
@@ -258,6 +228,7 @@ impl Setting {
     pub(super) fn suite(&self) -> &'static str {
         match self.workload {
             Workload::PingPong => "pingpong",
+            Workload::Idle => "idle",
             Workload::Receive(_) => "receive",
             Workload::Ttcp => "ttcp",
             Workload::Roundtrip { .. } => "roundtrip",
@@ -273,6 +244,7 @@ impl Setting {
     pub(super) fn unit(&self) -> &'static str {
         match self.workload {
             Workload::PingPong | Workload::Ttcp => "messages/s",
+            Workload::Idle => "connections/s",
             Workload::Receive(_) => "packets/s",
             Workload::Roundtrip { .. } => "exchanges/s",
             Workload::Rpc(RpcLoad { mode: RpcMode::Unary, .. }) | Workload::Call(_) => "calls/s",
@@ -311,7 +283,9 @@ impl Setting {
             Workload::Stream(StreamLoad::OneWay) => put("mode", json!("one-way")),
             Workload::Stream(_) => put("mode", json!("echo")),
             Workload::Call(_) => put("method", json!(self.method)),
-            Workload::PingPong | Workload::Ttcp | Workload::Roundtrip { .. } => None,
+            Workload::PingPong | Workload::Idle | Workload::Ttcp | Workload::Roundtrip { .. } => {
+                None
+            }
         };
         put("connections", json!(self.connections));
         match self.workload {
@@ -331,6 +305,7 @@ impl Setting {
                 put("batch", json!(batch))
             }
             Workload::PingPong
+            | Workload::Idle
             | Workload::Receive(_)
             | Workload::Ttcp
             | Workload::Roundtrip { pause: Duration::ZERO }
@@ -348,7 +323,10 @@ impl Setting {
     pub(super) fn has_payload(&self) -> bool {
         !matches!(
             self.workload,
-            Workload::Registry(_) | Workload::Mongo(_) | Workload::Roundtrip { .. }
+            Workload::Registry(_)
+                | Workload::Mongo(_)
+                | Workload::Roundtrip { .. }
+                | Workload::Idle
         ) || self.workload.is_put()
     }
 
@@ -365,7 +343,8 @@ impl Setting {
             // A change waits for the slowest watch.
             Workload::Registry(RegistryLoad { mode: RegistryMode::Watch, .. }) => None,
             Workload::Registry(load) => Some(self.connections * load.depth),
-            Workload::Receive(_)
+            Workload::Idle
+            | Workload::Receive(_)
             | Workload::Roundtrip { .. }
             | Workload::Rpc(_)
             | Workload::Stream(_)
@@ -392,6 +371,7 @@ impl Setting {
             Workload::Rpc(load) => Workload::Rpc(RpcLoad { pace: flat(load.pace)?, ..load }),
             Workload::Call(pace) => Workload::Call(flat(pace)?),
             Workload::PingPong
+            | Workload::Idle
             | Workload::Receive(_)
             | Workload::Ttcp
             | Workload::Roundtrip { .. }
@@ -405,7 +385,9 @@ impl Setting {
     /// Returns the name of a run for the progress bar.
     pub(super) fn describe(&self, contender: &Contender, run: u32) -> String {
         let mode = match self.workload {
-            Workload::PingPong | Workload::Ttcp | Workload::Roundtrip { .. } => String::new(),
+            Workload::PingPong | Workload::Idle | Workload::Ttcp | Workload::Roundtrip { .. } => {
+                String::new()
+            }
             Workload::Receive(mode) => format!(" {mode}"),
             Workload::Rpc(load) => format!(" {}", load.mode.as_str()),
             Workload::Registry(load) => format!(" {}", load.mode.as_str()),
@@ -432,55 +414,6 @@ impl Setting {
             if self.connections == 1 { "" } else { "s" },
             self.size
         )
-    }
-}
-
-impl Program {
-    /// Returns the `server` parameter of a row.
-    pub(super) fn name(&self) -> &str {
-        match self {
-            Self::Ringway => "ringway",
-            Self::Peer(kind) => kind,
-            Self::Running(uri) => uri.as_str(),
-            Self::Disk => "disk",
-        }
-    }
-}
-
-impl Client {
-    /// Returns our own server and client with `protocol`.
-    fn of(protocol: Protocol) -> Self {
-        match protocol {
-            Protocol::Native => Self::Ringway,
-            Protocol::Grpc => Self::RingwayGrpc,
-            Protocol::Jsonrpc => Self::RingwayJson,
-        }
-    }
-
-    /// Returns the `client` parameter of a row.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Ringway | Self::RingwayGrpc | Self::RingwayJson => "ringway",
-            Self::Epoll => "epoll",
-            Self::Peer(name) => name,
-            Self::H2load => "h2load",
-            Self::Fsync => "fsync",
-        }
-    }
-
-    /// Returns the protocol of its calls, which is the `protocol` parameter of a row of calls or streams.
-    pub(super) fn protocol(self) -> &'static str {
-        match self {
-            Self::Ringway | Self::Epoll => Protocol::Native.as_str(),
-            Self::RingwayJson | Self::Peer("jsonrpsee-http" | "jsonrpsee-ws") => {
-                Protocol::Jsonrpc.as_str()
-            }
-            Self::Peer(GO_RPC) => "jsonrpc-1.0",
-            Self::RingwayGrpc | Self::Peer("tonic") | Self::H2load | Self::Fsync => {
-                Protocol::Grpc.as_str()
-            }
-            Self::Peer(name) => name,
-        }
     }
 }
 
@@ -576,6 +509,11 @@ mod tests {
         assert_eq!(names("ringway bench rpc --rate 10 --peers"), [ours]);
         assert_eq!(names("ringway bench stream --peers"), [ours, tonic]);
         assert_eq!(names("ringway bench receive --peers"), [ours]);
+        let servers = ["epoll", "uring", "tokio", "monoio"].map(|it| format!("{it}/ringway"));
+        assert_eq!(
+            names("ringway bench idle --peers"),
+            [&[ours.to_owned()][..], &servers].concat()
+        );
         let (our_client, our_server) = ("tonic/ringway", "ringway/tonic");
         let crossed = [ours, our_client, our_server, tonic];
         let h2load = ["ringway/h2load", "tonic/h2load", "http2-floor/h2load"];

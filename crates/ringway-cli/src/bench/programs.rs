@@ -3,7 +3,8 @@
 use crate::process::{GO_RPC, H2load, PeerJob, Peers, ProcessError};
 use crate::stderr;
 
-use super::plan::{Client, Contender, Program, Setting};
+use super::contender::{Client, Contender, Program};
+use super::plan::Setting;
 
 /// The programs that the settings need.
 #[derive(Debug, Default)]

@@ -44,6 +44,7 @@ impl Bench<'_> {
                 p99_us: result.p99_us,
                 p999_us: result.p999_us,
                 max_us: result.max_us,
+                ..Percentiles::default()
             }),
             errors: Errors {
                 mismatched: result.mismatches,
@@ -54,6 +55,7 @@ impl Bench<'_> {
             server: watched.stop(result.messages)?,
             client: Cost { cpu_us_per_op: result.client_cpu_us_per_op, ..Cost::default() },
             warnings: Vec::new(),
+            memory: None,
             clock: None,
         })
     }
@@ -102,6 +104,7 @@ impl Bench<'_> {
             server: watched.stop(result.calls)?,
             client: Cost::per_operation(result.calls, result.cpu, None, None),
             warnings: vec![NOT_COMPARED.to_owned()],
+            memory: None,
             clock: None,
         })
     }

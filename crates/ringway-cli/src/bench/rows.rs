@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::contender::{Client, Contender, Program};
 use super::outcome::{self, Outcome};
-use super::plan::{Client, Contender, Program, Setting};
+use super::plan::Setting;
 use crate::clock::ClockReading;
 use crate::histogram::Latencies;
 use crate::repeats;
@@ -32,6 +33,7 @@ fn row(setting: &Setting, contender: &Contender, own: &[Outcome], all: &[Vec<Out
         rates: own.iter().map(|run| run.rate).collect(),
         curve: samples.as_deref().map(Latencies::curve).unwrap_or_default(),
         samples: samples.clone(),
+        memory: repeats::median(own.iter().map(|run| run.memory)),
         timeline: own.iter().flat_map(|run| run.timeline.iter().copied()).collect(),
     };
     Row {

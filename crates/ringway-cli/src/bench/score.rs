@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::foreign::printable;
 use ringway_rpc::{Code, Status};
@@ -18,7 +18,7 @@ use super::timeline;
 use crate::histogram::Latencies;
 use crate::limits;
 use crate::payload::Due;
-use crate::report::Errors;
+use crate::report::{Cost, Errors};
 
 /// Counts and latencies of a core, with the phases of a run.
 pub(super) struct Score {
@@ -240,6 +240,28 @@ impl Score {
             complaint: self.complaint.take(),
             clock: None,
         })
+    }
+
+    /// Returns the outcome of `operations` that were not counted here, with the errors that were.
+    pub(super) fn outcome_of(
+        &self,
+        operations: u64,
+        elapsed: Duration,
+        client: Cost,
+    ) -> CoreOutcome {
+        CoreOutcome {
+            operations,
+            begun: 0,
+            charged: operations,
+            elapsed,
+            timeline: Vec::new(),
+            latencies: None,
+            errors: self.errors.take(),
+            verified: self.verified.get(),
+            client,
+            complaint: self.complaint.take(),
+            clock: None,
+        }
     }
 
     async fn drain(&self, lanes: Vec<JoinHandle<()>>) {

@@ -28,6 +28,8 @@ pub(super) struct Usage {
     cpu: Option<Duration>,
     syscalls: Option<u64>,
     allocations: Option<u64>,
+    /// Bytes of memory at that moment.
+    resident: Option<u64>,
 }
 
 impl Server {
@@ -128,6 +130,7 @@ impl Server {
         }
         let count = |name: &str| self.counters.get(name).and_then(Value::as_u64);
         Ok(Usage {
+            resident: server.resident_bytes(),
             cpu: Some(server.cpu_time()?),
             syscalls: count("syscalls"),
             allocations: count("allocations"),
@@ -146,6 +149,11 @@ impl Server {
 }
 
 impl Usage {
+    /// Returns the bytes that it has more than `before`; negative if it has fewer.
+    pub(super) fn grown_since(self, before: Usage) -> Option<i64> {
+        Some(self.resident? as i64 - before.resident? as i64)
+    }
+
     /// Returns the cost of each of `operations` between `before` and this.
     pub(super) fn since(self, before: Usage, operations: u64) -> Cost {
         let count = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
@@ -167,7 +175,7 @@ impl Usage {
     /// Returns the time that this thread has used, which is no core and counts its own system calls.
     pub(super) fn of_this_thread(syscalls: u64) -> Self {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        Self { cpu: Duration::try_from(time).ok(), syscalls: Some(syscalls), allocations: None }
+        Self { cpu: Duration::try_from(time).ok(), syscalls: Some(syscalls), ..Self::default() }
     }
 
     /// Returns the time that all threads of this process have used.

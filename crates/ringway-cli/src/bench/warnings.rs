@@ -1,7 +1,8 @@
 //! Warnings derived from a run's own figures.
 
+use super::contender::{Contender, Program};
 use super::outcome::{Latency, Outcome};
-use super::plan::{Contender, Program, Setting, Workload};
+use super::plan::{Setting, Workload};
 use crate::repeats;
 
 pub(super) fn of(setting: &Setting, contender: &Contender, outcome: &Outcome) -> Vec<String> {

@@ -6,6 +6,7 @@ mod error;
 mod etcd;
 mod h2load;
 mod interval;
+mod memory;
 mod peers;
 mod server;
 mod tether;

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::child::PipedChild;
 use super::cpu;
 use super::error::ProcessError;
+use super::memory;
 use crate::args::{ServeConfig, Transport, Uri};
 use crate::limits;
 
@@ -87,6 +88,11 @@ impl ServerProcess {
     pub(crate) fn cpu_time(&self) -> Result<Duration, ProcessError> {
         cpu::cpu_time(self.pid())
             .map_err(|source| ProcessError::System { program: self.name.clone(), source })
+    }
+
+    /// Returns the physical memory that it has now, in bytes; `None` if the system does not tell.
+    pub(crate) fn resident_bytes(&self) -> Option<u64> {
+        memory::resident_bytes(self.pid()).ok()
     }
 
     /// Returns the counters of a server started with `--control`.

@@ -45,7 +45,7 @@ pub(crate) struct Row {
     pub(crate) clock: Option<ClockReading>,
 }
 
-/// Details of a row that a table does not show.
+/// What few rows have, or only charts and files.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Detail {
     /// The rate of each run, in order.
@@ -55,6 +55,8 @@ pub(crate) struct Detail {
     pub(crate) curve: Vec<(f64, f64)>,
     /// The latencies of all runs together, where they are our own.
     pub(crate) samples: Option<Arc<Latencies>>,
+    /// Bytes of the server's memory for each idle connection.
+    pub(crate) memory: Option<f64>,
     /// The rate in equal steps of the measured interval, run by run; empty if unknown.
     pub(crate) timeline: Vec<f64>,
 }
@@ -203,7 +205,7 @@ impl Cost {
 /// The names that rows of every suite share; programs that read the JSON rely on them.
 impl Serialize for Row {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = serializer.serialize_struct("Row", 29)?;
+        let mut out = serializer.serialize_struct("Row", 32)?;
         out.serialize_field("suite", self.suite)?;
         out.serialize_field("parameters", &self.parameters)?;
         out.serialize_field("rate", &self.rate.median)?;
@@ -215,8 +217,10 @@ impl Serialize for Row {
         out.serialize_field("rates", &self.detail.rates)?;
         out.serialize_field("open_loop", &self.open_loop)?;
         out.serialize_field("goodput_mib_s", &self.goodput_mib_s)?;
+        out.serialize_field("mean_us", &self.latency.mean_us)?;
         out.serialize_field("p50_us", &self.latency.p50_us)?;
         out.serialize_field("p90_us", &self.latency.p90_us)?;
+        out.serialize_field("p95_us", &self.latency.p95_us)?;
         out.serialize_field("p99_us", &self.latency.p99_us)?;
         out.serialize_field("p999_us", &self.latency.p999_us)?;
         out.serialize_field("max_us", &self.latency.max_us)?;
@@ -231,6 +235,10 @@ impl Serialize for Row {
         match self.iteration_us() {
             Some(iteration) => out.serialize_field("us_per_iteration", &iteration)?,
             None => out.skip_field("us_per_iteration")?,
+        }
+        match self.detail.memory {
+            Some(bytes) => out.serialize_field("server_bytes_per_connection", &bytes)?,
+            None => out.skip_field("server_bytes_per_connection")?,
         }
         match &self.clock {
             Some(clock) => out.serialize_field("clock", clock)?,

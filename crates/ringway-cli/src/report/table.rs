@@ -78,6 +78,7 @@ pub(super) fn grid(rows: &[Row]) -> Grid {
     number("p50", "µs", &|row| humane::plain(row.latency.p50_us));
     number("p99", "µs", &|row| humane::plain(row.latency.p99_us));
     number("p99.9", "µs", &|row| humane::plain(row.latency.p999_us));
+    number("memory", "B/conn", &|row| humane::plain(row.detail.memory));
     number("offset", "µs", &|row| humane::plain(row.clock.map(|clock| clock.offset_us)));
     number("within", "±µs", &|row| humane::plain(row.clock.map(|clock| clock.error_us)));
     number("server", "µs/op", &|row| humane::plain(row.server.cpu_us_per_op));

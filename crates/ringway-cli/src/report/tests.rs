@@ -37,8 +37,10 @@ fn ping_pong(server: &str, connections: u32, size: u32, rates: &[f64]) -> Row {
         json!({"server": server, "transport": "tcp", "connections": connections, "size": size});
     Row {
         latency: Percentiles {
+            mean_us: Some(11.02),
             p50_us: Some(10.123),
             p90_us: Some(12.5),
+            p95_us: Some(13.5),
             p99_us: Some(44.04),
             p999_us: None,
             max_us: Some(20_512.0),

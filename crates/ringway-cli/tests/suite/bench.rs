@@ -60,7 +60,7 @@ fn check(words: &str, row: &Value) {
     assert!(number("rate") > 0.0 && number("goodput_mib_s") > 0.0, "{words}: {row}");
     assert!(number("verified") > 0.0 && number("errors") == 0.0, "{words}: {row}");
     assert!(row["suite"].is_string() && row["unit"].is_string() && row["parameters"].is_object());
-    for name in ["p50_us", "p90_us", "p99_us", "p999_us", "max_us"] {
+    for name in ["mean_us", "p50_us", "p90_us", "p95_us", "p99_us", "p999_us", "max_us"] {
         let value = row.get(name).unwrap_or_else(|| panic!("{words}: no {name}"));
         assert!(value.is_null() || value.is_f64(), "{words}: {name}: {value}");
     }
@@ -84,6 +84,28 @@ fn ping_pong_over_every_driver_and_transport() {
             assert_eq!((&row["suite"], &row["unit"]), (&"pingpong".into(), &"messages/s".into()));
             assert!(row["p50_us"].is_f64() && row["max_us"].is_f64(), "{row}");
         }
+    }
+}
+
+#[test]
+fn idle_connections_cost_memory() {
+    for flags in ["--backend auto", "--backend epoll", "--unix"] {
+        let words =
+            format!("bench idle -c 1,300 {flags} -d 0.05 --warmup 0 --repeat 2 --format json");
+        let ended = run(&words);
+        assert_eq!(ended.status.code(), Some(0), "{words}: {}{}", ended.out, ended.err);
+        let report: Value = serde_json::from_str(&ended.out).expect("one JSON object");
+        let rows = report["rows"].as_array().expect("an array");
+        assert_eq!(rows.len(), 2, "{report}");
+        for row in rows {
+            assert_eq!((&row["suite"], &row["unit"]), (&"idle".into(), &"connections/s".into()));
+            assert!(row["rate"].as_f64() > Some(0.0) && row["goodput_mib_s"].is_null(), "{row}");
+            assert_eq!(row["verified"].as_u64().map(|count| count > 0), Some(true), "{row}");
+            assert!(row["server_bytes_per_connection"].is_f64(), "{row}");
+        }
+        // A megabyte is more than any bound of a connection; what one costs is for a quiet machine.
+        let bytes = rows[1]["server_bytes_per_connection"].as_f64().expect("a number");
+        assert!(bytes < f64::from(1 << 20), "{report}");
     }
 }
 

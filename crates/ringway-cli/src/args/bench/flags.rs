@@ -40,6 +40,9 @@ pub(crate) enum SuiteFlags {
         #[arg(value_parser = values::parse_seconds)]
         time: Option<Duration>,
     },
+    /// Connections exchange one message each and then do nothing: what an idle one costs the server.
+    #[command(after_help = examples::IDLE)]
+    Idle,
     /// Connections send packets one way; the server counts those it has framed and checked.
     #[command(after_help = examples::RECEIVE)]
     Receive {

@@ -23,7 +23,7 @@ use super::values::{Cores, ValueError};
 use by_position::{merge, merge_list};
 use flags::SuiteFlags;
 use list::list;
-use sockets::{ping_pong, receive, roundtrip, ttcp};
+use sockets::{idle, ping_pong, receive, roundtrip, ttcp};
 
 pub(super) use flags::{BenchCommand, BenchFlags};
 pub(crate) use placement::Placement;
@@ -76,48 +76,7 @@ pub(super) fn resolve(raw: Box<BenchCommand>, allowed: &Cores) -> Result<BenchCo
         Some(_) => SUITE_SECONDS,
         None => EVERYTHING_SECONDS,
     };
-    let suites = match suite {
-        None => everything(&common)?,
-        Some(SuiteFlags::Pingpong { threads, block_size, sessions, time }) => {
-            merge("threads (-i)", &mut common.threads, threads)?;
-            merge("time (-d)", &mut common.seconds, time)?;
-            merge_list("block size (-s)", &mut common.size, block_size)?;
-            merge_list("sessions (-c)", &mut common.connections, sessions)?;
-            vec![ping_pong(&common)?]
-        }
-        Some(SuiteFlags::Receive { batch, per_packet }) => {
-            vec![receive(&common, batch, per_packet)?]
-        }
-        Some(SuiteFlags::Ttcp { length }) => {
-            merge_list("length (-s)", &mut common.size, length)?;
-            vec![ttcp(&common)?]
-        }
-        Some(SuiteFlags::Roundtrip { pause }) => {
-            vec![roundtrip(&common, pause.unwrap_or_default())?]
-        }
-        Some(SuiteFlags::Rpc { load, spoken }) => {
-            vec![rpc::resolve(&common, &load, rpc::protocols(spoken.protocol))?]
-        }
-        Some(SuiteFlags::Grpc(load)) => vec![rpc::resolve(&common, &load, vec![Protocol::Grpc])?],
-        Some(SuiteFlags::Jsonrpc(load)) => {
-            vec![rpc::resolve(&common, &load, vec![Protocol::Jsonrpc])?]
-        }
-        Some(SuiteFlags::Stream(flags)) => vec![stream::resolve(&common, flags)?],
-        Some(SuiteFlags::Call(flags)) => vec![call::resolve(&mut common, flags)?],
-        Some(SuiteFlags::Registry(flags)) => {
-            vec![registry::resolve(&common, flags, allowed)?]
-        }
-        Some(SuiteFlags::Mongo(flags)) => {
-            let (loads, job) = mongo::resolve(&mut common, flags)?;
-            let connections = list("-c", &common.connections, &[10, 100])?;
-            vec![Suite::Mongo { connections, loads, job }]
-        }
-        Some(SuiteFlags::Event(flags)) => vec![event::resolve(&common, &flags)?],
-        Some(SuiteFlags::Codec) => {
-            codec::check(&common)?;
-            vec![Suite::Codec]
-        }
-    };
+    let suites = suites(suite, &mut common, allowed)?;
     if common.hist.is_some() && !suites.iter().any(Suite::has_latencies) {
         return Err(ValueError::new("--hist: this suite records no latencies; drop it"));
     }
@@ -139,6 +98,57 @@ pub(super) fn resolve(raw: Box<BenchCommand>, allowed: &Cores) -> Result<BenchCo
         report: common.report,
         histogram: common.hist,
         is_wide: common.wide,
+    })
+}
+
+/// Resolves the flags of the suite that is named, or makes all suites.
+fn suites(
+    suite: Option<SuiteFlags>,
+    common: &mut BenchFlags,
+    allowed: &Cores,
+) -> Result<Vec<Suite>, ValueError> {
+    Ok(match suite {
+        None => everything(common)?,
+        Some(SuiteFlags::Pingpong { threads, block_size, sessions, time }) => {
+            merge("threads (-i)", &mut common.threads, threads)?;
+            merge("time (-d)", &mut common.seconds, time)?;
+            merge_list("block size (-s)", &mut common.size, block_size)?;
+            merge_list("sessions (-c)", &mut common.connections, sessions)?;
+            vec![ping_pong(common)?]
+        }
+        Some(SuiteFlags::Idle) => vec![idle(common)?],
+        Some(SuiteFlags::Receive { batch, per_packet }) => {
+            vec![receive(common, batch, per_packet)?]
+        }
+        Some(SuiteFlags::Ttcp { length }) => {
+            merge_list("length (-s)", &mut common.size, length)?;
+            vec![ttcp(common)?]
+        }
+        Some(SuiteFlags::Roundtrip { pause }) => {
+            vec![roundtrip(common, pause.unwrap_or_default())?]
+        }
+        Some(SuiteFlags::Rpc { load, spoken }) => {
+            vec![rpc::resolve(common, &load, rpc::protocols(spoken.protocol))?]
+        }
+        Some(SuiteFlags::Grpc(load)) => vec![rpc::resolve(common, &load, vec![Protocol::Grpc])?],
+        Some(SuiteFlags::Jsonrpc(load)) => {
+            vec![rpc::resolve(common, &load, vec![Protocol::Jsonrpc])?]
+        }
+        Some(SuiteFlags::Stream(flags)) => vec![stream::resolve(common, flags)?],
+        Some(SuiteFlags::Call(flags)) => vec![call::resolve(common, flags)?],
+        Some(SuiteFlags::Registry(flags)) => {
+            vec![registry::resolve(common, flags, allowed)?]
+        }
+        Some(SuiteFlags::Mongo(flags)) => {
+            let (loads, job) = mongo::resolve(common, flags)?;
+            let connections = list("-c", &common.connections, &[10, 100])?;
+            vec![Suite::Mongo { connections, loads, job }]
+        }
+        Some(SuiteFlags::Event(flags)) => vec![event::resolve(common, &flags)?],
+        Some(SuiteFlags::Codec) => {
+            codec::check(common)?;
+            vec![Suite::Codec]
+        }
     })
 }
 
@@ -217,7 +227,7 @@ mod tests {
             let file = config(&format!("{words} --hist a/b.hgrm")).histogram;
             assert_eq!(file, Some(PathBuf::from("a/b.hgrm")), "{words}");
         }
-        for words in ["receive", "stream --one-way", "registry --local", "codec"] {
+        for words in ["idle", "receive", "stream --one-way", "registry --local", "codec"] {
             parse_words(&format!("bench {words} --hist a")).expect_err(words);
         }
     }

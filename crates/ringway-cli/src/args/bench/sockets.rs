@@ -1,4 +1,4 @@
-//! The suites of plain connections: pingpong, receive, ttcp and roundtrip.
+//! The suites of plain connections: pingpong, idle, receive, ttcp and roundtrip.
 
 use std::time::Duration;
 
@@ -13,6 +13,12 @@ pub(super) fn ping_pong(common: &BenchFlags) -> Result<Suite, ValueError> {
     let connections = list("-c", &common.connections, &[1, 10, 100, 1000])?;
     let sizes = list("-s", &common.size, &[16384])?;
     Ok(Suite::PingPong { connections, sizes })
+}
+
+pub(super) fn idle(common: &BenchFlags) -> Result<Suite, ValueError> {
+    let connections = list("-c", &common.connections, &[1000, 10_000])?;
+    let sizes = list("-s", &common.size, &[64])?;
+    Ok(Suite::Idle { connections, sizes })
 }
 
 pub(super) fn receive(

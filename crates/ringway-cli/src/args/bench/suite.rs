@@ -14,6 +14,11 @@ pub(crate) enum Suite {
         connections: Vec<u32>,
         sizes: Vec<u32>,
     },
+    /// Connections that do nothing.
+    Idle {
+        connections: Vec<u32>,
+        sizes: Vec<u32>,
+    },
     Receive {
         connections: Vec<u32>,
         sizes: Vec<u32>,
@@ -196,7 +201,7 @@ impl Suite {
     /// Whether any of its rows has latencies.
     pub(super) fn has_latencies(&self) -> bool {
         match self {
-            Self::Receive { .. } | Self::Local { .. } | Self::Codec => false,
+            Self::Idle { .. } | Self::Receive { .. } | Self::Local { .. } | Self::Codec => false,
             Self::Stream { loads, .. } => !loads.contains(&StreamLoad::OneWay),
             _ => true,
         }
@@ -208,6 +213,7 @@ impl Suite {
             Self::Rpc { protocols, .. } | Self::Stream { protocols, .. } => protocols,
             Self::Registry { .. } => &[Protocol::Grpc],
             Self::PingPong { .. }
+            | Self::Idle { .. }
             | Self::Receive { .. }
             | Self::Ttcp { .. }
             | Self::Roundtrip { .. }

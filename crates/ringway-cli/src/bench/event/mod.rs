@@ -199,7 +199,7 @@ fn row(which: Loop, load: EventLoad, own: &[EventRun], all: &[Vec<EventRun>]) ->
             rates,
             curve: samples.curve(),
             samples: Some(Arc::clone(&samples)),
-            timeline: Vec::new(),
+            ..Detail::default()
         },
         unit: "events/s",
         open_loop: None,
