@@ -14,6 +14,9 @@ use crate::reply_account::ReplyAccount;
 /// pipelined replies share it. A write still waits while the queue is at its high-water mark, and
 /// a shutdown waits until the queue is empty.
 ///
+/// hyper writes long pieces of bodies from the memory that they came in. The account of the replies knows these pieces, so
+/// they move to the queue as they are; everything else is copied.
+///
 /// hyper's own `pipeline_flush` loses the last reply of a connection that closes before further requests.
 pub(crate) struct QueuedIo {
     io: IoStream,
@@ -39,6 +42,12 @@ impl QueuedIo {
         self.io
     }
 
+    /// Writes a part whose memory is that of a piece, without a copy; `None` if it is another part.
+    fn poll_send(&mut self, cx: &mut Context<'_>, part: &[u8]) -> Option<Poll<io::Result<usize>>> {
+        let piece = self.replies.lent(part)?;
+        Some(self.io.poll_send(cx, &piece))
+    }
+
     fn inner(&mut self) -> Pin<&mut IoStream> {
         Pin::new(&mut self.io)
     }
@@ -61,7 +70,10 @@ impl Write for QueuedIo {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         self.check()?;
-        Write::poll_write(self.inner(), cx, bytes)
+        match self.poll_send(cx, bytes) {
+            Some(sent) => sent,
+            None => Write::poll_write(self.inner(), cx, bytes),
+        }
     }
 
     /// Is called whenever the connection is polled, so the peer's close is noticed here.
@@ -88,6 +100,13 @@ impl Write for QueuedIo {
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.check()?;
-        Write::poll_write_vectored(self.inner(), cx, parts)
+        let parts = &parts[parts.iter().take_while(|part| part.is_empty()).count()..];
+        if let Some(sent) = parts.first().and_then(|part| self.poll_send(cx, part)) {
+            return sent;
+        }
+        // What is behind them is written with the next call.
+        let is_copied = |part: &&IoSlice<'_>| self.replies.lent(part).is_none();
+        let copied = parts.iter().take_while(is_copied).count();
+        Write::poll_write_vectored(self.inner(), cx, &parts[..copied])
     }
 }

@@ -1,16 +1,19 @@
 //! The memory of a connection's replies.
 
+use std::collections::VecDeque;
+use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
+use ringway_net::WeakPeer;
 
 use crate::body::Body;
 use crate::error::{Error, Result};
-use crate::limits::REPLY_COUNTED_MIN;
+use crate::limits::{PIECE_LENT_MAX, PIECE_LENT_MIN, REPLY_COUNTED_MIN, STREAM_HIGH_WATER};
 
 /// The bytes of replies that a connection holds until its client takes them. A server that bounds the memory of
 /// all its connections reads them here. Each request has its connection's account among its extensions. The account leaves
@@ -19,10 +22,25 @@ use crate::limits::REPLY_COUNTED_MIN;
 #[derive(Clone, Default, Debug)]
 pub struct ReplyAccount(Arc<ReplyCount>);
 
-#[derive(Default, Debug)]
+#[derive(Default)]
 struct ReplyCount {
     kept: AtomicUsize,
     is_given_up: AtomicBool,
+    /// The pieces that hyper writes from and that need not be copied.
+    lent: Mutex<VecDeque<Bytes>>,
+}
+
+impl fmt::Debug for ReplyCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReplyCount").field("kept", &self.kept).finish_non_exhaustive()
+    }
+}
+
+impl ReplyCount {
+    /// No code of users runs under the lock, so the list is sound even if it is poisoned.
+    fn lent(&self) -> MutexGuard<'_, VecDeque<Bytes>> {
+        self.lent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl ReplyAccount {
@@ -47,8 +65,28 @@ impl ReplyAccount {
             return bytes;
         }
         self.0.kept.fetch_add(bytes.len(), Ordering::Relaxed);
+        if is_lent(&bytes) {
+            self.0.lent().push_back(bytes.clone());
+        }
         Bytes::from_owner(Counted { bytes, account: Arc::clone(&self.0) })
     }
+
+    /// Returns the memory of `part` if it lies in a piece that hyper has now. As long as hyper has the piece, nothing else
+    /// can be at that place.
+    pub(crate) fn lent(&self, part: &[u8]) -> Option<Bytes> {
+        if part.len() < PIECE_LENT_MIN {
+            return None;
+        }
+        self.0.lent().iter().find_map(|piece| {
+            let start = part.as_ptr().addr().checked_sub(piece.as_ptr().addr())?;
+            let end = start.checked_add(part.len())?;
+            (end <= piece.len()).then(|| piece.slice(start..end))
+        })
+    }
+}
+
+fn is_lent(piece: &Bytes) -> bool {
+    (PIECE_LENT_MIN..=PIECE_LENT_MAX).contains(&piece.len())
 }
 
 struct Counted {
@@ -65,18 +103,40 @@ impl AsRef<[u8]> for Counted {
 impl Drop for Counted {
     fn drop(&mut self) {
         self.account.kept.fetch_sub(self.bytes.len(), Ordering::Relaxed);
+        if is_lent(&self.bytes) {
+            let mut lent = self.account.lent();
+            let at = lent.iter().position(|piece| piece.as_ptr() == self.bytes.as_ptr());
+            let returned = at.and_then(|at| lent.remove(at));
+            drop((lent, returned)); // the memory may be a user's, who is told outside of the lock
+        }
     }
 }
 
-/// The body of a reply, counted from when hyper gets it until it is queued.
+/// The body of a reply, counted from when hyper gets it until it is queued. A stream gives nothing while the connection's
+/// queue is long: hyper would only hold it.
 pub(crate) struct CountedBody {
     body: Body,
     account: ReplyAccount,
+    peer: WeakPeer,
+    is_waiting: bool,
 }
 
 impl CountedBody {
-    pub(crate) fn new(body: Body, account: ReplyAccount) -> Self {
-        Self { body, account }
+    pub(crate) fn new(body: Body, account: ReplyAccount, peer: WeakPeer) -> Self {
+        Self { body, account, peer, is_waiting: false }
+    }
+
+    /// Waits while the queue is long. A connection that has failed says so to whoever writes.
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(peer) = self.peer.upgrade().filter(|_| self.body.is_stream()) else {
+            return Poll::Ready(());
+        };
+        if self.is_waiting || peer.queued_bytes() >= STREAM_HIGH_WATER {
+            self.is_waiting = true;
+            let _drained_or_failed = ready!(peer.poll_drained(cx));
+            self.is_waiting = false;
+        }
+        Poll::Ready(())
     }
 }
 
@@ -88,7 +148,8 @@ impl HttpBody for CountedBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>>>> {
-        let Self { body, account } = &mut *self;
+        ready!(self.poll_room(cx));
+        let Self { body, account, .. } = &mut *self;
         let polled = Pin::new(body).poll_frame(cx);
         polled.map_ok(|frame| frame.map_data(|bytes| account.counted(bytes)))
     }
@@ -118,5 +179,22 @@ mod tests {
         assert_eq!(account.kept(), REPLY_COUNTED_MIN);
         drop(part);
         assert_eq!(account.kept(), 0);
+    }
+
+    #[test]
+    fn a_part_of_a_piece_that_hyper_has_is_found_by_its_place() {
+        let account = ReplyAccount::default();
+        let own = Bytes::from(vec![7; 2 * PIECE_LENT_MIN]);
+        let elsewhere = own.to_vec();
+        let piece = account.counted(own.clone());
+        let part = &piece[100..100 + PIECE_LENT_MIN];
+        let found = account.lent(part).expect("it lies in the piece");
+        assert_eq!((found.as_ptr(), found.len()), (own[100..].as_ptr(), PIECE_LENT_MIN));
+        assert!(account.lent(&piece[..PIECE_LENT_MIN - 1]).is_none(), "a copy costs less");
+        assert!(account.lent(&elsewhere).is_none());
+        drop(piece);
+        assert!(account.lent(&own).is_none(), "hyper has it no more");
+        let long = account.counted(Bytes::from(vec![7; PIECE_LENT_MAX + 1]));
+        assert!(account.lent(&long).is_none(), "the queue would pin more of it than it counts");
     }
 }

@@ -124,7 +124,9 @@ async fn serve_requests(
             // A client that does not read keeps this much of its reply in memory.
             peer.set_send_marks(limits::STREAM_HIGH_WATER, limits::STREAM_LOW_WATER);
         }
-        Ok::<_, Infallible>(response.map(|body| CountedBody::new(body, replies.clone())))
+        Ok::<_, Infallible>(
+            response.map(|body| CountedBody::new(body, replies.clone(), peer.clone())),
+        )
     });
     let mut serving = http1::Builder::new()
         .timer(HyperTimer)

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::pin::Pin;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Weak, mpsc};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -181,6 +181,43 @@ fn a_stream_is_sent_in_chunks_and_its_failure_lacks_their_end() {
     assert!(whole.ends_with("8\r\npiece 1;\r\n8\r\npiece 3;\r\n0\r\n\r\n"), "{whole}");
     let torn = server.tell(get("/torn"));
     assert!(torn.contains("piece 1;") && !torn.ends_with("0\r\n\r\n"), "{torn}");
+}
+
+/// Gives one long piece, then tells whether its memory is still in use.
+struct LongPiece(Option<Weak<()>>);
+
+/// Memory that can be seen to be in use.
+struct Watched(Vec<u8>, Arc<()>);
+
+impl AsRef<[u8]> for Watched {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Stream for LongPiece {
+    type Item = Result<Bytes>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Bytes>>> {
+        let Some(watch) = &self.0 else {
+            let watched = Watched(vec![b'x'; 32 << 10], Arc::new(()));
+            self.0 = Some(Arc::downgrade(&watched.1));
+            return Poll::Ready(Some(Ok(Bytes::from_owner(watched))));
+        };
+        let told = if watch.strong_count() > 0 { &b"moved"[..] } else { b"copied" };
+        Poll::Ready(Some(Ok(Bytes::from_static(told))))
+    }
+}
+
+#[test]
+fn a_long_piece_of_a_reply_is_sent_from_its_own_memory() {
+    let server = Running::start(Router::new().get("/", async |_| {
+        let length = (32 << 10) + 5;
+        Ok(Response::new(Body::sized_stream(length, LongPiece(None))))
+    }));
+    let answer = server.tell(get("/"));
+    assert!(answer.ends_with("xmoved"), "{}", &answer[answer.len() - 10..]);
+    assert_eq!(answer.bytes().filter(|byte| *byte == b'x').count(), 32 << 10);
 }
 
 #[test]

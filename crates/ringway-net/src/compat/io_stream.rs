@@ -4,6 +4,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use bytes::Bytes;
 use hyper::rt::ReadBufCursor;
 use ringway_runtime::io::Pressure;
 use ringway_runtime::{Sleep, View, sleep};
@@ -15,7 +16,8 @@ use crate::limits::{PEER_LOOK_PAUSE, POLL_WRITE_BYTES_MAX};
 /// A connection behind tokio's `AsyncRead` and `AsyncWrite` and hyper's `Read` and `Write`; made by
 /// [`Connection::into_io`].
 ///
-/// Bytes are copied once in each direction: into the caller's buffer, and into the send queue.
+/// Bytes are copied once in each direction: into the caller's buffer, and into the send queue, unless they are given to
+/// [`poll_send`](Self::poll_send).
 /// Writing accepts bytes until the send queue is at its high-water mark, then waits until it is
 /// below the low-water mark. Flushing waits until the kernel has accepted everything. Shutting down
 /// finishes sending and leaves receiving open. An `IoStream` works only on the core that made it,
@@ -130,13 +132,35 @@ impl IoStream {
         }
     }
 
+    /// Queues bytes without copying them: as many from the front as one write accepts, whose number is returned.
+    ///
+    /// # Errors
+    /// Fails as a write does.
+    pub fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &Bytes) -> Poll<io::Result<usize>> {
+        self.poll_queue(cx, bytes.len(), |connection, taken| {
+            connection.send(bytes.slice(..taken)).pressure()
+        })
+    }
+
     fn poll_write_bytes(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_queue(cx, bytes.len(), |connection, taken| {
+            connection.write(&bytes[..taken]).pressure()
+        })
+    }
+
+    /// Has `queue` take as many of `len` bytes as one write accepts.
+    fn poll_queue(
+        &mut self,
+        cx: &mut Context<'_>,
+        len: usize,
+        queue: impl FnOnce(&Connection, usize) -> Pressure,
+    ) -> Poll<io::Result<usize>> {
         if self.is_congested {
             ready!(self.connection.poll_drained(cx))?;
             self.is_congested = false;
         }
-        let taken = bytes.len().min(POLL_WRITE_BYTES_MAX);
-        match self.connection.write(&bytes[..taken]).pressure() {
+        let taken = len.min(POLL_WRITE_BYTES_MAX);
+        match queue(&self.connection, taken) {
             Pressure::Low => {}
             Pressure::High => self.is_congested = true,
             Pressure::Closed => return Poll::Ready(Err(self.write_error(cx))),
