@@ -53,7 +53,7 @@ impl Method {
         }
         let wire_name = match &options.name {
             Some(name) => name.value(),
-            None => upper_camel_case(&ident.unraw().to_string()),
+            None => name_of(&ident)?,
         };
         let docs = function.attrs.iter().filter(|it| it.path().is_ident("doc")).cloned().collect();
         let deprecated = options::deprecated(&function.attrs).cloned();
@@ -114,6 +114,19 @@ impl Method {
 
 /// The functions that every generated client has.
 const CLIENT_FUNCTIONS: [&str; 2] = ["new", "with"];
+
+/// The name on the network of a method that is given none.
+fn name_of(ident: &Ident) -> Result<String> {
+    let name = upper_camel_case(&ident.unraw().to_string());
+    if options::is_identifier(&name) {
+        return Ok(name);
+    }
+    let why = format!(
+        "the network name of `{ident}` would be `{name}`, but a name consists of letters of ASCII, digits and `_`, \
+         and does not start with a digit: give this method another one with `#[method(name = \"…\")]`"
+    );
+    Err(Error::new(ident.span(), why))
+}
 
 /// Converts a method's name to protobuf's style: `place_order` is called `PlaceOrder`.
 fn upper_camel_case(name: &str) -> String {

@@ -162,7 +162,8 @@ fn identifier(literal: &LitStr) -> Result<String> {
     }
 }
 
-fn is_identifier(text: &str) -> bool {
+/// Whether a text may be a name on the network.
+pub(crate) fn is_identifier(text: &str) -> bool {
     let mut bytes = text.bytes();
     bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_')
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')

@@ -2,6 +2,7 @@
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident, quote_spanned};
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Attribute, Error, Expr, ItemTrait, Path, Result, TraitItem, Type, parse_quote};
 
@@ -39,8 +40,10 @@ impl Service {
             return Err(errors);
         }
         check_names(&methods)?;
-        let name =
-            options.name.unwrap_or_else(|| syn::ext::IdentExt::unraw(&item.ident).to_string());
+        let name = match options.name {
+            Some(name) => name,
+            None => name_of(&item.ident)?,
+        };
         let wire_name = match options.package.as_deref() {
             None | Some("") => name,
             Some(package) => format!("{package}.{name}"),
@@ -71,6 +74,19 @@ impl Service {
         });
         quote_spanned!(span => #(#library)*::codec_of!(#message))
     }
+}
+
+/// The name on the network of a service that is given none.
+fn name_of(ident: &Ident) -> Result<String> {
+    let name = ident.unraw().to_string();
+    if options::is_identifier(&name) {
+        return Ok(name);
+    }
+    let why = format!(
+        "the network name of `{ident}` would have letters beyond ASCII: give this service another one with \
+         `#[service(name = \"…\")]`"
+    );
+    Err(Error::new(ident.span(), why))
 }
 
 fn check_trait(item: &ItemTrait) -> Result<()> {
