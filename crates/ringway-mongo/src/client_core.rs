@@ -33,7 +33,6 @@ use crate::error::{Error, Fate, Result};
 use crate::here;
 use crate::limits::TRIES_MAX;
 use crate::multiplexer::Multiplexer;
-use crate::observer::Observed;
 use crate::options::ClientOptions;
 use crate::orphans::{Orphan, Orphans};
 use crate::pool::Lease;
@@ -112,7 +111,7 @@ impl ClientCore {
         let deployment = Deployment::start(Greeting::new(Arc::clone(options)));
         let core = Self {
             client: shared.id,
-            multiplexer: Multiplexer::new(&deployment, sessions),
+            multiplexer: Multiplexer::new(&deployment, sessions, options),
             streams: Streams::new(&deployment, options, &shared.clock),
             deployment,
             sessions: Arc::clone(sessions),
@@ -291,7 +290,7 @@ impl ClientCore {
         };
         let pin = self.deployment.pin(used.wanted(purpose, reads));
         let server = pin.as_ref().map_or_else(|| lease.pool().id(), Pin::id);
-        let (kind, service) = (lease.server(), lease.service().map(|service| service.id));
+        let kind = lease.server();
         *attempt.server = Some(server);
         attempt.check_number(lease.numbers_writes(), used.sent.get())?;
         let is_router = kind == ServerKind::Mongos;
@@ -303,9 +302,7 @@ impl ClientCore {
         let (number, limits) = (*attempt.number, lease.limits());
         let is_in_transaction = fields.transaction.is_some();
         let read_preference = self.preference((purpose, reads), kind, is_in_transaction);
-        let pool = Rc::clone(lease.pool());
-        let observer = self.options.observer.as_ref();
-        let observed = observer.map(|observer| Observed::new(observer, pool.address(), service));
+        let observed = lease.observed(&self.options).map(|server| server.command());
         let write = |id, out: &mut Vec<u8>| {
             let fields = &fields;
             write(Slot { id, fields, number, read_preference, is_unanswered, limits, out })?;

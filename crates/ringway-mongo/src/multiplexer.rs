@@ -30,6 +30,8 @@ use crate::limits::{
     DRAIN_TIMEOUT, MULTIPLEXED_QUEUE_MAX, PIPELINE_BYTES_MAX, PIPELINE_DEPTH_MAX,
     PIPELINE_REPLY_BYTES_MAX,
 };
+use crate::observer::{Observed, ObservedServer};
+use crate::options::ClientOptions;
 use crate::pool::Lease;
 use crate::session::{Session, SessionPool};
 use crate::topology::StateChange;
@@ -38,6 +40,7 @@ use crate::topology::StateChange;
 pub(crate) struct Multiplexer {
     deployment: Rc<Deployment>,
     sessions: Arc<SessionPool>,
+    options: Arc<ClientOptions>,
     queue: RefCell<VecDeque<Rc<Queued>>>,
     is_running: Cell<bool>,
     /// Wakes the driver when a command arrives.
@@ -66,10 +69,15 @@ struct Queued {
 }
 
 impl Multiplexer {
-    pub(crate) fn new(deployment: &Rc<Deployment>, sessions: &Arc<SessionPool>) -> Rc<Self> {
+    pub(crate) fn new(
+        deployment: &Rc<Deployment>,
+        sessions: &Arc<SessionPool>,
+        options: &Arc<ClientOptions>,
+    ) -> Rc<Self> {
         Rc::new(Self {
             deployment: Rc::clone(deployment),
             sessions: Arc::clone(sessions),
+            options: Arc::clone(options),
             queue: RefCell::default(),
             is_running: Cell::new(false),
             driver: RefCell::default(),
@@ -212,6 +220,7 @@ async fn exchange(multiplexer: &Rc<Multiplexer>, mut lease: Lease) -> Result {
     let mut source = Exchange {
         multiplexer,
         preference,
+        observed: lease.observed(&multiplexer.options),
         under_way: HashMap::new(),
         stalls_at: None,
         has_stalled: false,
@@ -255,6 +264,7 @@ struct Exchange<'a> {
     multiplexer: &'a Multiplexer,
     /// Of commands that have none of their own.
     preference: Option<RawDocumentBuf>,
+    observed: Option<ObservedServer>,
     under_way: HashMap<i32, UnderWay>,
     /// Not later than the first of them stalls.
     stalls_at: Option<Instant>,
@@ -268,6 +278,7 @@ struct Exchange<'a> {
 struct UnderWay {
     queued: Rc<Queued>,
     session: Option<Session>,
+    observed: Option<Observed>,
 }
 
 impl Exchange<'_> {
@@ -287,6 +298,9 @@ impl Exchange<'_> {
         for mut lost in self.under_way.drain().map(|(_, it)| it) {
             if let Some(session) = &mut lost.session {
                 session.lose();
+            }
+            if let Some(observed) = lost.observed.take() {
+                observed.failed(why);
             }
             lost.queued.fail(why);
         }
@@ -323,7 +337,9 @@ impl CommandSource for Exchange<'_> {
         let Some(queued) = self.next(place.in_flight) else { return Next::None };
         let SharedCommand { command, database, .. } = &queued.command;
         let session = place.has_sessions.then(|| self.multiplexer.sessions.take());
-        let slot = (place.id, session.as_ref(), self.preference.as_ref(), place.out);
+        let (id, out) = (place.id, place.out);
+        let start = out.len();
+        let slot = (id, session.as_ref(), self.preference.as_ref(), &mut *out);
         if let Err(error) = write(slot, command, database) {
             queued.end(Err(error));
             return Next::Refused;
@@ -331,13 +347,17 @@ impl CommandSource for Exchange<'_> {
         queued.is_sent.set(true);
         self.bytes += command.as_bytes().len();
         self.stalls_at = self.stalls_at.into_iter().chain(queued.stalls_at).min();
-        self.under_way.insert(place.id, UnderWay { queued, session });
+        let observed = self.observed.as_ref().map(|it| it.started(id, &out[start..]));
+        self.under_way.insert(id, UnderWay { queued, session, observed });
         Next::Written
     }
 
     fn answered(&mut self, id: i32, answer: Result<Answer<'_>>) {
-        let Some(UnderWay { queued, session }) = self.under_way.remove(&id) else { return };
+        let Some(UnderWay { queued, session, observed }) = self.under_way.remove(&id) else {
+            return;
+        };
         drop(session);
+        observed.iter().for_each(|observed| observed.answered(&answer));
         self.bytes -= queued.command.command.as_bytes().len();
         if let Err(error) = &answer
             && let Some(change) = error.state_change()

@@ -10,8 +10,8 @@ use bson::{RawDocument, RawDocumentBuf};
 use ringway_runtime::{contain, now_exact};
 use ringway_wire::mongo::{CommandWriter, OpMsg};
 
-use crate::connection::may_be_shown;
-use crate::error::{Error, Fate, Kind};
+use crate::connection::{Answer, may_be_shown};
+use crate::error::{Error, Fate, Kind, Result};
 use crate::uri::HostAddress;
 
 /// A command, at its beginning or its end. See [`ClientOptions::on_command`](crate::ClientOptions::on_command).
@@ -77,11 +77,41 @@ impl fmt::Debug for CommandObserver {
     }
 }
 
+/// Who is told of the commands on one connection.
+pub(crate) struct ObservedServer {
+    observer: CommandObserver,
+    server: HostAddress,
+    service: Option<ObjectId>,
+}
+
+impl ObservedServer {
+    pub(crate) fn new(
+        observer: &CommandObserver,
+        server: &HostAddress,
+        service: Option<ObjectId>,
+    ) -> Self {
+        Self { observer: observer.clone(), server: server.clone(), service }
+    }
+
+    /// Of one command, which is told when it begins.
+    pub(crate) fn command(&self) -> Observed {
+        let (observer, server) = (self.observer.clone(), self.server.clone());
+        Observed { observer, server, service: self.service, sent: Cell::new(None) }
+    }
+
+    /// Tells of the command that `message` holds, and is about to be sent.
+    pub(crate) fn started(&self, request_id: i32, message: &[u8]) -> Observed {
+        let observed = self.command();
+        observed.started(request_id, message);
+        observed
+    }
+}
+
 /// A command of which an observer is told. Unless it is told the end, it hears at the drop that the operation was given
 /// up.
-pub(crate) struct Observed<'a> {
-    observer: &'a CommandObserver,
-    server: &'a HostAddress,
+pub(crate) struct Observed {
+    observer: CommandObserver,
+    server: HostAddress,
     service: Option<ObjectId>,
     sent: Cell<Option<SentCommand>>,
 }
@@ -94,15 +124,7 @@ struct SentCommand {
     at: Instant,
 }
 
-impl<'a> Observed<'a> {
-    pub(crate) fn new(
-        observer: &'a CommandObserver,
-        server: &'a HostAddress,
-        service: Option<ObjectId>,
-    ) -> Self {
-        Self { observer, server, service, sent: Cell::new(None) }
-    }
-
+impl Observed {
     /// Tells of the command that `message` holds.
     pub(crate) fn started(&self, request_id: i32, message: &[u8]) {
         let Ok(read) = OpMsg::read(message) else { return };
@@ -134,15 +156,23 @@ impl<'a> Observed<'a> {
         }
     }
 
+    /// Tells the end of a command that was answered.
+    pub(crate) fn answered(&self, answer: &Result<Answer<'_>>) {
+        match answer {
+            Ok(answer) => self.succeeded(answer.body()),
+            Err(error) => self.failed(error),
+        }
+    }
+
     fn tell(&self, sent: &SentCommand, phase: CommandPhase<'_>) {
         let SentCommand { name, database, request_id, .. } = sent;
-        let (request_id, server, service) = (*request_id, self.server, self.service);
+        let (request_id, server, service) = (*request_id, &self.server, self.service);
         let event = CommandEvent { name, database, request_id, server, service, phase };
         contain("an observer of commands", || (self.observer.0)(&event));
     }
 }
 
-impl Drop for Observed<'_> {
+impl Drop for Observed {
     fn drop(&mut self) {
         let what = "the operation was given up before the reply to its command came";
         self.failed(&Error::new(Kind::Network, Fate::Unknown, what));

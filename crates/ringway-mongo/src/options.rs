@@ -159,7 +159,7 @@ impl ClientOptions {
 
     /// Has each command told to `hear`, when it is about to be sent and when it ends: for logs, metrics and tests.
     /// It runs on the core of the operation, so it must be short; what it panics with is logged. Commands that
-    /// authenticate or ask servers how they are, and those of pipelines, are not told.
+    /// authenticate or ask servers how they are are not told.
     ///
     /// ```
     /// use ringway_mongo::{ClientOptions, CommandPhase};

@@ -14,11 +14,10 @@ use std::sync::Arc;
 
 use super::purpose::Purpose;
 use super::session_use::{SessionUse, heard};
-use super::slot::Slot;
+use super::slot::{Slot, SlotTerms};
 use crate::connection::{OwnedAnswer, Sent, StreamedReply};
 use crate::deployment::{Deployment, Wanted};
 use crate::error::{Error, Fate, Kind, Result};
-use crate::observer::Observed;
 use crate::options::ClientOptions;
 use crate::pool::{Lease, ServerId};
 use crate::session::{ClusterClock, Session, UsedSession};
@@ -155,9 +154,7 @@ impl Streams {
         &self,
         mut stream: Box<ReplyStream>,
     ) -> Result<(OwnedAnswer, AfterBatch)> {
-        let pool = Rc::clone(stream.lease.pool());
-        let observer = self.options.observer.as_ref();
-        let observed = observer.map(|observer| Observed::new(observer, pool.address(), None));
+        let observed = stream.lease.observed(&self.options).map(|server| server.command());
         if let (Some(observed), Some((number, command))) = (&observed, &stream.told) {
             observed.started(*number, command);
         }

@@ -10,6 +10,7 @@ use super::{Answer, ServerConnection, check, secrets, unsendable};
 use crate::client_core::has_preference;
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits::{BUFFER_KEPT, COPIED_MAX, PIPELINE_BYTES_MAX, PIPELINE_REPLY_BYTES_MAX};
+use crate::observer::{Observed, ObservedServer};
 use crate::session::Session;
 
 /// Where commands come from that are sent without waiting for each other, and where their answers go.
@@ -50,12 +51,14 @@ pub(crate) struct PipelinedCommand {
     session: Option<Session>,
     /// The number by which it was sent.
     id: Option<i32>,
+    /// Who is told of it, while it is under way.
+    observed: Option<Observed>,
     outcome: Option<Result<RawDocumentBuf>>,
 }
 
 impl PipelinedCommand {
     pub(crate) fn new(command: RawDocumentBuf) -> Self {
-        Self { command, session: None, id: None, outcome: None }
+        Self { command, session: None, id: None, observed: None, outcome: None }
     }
 
     /// A command that will not be sent.
@@ -73,7 +76,12 @@ impl PipelinedCommand {
     /// What has become of it. `ended` is why all commands ended before their answers came.
     pub(crate) fn into_outcome(mut self, ended: Option<&Error>) -> Result<RawDocumentBuf> {
         let fate = if self.id.is_some() { Fate::Unknown } else { Fate::NotSent };
-        self.outcome.take().unwrap_or_else(|| Err(unanswered("a pipeline", ended, fate)))
+        let outcome = self.outcome.take();
+        let outcome = outcome.unwrap_or_else(|| Err(unanswered("a pipeline", ended, fate)));
+        if let (Some(observed), Err(error)) = (self.observed.take(), &outcome) {
+            observed.failed(error);
+        }
+        outcome
     }
 }
 
@@ -112,6 +120,7 @@ struct Progress<'c> {
     /// Of commands that have none of their own.
     read_preference: Option<&'c RawDocumentBuf>,
     session: &'c dyn Fn() -> Session,
+    observed: Option<&'c ObservedServer>,
     commands: &'c mut [PipelinedCommand],
     /// The first command that is not sent.
     unsent: usize,
@@ -132,11 +141,20 @@ impl ServerConnection {
         read_preference: Option<&RawDocumentBuf>,
         depth: usize,
         session: &dyn Fn() -> Session,
+        observed: Option<&ObservedServer>,
         commands: &mut [PipelinedCommand],
     ) -> Result {
-        let (unsent, waiting, bytes, kept) = (0, 0, 0, 0);
-        let mut progress =
-            Progress { database, read_preference, session, commands, unsent, waiting, bytes, kept };
+        let mut progress = Progress {
+            database,
+            read_preference,
+            session,
+            observed,
+            commands,
+            unsent: 0,
+            waiting: 0,
+            bytes: 0,
+            kept: 0,
+        };
         self.begin_several(depth);
         std::future::poll_fn(|cx| self.poll_several(cx, &mut progress)).await?;
         self.end_several();
@@ -238,13 +256,15 @@ impl CommandSource for Progress<'_> {
             return Next::Refused;
         }
         let session = place.has_sessions.then(|| (self.session)());
-        let id = place.id;
-        let slot = (id, session.as_ref(), self.read_preference, place.out);
+        let (id, out) = (place.id, place.out);
+        let start = out.len();
+        let slot = (id, session.as_ref(), self.read_preference, &mut *out);
         if let Err(error) = write(slot, &next.command, self.database) {
             next.outcome = Some(Err(error));
             return Next::Refused;
         }
         (next.id, next.session) = (Some(id), session);
+        next.observed = self.observed.map(|observed| observed.started(id, &out[start..]));
         self.bytes += len;
         Next::Written
     }
@@ -257,6 +277,9 @@ impl CommandSource for Progress<'_> {
         let sent = &mut self.commands[self.waiting..self.unsent];
         // Servers answer in order, so it is nearly always the first.
         let Some(answered) = sent.iter_mut().find(|command| command.id == Some(id)) else { return };
+        if let Some(observed) = answered.observed.take() {
+            observed.answered(&answer);
+        }
         let kept = &mut self.kept;
         answered.outcome = Some(answer.and_then(|answer| keep(answer, kept)));
         answered.session = None;

@@ -7,6 +7,8 @@ use ringway_runtime::sync::Permit;
 
 use super::Pool;
 use crate::connection::ServerConnection;
+use crate::observer::ObservedServer;
+use crate::options::ClientOptions;
 use crate::pool_events::PoolChange;
 
 /// A connection that belongs to one operation. Dropping it, at whatever moment, gives it back: at once if
@@ -30,6 +32,13 @@ impl Lease {
 
     pub(crate) fn pool(&self) -> &Rc<Pool> {
         &self.pool
+    }
+
+    /// Who is told of commands on it, if anybody is.
+    pub(crate) fn observed(&self, options: &ClientOptions) -> Option<ObservedServer> {
+        let service = self.service().map(|service| service.id);
+        let of = |observer| ObservedServer::new(observer, self.pool.address(), service);
+        options.observer.as_ref().map(of)
     }
 
     /// The generation of its connection.

@@ -130,3 +130,98 @@ fn a_write_without_an_answer_is_over_when_it_is_sent() {
         assert_eq!((fake.commands(), fake.connections()), (1 + 5 + 1, 1));
     });
 }
+
+fn told_of(heard: &Heard) -> Vec<(String, i32, String)> {
+    let mut told = heard.lock().expect("no panic").clone();
+    // Which comes first is the server's choice; each command has its own number.
+    told.sort_by_key(|(_, number, _)| *number);
+    told
+}
+
+#[test]
+fn commands_of_pipelines_are_told() {
+    let fake = Fake::serve(|command| match command.body.get_i32("ping") {
+        Ok(2) => Answer::Reply(doc! { "ok": 0.0, "code": 13, "errmsg": "not for you" }),
+        Ok(4) => Answer::End(Vec::new()),
+        _ => Answer::Reply(doc! { "ok": 1.0 }),
+    });
+    on_core(async move {
+        let (client, heard) = observed(&fake.address);
+        let mut pipeline = client.database("d").pipeline().depth(4);
+        for number in 1..=5 {
+            pipeline.push(doc! { "ping": number }).expect("a command");
+        }
+        pipeline.push(doc! { "insert": "c" }).expect("refused when it is sent");
+        let outcomes = pipeline.await.expect("a connection");
+        assert_eq!(
+            outcomes.iter().map(Result::is_ok).collect::<Vec<_>>(),
+            [true, false, true, false, false, false]
+        );
+        let told = told_of(&heard);
+        let of = |number: i32| -> Vec<&str> {
+            let started = format!(r#"started {{ "ping": {number},"#);
+            let at = told.iter().position(|(_, _, what)| what.starts_with(&started));
+            let Some(at) = at else { return Vec::new() };
+            let id = told[at].1;
+            told.iter().filter(|(_, it, _)| *it == id).map(|(_, _, what)| &**what).collect()
+        };
+        let ends = |number: i32, with: &str| {
+            let told = of(number);
+            assert!(told.len() == 2 && told[1].contains(with), "{number}: {told:?}");
+            assert!(told[0].contains(r#""$db": "d""#) && told[0].contains("lsid"), "{told:?}");
+        };
+        ends(1, "succeeded");
+        ends(2, "failed the server refused the command: not for you");
+        ends(3, "succeeded");
+        ends(4, "failed a pipeline ended before the answer");
+        assert!(
+            told.iter().all(|(name, ..)| name == "ping"),
+            "what is not sent is not told: {told:?}"
+        );
+    });
+}
+
+#[test]
+fn commands_on_a_shared_connection_are_told() {
+    let fake = Fake::serve(|command| match command.body.get_i32("ping") {
+        Ok(2) => Answer::Reply(doc! { "ok": 0.0, "code": 13, "errmsg": "not for you" }),
+        Ok(3) => Answer::End(Vec::new()),
+        _ => Answer::Reply(doc! { "ok": 1.0 }),
+    });
+    on_core(async move {
+        let (client, heard) = observed(&fake.address);
+        let handle = client.database("d").multiplexed();
+        for (number, end) in [(1, "succeeded"), (2, "failed the server refused"), (3, "failed")] {
+            let outcome = handle.run_command(doc! { "ping": number }).await;
+            assert_eq!(outcome.is_ok(), end == "succeeded", "{outcome:?}");
+            let told = std::mem::take(&mut *heard.lock().expect("no panic"));
+            let [(one, id, started), (two, of, ended)] = &told[..] else { panic!("{told:?}") };
+            assert!(one == "ping" && two == "ping" && id == of, "{told:?}");
+            assert!(started.contains(&format!(r#""ping": {number}"#)), "{started}");
+            assert!(ended.starts_with(end), "{ended}");
+        }
+    });
+}
+
+#[test]
+fn an_observer_may_use_the_client_that_it_observes() {
+    let fake = Fake::serve(|_| Answer::Reply(doc! { "ok": 1.0 }));
+    on_core(async move {
+        let handle = Arc::new(std::sync::OnceLock::<ringway_mongo::Multiplexed>::new());
+        let (own, sent) = (Arc::clone(&handle), std::sync::atomic::AtomicBool::new(false));
+        let client = Client::new(options(&fake.address).on_command(move |_| {
+            if let Some(handle) = own.get()
+                && !sent.swap(true, std::sync::atomic::Ordering::SeqCst)
+            {
+                let ping = handle.run_command(doc! { "ping": 2 }).into_future();
+                drop(ringway_runtime::spawn(ping));
+            }
+        }));
+        let shared = client.database("d").multiplexed();
+        handle.set(shared.clone()).expect("once");
+        shared.run_command(doc! { "ping": 1 }).await.expect("answered");
+        let mut pipeline = client.database("d").pipeline();
+        pipeline.push(doc! { "ping": 3 }).expect("a command");
+        assert!(pipeline.await.expect("a connection")[0].is_ok());
+    });
+}

@@ -126,8 +126,16 @@ impl Operation for Pipeline {
                 ServerKind::Standalone => None,
                 kind => core.deployment().least_preference(kind != ServerKind::Mongos),
             };
-            let ran =
-                lease.run_pipelined(&database, preference, depth, &session, &mut commands).await;
+            let observed = lease.observed(core.options());
+            let ran = lease.run_pipelined(
+                &database,
+                preference,
+                depth,
+                &session,
+                observed.as_ref(),
+                &mut commands,
+            );
+            let ran = ran.await;
             let mut errors = commands.iter().filter_map(PipelinedCommand::error);
             let refused = errors.find(|error| error.state_change().is_some());
             if let Some(error) = ran.as_ref().err().or(refused) {
