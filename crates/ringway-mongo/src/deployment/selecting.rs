@@ -113,8 +113,21 @@ impl Deployment {
     fn less_busy<'a>(&self, pools: &[&'a Rc<Pool>]) -> Option<&'a Rc<Pool>> {
         let turn = self.turn.get();
         self.turn.set(turn.wrapping_add(1));
-        let at = |turn: usize| pools.get(turn % pools.len().max(1)).copied();
-        let (one, other) = (at(turn)?, at(turn.wrapping_add(1))?);
-        Some(if other.leased() < one.leased() { other } else { one })
+        less_busy_of_two(turn, pools.len(), |at| pools[at].leased()).map(|at| pools[at])
     }
+}
+
+/// Of two of so many servers, the one with fewer operations. Each of them is compared with each other one as often: what
+/// the specification has chance do.
+///
+/// Specification: Server Selection, "Selecting servers within the latency window".
+pub(super) fn less_busy_of_two(
+    turn: usize,
+    count: usize,
+    operations: impl Fn(usize) -> u32,
+) -> Option<usize> {
+    let one = turn.checked_rem(count)?;
+    let step = 1 + (turn / count).checked_rem(count - 1).unwrap_or(0);
+    let other = (one + step) % count;
+    Some(if operations(other) < operations(one) { other } else { one })
 }

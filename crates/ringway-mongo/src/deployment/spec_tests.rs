@@ -1,4 +1,5 @@
-//! The tests of the specification "SDAM Logging and Monitoring": what a client tells of its servers.
+//! The tests of the specification "SDAM Logging and Monitoring": what a client tells of its servers; and those of "Server
+//! Selection" that count how often each server is chosen.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use bson::{Document, RawDocumentBuf};
 use serde_json::{Map, Value, json};
 
+use super::selecting::less_busy_of_two;
 use super::telling::TopologyTelling;
 use crate::connection::Greeting;
 use crate::options::ClientOptions;
@@ -21,6 +23,32 @@ fn specification_passes() {
     let Some(cases) = specs::cases("sdam_monitoring") else { return };
     cases.iter().for_each(check);
     assert!(cases.len() >= 8, "{} tests", cases.len());
+}
+
+#[test]
+fn busy_servers_are_chosen_less_often_as_specified() {
+    let Some(cases) = specs::cases("server_selection/in_window") else { return };
+    assert!(cases.len() >= 8, "{} tests", cases.len());
+    for case in cases {
+        let servers = case.test["mocked_topology_state"].as_array().expect("servers");
+        let number = |value: &Value| value.as_u64().expect("a number") as usize;
+        let busy: Vec<_> = servers.iter().map(|it| number(&it["operation_count"]) as u32).collect();
+        let iterations = number(&case.test["iterations"]);
+        let mut chosen = vec![0_u32; servers.len()];
+        for turn in 0..iterations {
+            let at = less_busy_of_two(turn, busy.len(), |at| busy[at]).expect("there are some");
+            chosen[at] += 1;
+        }
+        let outcome = &case.test["outcome"];
+        let tolerance = outcome["tolerance"].as_f64().expect("a share");
+        for (server, times) in servers.iter().zip(chosen) {
+            let address = server["address"].as_str().expect("an address");
+            let expected = outcome["expected_frequencies"][address].as_f64().expect("a share");
+            let found = f64::from(times) / iterations as f64;
+            let is_so = (found - expected).abs() <= tolerance;
+            assert!(is_so, "{}: {address}: {found}, not {expected}", case.name);
+        }
+    }
 }
 
 fn check(case: &Case) {
