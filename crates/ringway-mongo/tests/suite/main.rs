@@ -20,6 +20,7 @@ mod faults;
 mod ferretdb;
 mod gridfs;
 mod guarded_servers;
+mod hard_times;
 mod load_balancers;
 mod lying_servers;
 mod monitor_specs;
