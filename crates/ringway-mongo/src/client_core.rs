@@ -12,6 +12,7 @@ mod session_use;
 mod slot;
 mod streams;
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,10 +21,11 @@ use bson::{RawDocument, RawDocumentBuf};
 use ringway_runtime::{now_exact, timeout};
 use ringway_wire::mongo::ServerKind;
 
-use self::one_try::OneTry;
+use self::one_try::{OneTry, Until};
 pub(crate) use self::purpose::Purpose;
 use self::session_use::{SessionUse, heard};
-pub(crate) use self::slot::{ReadConcernOf, Slot, has_preference};
+use self::slot::SlotTerms;
+pub(crate) use self::slot::{MAX_TIME, ReadConcernOf, Slot, has_preference};
 pub(crate) use self::streams::{AfterBatch, StreamKey, Streams};
 use crate::client_shared::ClientShared;
 use crate::connection::{Answer, Greeting, Sent};
@@ -78,11 +80,23 @@ impl<'a> Attempt<'a> {
 pub(crate) struct OperationTime {
     limit: Duration,
     spent: Duration,
+    /// Whether servers are told what is left of it.
+    is_told: bool,
 }
 
 impl OperationTime {
     pub(crate) fn since(began: Instant, limit: Duration) -> Self {
-        Self { limit, spent: now_exact().saturating_duration_since(began) }
+        let spent = now_exact().saturating_duration_since(began);
+        Self { limit, spent, is_told: false }
+    }
+
+    /// The same time, of which servers are told or not.
+    pub(crate) fn told(self, is_told: bool) -> Self {
+        Self { is_told, ..self }
+    }
+
+    pub(crate) fn is_told(self) -> bool {
+        self.is_told
     }
 
     fn left(self) -> Duration {
@@ -101,7 +115,7 @@ impl OperationTime {
 
 impl From<Duration> for OperationTime {
     fn from(limit: Duration) -> Self {
-        Self { limit, spent: Duration::ZERO }
+        Self { limit, spent: Duration::ZERO, is_told: false }
     }
 }
 
@@ -138,6 +152,11 @@ impl ClientCore {
 
     pub(crate) fn timeout(&self) -> Duration {
         self.options.timeout
+    }
+
+    /// The time of an operation that has none of its own.
+    pub(crate) fn time(&self) -> OperationTime {
+        OperationTime::from(self.timeout()).told(self.options.is_time_told)
     }
 
     /// A session that the user keeps, for one operation.
@@ -183,7 +202,7 @@ impl ClientCore {
         read: impl FnOnce(Answer<'_>) -> Result<R>,
     ) -> Result<R> {
         let mut session = self.session();
-        let attempt = Attempt::new(&mut session, self.timeout().into(), purpose);
+        let attempt = Attempt::new(&mut session, self.time(), purpose);
         self.run_in(attempt, write, read).await
     }
 
@@ -197,16 +216,20 @@ impl ClientCore {
     ) -> Result<R> {
         let Attempt { session, time, purpose, reads, concern } = attempt;
         let (limit, left) = (time.limit, time.left());
+        let until = time.is_told.then(|| now_exact().checked_add(left)).flatten();
+        let until = until.map(|at| Until { at, limit });
         let sent = Sent::new(false);
         let mut used = SessionUse { session, sent: &sent };
-        let result =
-            match timeout(left, self.try_each((purpose, reads, concern), &mut used, write, read))
-                .await
-            {
-                Ok(result) => result,
-                Err(_) if sent.get() => Err(Error::timeout(limit, Fate::Unknown)),
-                Err(_) => Err(Error::timeout_before_sending(limit, &self.deployment.describe())),
-            };
+        let result = match timeout(
+            left,
+            self.try_each((purpose, reads, concern, until), &mut used, write, read),
+        )
+        .await
+        {
+            Ok(result) => result,
+            Err(_) if sent.get() => Err(Error::timeout(limit, Fate::Unknown)),
+            Err(_) => Err(Error::timeout_before_sending(limit, &self.deployment.describe())),
+        };
         if let Err(error) = &result {
             tracing::debug!(?purpose, %error, "an operation failed");
         }
@@ -222,7 +245,12 @@ impl ClientCore {
     /// Write Commands".
     async fn try_each<R>(
         &self,
-        (purpose, reads, concern): (Purpose, Option<&Reads>, Option<ReadConcernOf<'_>>),
+        (purpose, reads, concern, until): (
+            Purpose,
+            Option<&Reads>,
+            Option<ReadConcernOf<'_>>,
+            Option<Until>,
+        ),
         used: &mut SessionUse<'_>,
         mut write: impl FnMut(Slot<'_>) -> Result,
         read: impl FnOnce(Answer<'_>) -> Result<R>,
@@ -241,12 +269,22 @@ impl ClientCore {
         };
         let mut read = Some(read);
         let (mut earlier, mut last_server) = (None, None);
+        let is_once = &Cell::new(false);
         loop {
             tries -= 1;
             let (is_last, has_labels) = (tries == 0, true);
             let (number, server) = (&mut number, &mut last_server);
-            let mut attempt =
-                OneTry { purpose, reads, concern, number, server, is_last, has_labels };
+            let mut attempt = OneTry {
+                purpose,
+                reads,
+                concern,
+                until,
+                number,
+                server,
+                is_once,
+                is_last,
+                has_labels,
+            };
             let read_once = |answer: Answer<'_>| read.take().expect("one reply is read")(answer);
             let error = match self.exchange(&mut attempt, used, &mut write, read_once).await {
                 Ok(result) => return Ok(result),
@@ -254,7 +292,9 @@ impl ClientCore {
             };
             used.failed(&error);
             let may_be_repeated = match purpose {
-                Purpose::Write => number.is_some() && error.allows_another_write(),
+                Purpose::Write => {
+                    number.is_some() && !is_once.get() && error.allows_another_write()
+                }
                 _ => error.allows_another_read(),
             };
             // Waiting for a server that suits was a part of the try.
@@ -293,19 +333,25 @@ impl ClientCore {
         let kind = lease.server();
         *attempt.server = Some(server);
         attempt.check_number(lease.numbers_writes(), used.sent.get())?;
+        let max_time = attempt.max_time(|| self.deployment.least_round_trip(lease.pool()))?;
         let is_router = kind == ServerKind::Mongos;
         attempt.has_labels = lease.labels_errors() || is_router;
         let pinned = |is_first| self.pinned(&lease, pin.as_ref(), is_first);
         let reads_of = (purpose, attempt.concern);
         let fields = used.begin_command((&lease, server), reads_of, &self.clock, pinned)?;
-        let is_unanswered = purpose == Purpose::Unanswered;
-        let (number, limits) = (*attempt.number, lease.limits());
         let is_in_transaction = fields.transaction.is_some();
-        let read_preference = self.preference((purpose, reads), kind, is_in_transaction);
+        let terms = SlotTerms {
+            fields: &fields,
+            number: *attempt.number,
+            is_once: attempt.is_once,
+            read_preference: self.preference((purpose, reads), kind, is_in_transaction),
+            max_time,
+            is_unanswered: purpose == Purpose::Unanswered,
+            limits: lease.limits(),
+        };
         let observed = lease.observed(&self.options).map(|server| server.command());
         let write = |id, out: &mut Vec<u8>| {
-            let fields = &fields;
-            write(Slot { id, fields, number, read_preference, is_unanswered, limits, out })?;
+            write(Slot { id, terms, out: &mut *out })?;
             observed.iter().for_each(|observed| observed.started(id, out));
             Ok(())
         };
@@ -323,7 +369,7 @@ impl ClientCore {
             }
             read(answer)
         };
-        let mut result = match is_unanswered {
+        let mut result = match terms.is_unanswered {
             true => lease.send_only(sent, write).await.and_then(|()| read(Answer::none())),
             false => lease.run(sent, write, read).await,
         };
@@ -332,12 +378,7 @@ impl ClientCore {
             self.deployment.state_changed(&lease, change);
         }
         if let Err(error) = &mut result {
-            if attempt.number.is_some() {
-                error.label(lease.labels_errors());
-            }
-            let told = error.times();
-            told.iter().for_each(|told| heard(&self.clock, kind, used.times(), told));
-            used.transaction_failed(error);
+            self.note_failure(attempt, used, &lease, error);
             observed.iter().for_each(|observed| observed.failed(error));
             self.deployment.failed(&lease, error);
         }
@@ -345,6 +386,26 @@ impl ClientCore {
             pin.end(lease, used.keep(purpose, has_cursor, result.as_ref().err()));
         }
         result
+    }
+
+    /// Takes what a failed command tells, and labels its error as servers do that label theirs.
+    fn note_failure(
+        &self,
+        attempt: &OneTry<'_>,
+        used: &mut SessionUse<'_>,
+        lease: &Lease,
+        error: &mut Error,
+    ) {
+        // The end of a transaction is sent again as well.
+        if attempt.is_numbered() || used.ends_transaction() {
+            error.label(lease.labels_errors());
+        }
+        if matches!(attempt.purpose, Purpose::Cursor(_)) && !lease.labels_errors() {
+            error.label_resumable();
+        }
+        let told = error.times();
+        told.iter().for_each(|told| heard(&self.clock, lease.server(), used.times(), told));
+        used.transaction_failed(error);
     }
 
     /// `$readPreference` of a command for a server of a kind.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bson::{Document, RawDocumentBuf, rawdoc};
 use serde::Serialize;
@@ -95,7 +96,8 @@ impl<T> Collection<T> {
     /// Watches the changes of the documents, as they happen.
     pub fn watch(&self) -> Watch<Document> {
         let CollectionShared { client, database, name, .. } = &*self.shared;
-        Watch::new(client, Arc::clone(database), Some(Arc::clone(name)))
+        let watch = Watch::new(client, Arc::clone(database), Some(Arc::clone(name)));
+        watch.within(self.shared.concerns().time)
     }
 
     /// Counts the documents that match a filter.
@@ -244,8 +246,17 @@ impl<T> Collection<T> {
     /// # Errors
     /// [`is_document`](Error::is_document): the concern cannot be encoded.
     pub fn write_concern(&self, concern: &WriteConcern) -> Result<Self> {
-        let write = Some(crate::options::write_concern(concern)?);
+        // That of the server is not told. Specification: Read and Write Concern, "Server's Default WriteConcern".
+        let is_own = !concern.is_server_default();
+        let write = is_own.then(|| crate::options::write_concern(concern)).transpose()?;
         Ok(self.with_concerns(Concerns { write, ..self.shared.concerns().clone() }))
+    }
+
+    /// The same collection, whose operations have another time than the client's
+    /// ([`ClientOptions::timeout`](crate::ClientOptions::timeout)).
+    #[must_use]
+    pub fn timeout(&self, limit: Duration) -> Self {
+        self.with_concerns(Concerns { time: Some(limit), ..self.shared.concerns().clone() })
     }
 
     fn with_concerns(&self, concerns: Concerns) -> Self {
@@ -255,8 +266,8 @@ impl<T> Collection<T> {
 
     fn command(&self, command: Result<RawDocumentBuf>, purpose: Purpose) -> Command {
         let CollectionShared { client, database, .. } = &*self.shared;
-        let concern = self.shared.concerns().write.as_ref();
-        Command::new(client, database, command, purpose).concerned(concern)
+        let Concerns { write, time, .. } = self.shared.concerns();
+        Command::new(client, database, command, purpose).concerned(write.as_ref()).within(*time)
     }
 }
 

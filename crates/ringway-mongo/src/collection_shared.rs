@@ -1,12 +1,14 @@
 //! What the operations on a collection share.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use bson::{RawBsonRef, RawDocumentBuf};
+use bson::RawDocumentBuf;
 use ringway_wire::mongo::CommandTemplate;
 
 use crate::client_shared::ClientShared;
 use crate::reads::Reads;
+use crate::write_concerns::{has_time, is_unanswered, without_time};
 
 /// What actions of one collection share.
 pub(crate) struct CollectionShared {
@@ -23,6 +25,8 @@ pub(crate) struct Concerns {
     pub(crate) reads: Option<Arc<Reads>>,
     pub(crate) read: Option<RawDocumentBuf>,
     pub(crate) write: Option<RawDocumentBuf>,
+    /// The time of operations, if it is another one than the client's.
+    pub(crate) time: Option<Duration>,
 }
 
 /// The commands that have a template.
@@ -54,9 +58,7 @@ impl CommandKind {
 
     /// Whether nobody waits for the answer to such a command.
     pub(crate) fn is_unanswered(self, concerns: &Concerns) -> bool {
-        let is_asked =
-            |concern: &RawDocumentBuf| matches!(concern.get("w"), Ok(Some(RawBsonRef::Int32(0))));
-        self.is_write() && concerns.write.as_ref().is_some_and(is_asked)
+        self.is_write() && concerns.write.as_deref().is_some_and(is_unanswered)
     }
 
     pub(crate) fn is_write(self) -> bool {
@@ -68,7 +70,13 @@ impl Concerns {
     pub(crate) fn of(client: &Arc<ClientShared>) -> Self {
         let options = &client.options;
         let (read, write) = (options.read_concern.clone(), options.write_concern.clone());
-        Self { reads: None, read, write }
+        Self { reads: None, read, write, time: None }
+    }
+
+    /// The same without a time in the concern of writes, if it has one.
+    pub(crate) fn timeless(&self) -> Option<Self> {
+        let write = self.write.as_deref().filter(|write| has_time(write))?;
+        Some(Self { write: without_time(write), ..self.clone() })
     }
 
     /// The same without the concern of reads, for commands that have another one.

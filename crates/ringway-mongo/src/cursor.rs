@@ -10,22 +10,24 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bson::raw::RawBson;
 use bson::{Bson, RawDocument, RawDocumentBuf};
-use ringway_runtime::{now_exact, sleep, timeout};
+use ringway_runtime::{now_exact, sleep};
 use ringway_wire::mongo::{CursorReply, MongoFault, MsgFlags};
 use serde::de::DeserializeOwned;
 
 pub use self::tailing::CursorType;
 use self::tailing::Pace;
-use crate::client_core::{AfterBatch, Attempt, ClientCore, Purpose, Slot, StreamKey};
+use crate::client_core::{
+    AfterBatch, Attempt, ClientCore, OperationTime, Purpose, Slot, StreamKey,
+};
 use crate::client_shared::ClientShared;
 use crate::collection_shared::CollectionShared;
 use crate::connection::{OwnedAnswer, unsendable};
 use crate::decode::decode;
-use crate::error::{Error, Fate, Result};
+use crate::error::{Error, Result};
 use crate::here::{self, CoreNumber};
 use crate::orphans::Orphan;
 use crate::pool::ServerId;
@@ -34,7 +36,9 @@ use crate::session::{RestingSession, UsedSession};
 
 /// The documents of a query, fetched batch by batch: no more than one batch is in memory.
 ///
-/// Each further batch has the client's time ([`ClientOptions::timeout`](crate::ClientOptions::timeout)).
+/// Each further batch has the client's time again, unless a time was set for the client
+/// ([`ClientOptions::timeout`](crate::ClientOptions::timeout)) or the operation: that is of all batches together, but for
+/// tailable cursors.
 /// A cursor that is dropped before its end is ended at the server, in the background. A future of it that is dropped loses
 /// nothing: the next one goes on from there. So a tailable cursor ([`CursorType`]) can be read as long as one likes.
 ///
@@ -104,6 +108,7 @@ pub(crate) struct Place {
     pub(crate) comment: Option<Bson>,
     /// How long the server waits for a document before it answers that there is none, if it waits at all.
     pub(crate) max_await: Option<Duration>,
+    pub(crate) time: BatchTime,
     /// Whether the server may send all batches without being asked for each.
     pub(crate) is_exhaust: bool,
 }
@@ -115,8 +120,36 @@ impl Place {
     }
 
     pub(crate) fn new(client: Arc<ClientShared>, database: Arc<str>, collection: Arc<str>) -> Self {
-        let (batch_size, comment, max_await) = (None, None, None);
-        Self { client, database, collection, batch_size, comment, max_await, is_exhaust: false }
+        let time = BatchTime::Each(client.options.timeout);
+        Self {
+            client,
+            database,
+            collection,
+            batch_size: None,
+            comment: None,
+            max_await: None,
+            time,
+            is_exhaust: false,
+        }
+    }
+}
+
+/// The time of the batches behind the first one.
+#[derive(Clone, Copy)]
+pub(crate) enum BatchTime {
+    /// Each has it again.
+    Each(Duration),
+    /// All have it together, the first one among them.
+    All { began: Instant, limit: Duration },
+}
+
+impl BatchTime {
+    /// What is left of it for the next batch. Servers are not told: they know it of the first one.
+    fn next(self) -> OperationTime {
+        match self {
+            Self::Each(limit) => limit.into(),
+            Self::All { began, limit } => OperationTime::since(began, limit),
+        }
     }
 }
 
@@ -356,7 +389,8 @@ impl NextBatch {
             BatchSource::Streamed(mut resting) => {
                 let key = resting.key.take().expect("it rests");
                 let stream = core.streams().take(key)?;
-                streamed((core, home, place.client.id), core.streams().next(stream)).await
+                let next = core.streams().next(stream);
+                streamed((core, home, place.client.id), place.time.next(), next).await
             }
             BatchSource::Asked(session) if place.is_exhaust => {
                 let session = core.rested_session(session)?;
@@ -365,12 +399,12 @@ impl NextBatch {
                     let stream = core.streams().begin(server, session, write).await?;
                     core.streams().next(stream).await
                 };
-                streamed((core, home, place.client.id), next).await
+                streamed((core, home, place.client.id), place.time.next(), next).await
             }
             BatchSource::Asked(session) => {
                 let mut session = core.rested_session(session)?;
                 let write = |slot: Slot<'_>| place.write_more(slot, id, comment);
-                let (time, purpose) = (core.timeout().into(), Purpose::Cursor(server));
+                let (time, purpose) = (place.time.next(), Purpose::Cursor(server));
                 let attempt = Attempt::new(&mut session, time, purpose);
                 let answer = core.run_in(attempt, write, |answer| Ok(answer.into_owned())).await?;
                 Ok((BatchSource::Asked(session.rest()), answer))
@@ -379,14 +413,13 @@ impl NextBatch {
     }
 }
 
-/// A batch that came by itself, or began those that do, in the client's time.
+/// A batch that came by itself, or began those that do.
 async fn streamed(
     (core, home, client): (&Rc<ClientCore>, CoreNumber, u64),
+    time: OperationTime,
     next: impl Future<Output = Result<(OwnedAnswer, AfterBatch)>>,
 ) -> Result<(BatchSource, OwnedAnswer)> {
-    let limit = core.timeout();
-    let (answer, after) =
-        timeout(limit, next).await.unwrap_or_else(|_| Err(Error::timeout(limit, Fate::Unknown)))?;
+    let (answer, after) = time.over(next).await?;
     let source = match after {
         AfterBatch::Comes(stream) => {
             let key = Some(core.streams().keep(stream));

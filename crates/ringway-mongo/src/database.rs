@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bson::{Document, RawDocumentBuf, rawdoc};
 
@@ -25,17 +26,26 @@ use crate::running::Running;
 pub struct Database {
     client: Arc<ClientShared>,
     name: Arc<str>,
+    /// The time of operations, if it is another one than the client's.
+    time: Option<Duration>,
 }
 
 impl Database {
     pub(crate) fn new(client: &Arc<ClientShared>, name: &str) -> Self {
-        Self { client: Arc::clone(client), name: name.into() }
+        Self { client: Arc::clone(client), name: name.into(), time: None }
     }
 
     /// The name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The same database, whose operations, and those of its collections, have another time than the client's
+    /// ([`ClientOptions::timeout`](crate::ClientOptions::timeout)).
+    #[must_use]
+    pub fn timeout(&self, limit: Duration) -> Self {
+        Self { time: Some(limit), ..self.clone() }
     }
 
     /// The client.
@@ -47,7 +57,7 @@ impl Database {
     /// A collection by its name, whose documents are read as `T`. Nothing is sent.
     #[must_use]
     pub fn collection<T>(&self, name: &str) -> Collection<T> {
-        let concerns = Concerns::of(&self.client);
+        let concerns = Concerns { time: self.time, ..Concerns::of(&self.client) };
         Collection::new(Arc::clone(&self.client), Arc::clone(&self.name), name, concerns)
     }
 
@@ -71,6 +81,15 @@ impl Database {
     /// The server answers with `ok: 0` ([`Error::server`](crate::Error::server)), or no reply comes.
     pub fn run_command(&self, command: impl IntoRaw) -> Running<CommandReplied> {
         self.command(command.into_raw(), Purpose::ReadOnce).reply()
+    }
+
+    /// Runs any command whose reply has a cursor, such as `checkMetadataConsistency`, and returns that cursor. What its
+    /// further batches are asked for with is set at the action.
+    ///
+    /// # Errors
+    /// Those of [`run_command`](Self::run_command); [`is_protocol`](Error::is_protocol): the reply has no cursor.
+    pub fn run_cursor_command(&self, command: impl IntoRaw) -> Running<CommandCursor<Document>> {
+        self.command(command.into_raw(), Purpose::ReadOnce).cursor()
     }
 
     /// Asks the server whether it is there.
@@ -139,12 +158,12 @@ impl Database {
 
     /// Watches the changes of all collections.
     pub fn watch(&self) -> Watch<Document> {
-        Watch::new(&self.client, Arc::clone(&self.name), None)
+        Watch::new(&self.client, Arc::clone(&self.name), None).within(self.time)
     }
 
     /// Makes a collection, which needs to be done only if it is to have options.
     pub fn create_collection(&self, name: &str) -> CreateCollection {
-        CreateCollection::new(&self.client, &self.name, name)
+        CreateCollection::new(&self.client, &self.name, name, self.time)
     }
 
     /// Removes the database with all of its collections.
@@ -177,7 +196,9 @@ impl Database {
 
     fn command(&self, command: Result<RawDocumentBuf>, purpose: Purpose) -> Command {
         let concern = self.client.options.write_concern.as_ref();
-        Command::new(&self.client, &self.name, command, purpose).concerned(concern)
+        Command::new(&self.client, &self.name, command, purpose)
+            .concerned(concern)
+            .within(self.time)
     }
 }
 

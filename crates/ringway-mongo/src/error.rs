@@ -16,7 +16,7 @@ use crate::topology::StateChange;
 
 use self::codes::{
     CURSOR_NOT_FOUND, DUPLICATE_KEY, INTERRUPTED, NAMESPACE_NOT_FOUND, PASSING, RESUMABLE,
-    RETRYABLE_WRITES,
+    RETRYABLE_WRITES, TIME_EXCEEDED,
 };
 pub use self::server_error::ServerError;
 use self::server_error::labels;
@@ -267,10 +267,11 @@ impl Error {
         }
     }
 
-    /// Whether the time of the operation, or of connecting, has passed.
+    /// Whether the time of the operation, or of connecting, has passed, here or at the server.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
-        self.0.kind == Kind::Timeout
+        let is_of_server = || self.server().is_some_and(|error| error.code == TIME_EXCEEDED);
+        self.0.kind == Kind::Timeout || is_of_server()
     }
 
     /// Whether no connection could be made, or it broke, or there was no server that suits.
@@ -358,12 +359,18 @@ impl Error {
 
     /// Whether a change stream goes on elsewhere after its next batch has failed so.
     pub(crate) fn is_resumable(&self) -> bool {
-        let is_of_server = |error: &ServerError| {
-            error.has_label(labels::RESUMABLE)
-                || error.code == CURSOR_NOT_FOUND
-                || RESUMABLE.contains(&error.code)
-        };
-        self.is_network() || self.0.kind == Kind::Command && self.server().is_some_and(is_of_server)
+        let is_gone = self.server().is_some_and(|error| error.code == CURSOR_NOT_FOUND);
+        self.is_network()
+            || self.0.kind == Kind::Command && (is_gone || self.has_label(labels::RESUMABLE))
+    }
+
+    /// Labels what servers before MongoDB 4.4 answer for the next batch of a cursor, as later ones do by themselves.
+    ///
+    /// Specification: Change Streams, "Resumable Error".
+    pub(crate) fn label_resumable(&mut self) {
+        if self.server().is_some_and(|error| RESUMABLE.contains(&error.code)) {
+            self.mark(labels::RESUMABLE);
+        }
     }
 
     /// Whether the server says that a collection is not there.

@@ -62,6 +62,7 @@ mod topology;
 mod topology_events;
 mod transaction;
 mod uri;
+mod write_concerns;
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/mongo.md")]

@@ -28,6 +28,7 @@ use crate::srv_source::SrvSource;
 use crate::topology::Topology;
 use crate::topology_events::{TopologyEvent, TopologyObserver};
 use crate::uri::{ConnectionString, ReadPreference, WriteConcern};
+use crate::write_concerns::without_time;
 
 pub(crate) use from_uri::malformed;
 pub(crate) use identity::{Identity, Login, PlainLogin};
@@ -62,6 +63,8 @@ pub struct ClientOptions {
     pub(crate) application: Option<String>,
     pub(crate) compressors: Vec<MongoCompressor>,
     pub(crate) timeout: Duration,
+    /// Whether the user has set that time: then servers are told how long they may work.
+    pub(crate) is_time_told: bool,
     pub(crate) connect_timeout: Duration,
     pub(crate) pool_size_max: u32,
     pub(crate) pool_size_min: u32,
@@ -109,10 +112,14 @@ impl ClientOptions {
     }
 
     /// Sets the time of an operation from its call to its result, with waiting for a connection and making
-    /// one; 30 s by default. `Duration::MAX` is no limit.
+    /// one; 30 s by default. `Duration::MAX` is no limit. What is left of a time that is set here is told to servers
+    /// (`maxTimeMS`), so that they do not work on in vain, and all batches of a cursor share it; `wTimeoutMS` and
+    /// `maxTimeMS` mean nothing any more.
     #[must_use]
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = limit;
+        self.is_time_told = true;
+        self.write_concern = self.write_concern.and_then(|concern| without_time(&concern));
         self
     }
 

@@ -27,4 +27,9 @@ impl Reads {
         };
         Ok(Self { preference: preference.clone(), field })
     }
+
+    /// Whether others than the primary may answer.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.preference.mode != ReadMode::Primary
+    }
 }

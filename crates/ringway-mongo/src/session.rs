@@ -92,6 +92,11 @@ impl Session {
         &self.id
     }
 
+    /// Whether a user keeps it, and it is no operation's own.
+    pub(crate) fn is_of_user(&self) -> bool {
+        self.times.is_some()
+    }
+
     /// The number of a write that may be sent again: the server executes each number once.
     pub(crate) fn next_number(&mut self) -> i64 {
         self.number += 1;

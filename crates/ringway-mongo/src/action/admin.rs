@@ -26,6 +26,7 @@ type BoxedAction<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
 pub struct ListDatabases {
     client: Arc<ClientShared>,
     command: Fields,
+    time: Option<Duration>,
     session: Option<Arc<KeptSession>>,
 }
 
@@ -37,7 +38,14 @@ impl ListDatabases {
             Ok(filter) if filter.is_empty() => {}
             filter => command.set_document("filter", filter),
         }
-        Self { client: Arc::clone(client), command, session: None }
+        Self { client: Arc::clone(client), command, time: None, session: None }
+    }
+
+    /// Sets the time of the operation, instead of the client's
+    /// ([`ClientOptions::timeout`](crate::ClientOptions::timeout)).
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.time = Some(limit);
+        self
     }
 
     /// Sets the session that it runs in.
@@ -60,7 +68,8 @@ impl IntoFuture for ListDatabases {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let command = self.command.into_document();
-            let mut list = Command::new(&self.client, &Arc::from("admin"), command, Purpose::Read);
+            let list = Command::new(&self.client, &Arc::from("admin"), command, Purpose::Read);
+            let mut list = list.within(self.time);
             list.session = self.session;
             let reply: Document = decode(&list.reply().await?)?;
             let wrong = |_| Error::reply(MongoFault::Field("databases"));
@@ -77,13 +86,27 @@ pub struct CreateCollection {
     client: Arc<ClientShared>,
     database: Arc<str>,
     command: Fields,
+    time: Option<Duration>,
+    session: Option<Arc<KeptSession>>,
 }
 
 impl CreateCollection {
-    pub(crate) fn new(client: &Arc<ClientShared>, database: &Arc<str>, name: &str) -> Self {
+    pub(crate) fn new(
+        client: &Arc<ClientShared>,
+        database: &Arc<str>,
+        name: &str,
+        time: Option<Duration>,
+    ) -> Self {
         let mut command = Fields::default();
         command.set("create", name);
-        Self { client: Arc::clone(client), database: Arc::clone(database), command }
+        let (client, database) = (Arc::clone(client), Arc::clone(database));
+        Self { client, database, command, time, session: None }
+    }
+
+    /// Sets the session that it runs in, and the transaction of that session if one was started.
+    pub fn session(mut self, session: &ClientSession) -> Self {
+        self.session = Some(Arc::clone(session.kept()));
+        self
     }
 
     /// Keeps at most so many bytes; the oldest documents go first.
@@ -106,10 +129,15 @@ impl IntoFuture for CreateCollection {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { client, database, command } = self;
+            let Self { client, database, command, time, session } = self;
             let command = command.into_document();
             let create = Command::new(&client, &database, command, Purpose::WriteOnce);
-            let create = create.concerned(client.options.write_concern.as_ref());
+            // Of a transaction, the commit has the concern.
+            let concern = client.options.write_concern.as_ref();
+            let is_open = |kept: &Arc<KeptSession>| kept.with_transaction(|it| it.is_open());
+            let is_in_transaction = session.as_ref().is_some_and(|it| is_open(it).unwrap_or(false));
+            let mut create = create.concerned(concern.filter(|_| !is_in_transaction)).within(time);
+            create.session = session;
             create.reply().await.map(drop)
         })
     }

@@ -74,6 +74,7 @@ impl<T> Aggregate<T> {
     option!(settings.read_preference);
     option!(settings.session);
     option!(settings.timeout);
+    option!(settings.time_per_batch);
 
     /// Sets which members must confirm what `$out` and `$merge` write, instead of those of the collection.
     pub fn write_concern(mut self, concern: &crate::WriteConcern) -> Self {
@@ -96,6 +97,7 @@ impl<T: 'static> Operation for Aggregate<T> {
         let purpose = if is_write { Purpose::WriteOnce } else { Purpose::Read };
         // A pipeline that writes returns nothing, and servers refuse a size for its batches.
         let batch_size = self.place.batch_size.filter(|_| !is_write);
+        self.place.time = self.settings.batch_time(&core);
         let mut session = self.settings.used_session(&core)?;
         if is_write && !session.transaction.is_open() {
             let concern = self.settings.shared.concerns().write.as_ref();

@@ -2,20 +2,25 @@
 
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
-use bson::RawDocumentBuf;
 use bson::raw::cstr;
+use bson::{Bson, RawDocumentBuf};
+use ringway_runtime::now_exact;
 use ringway_wire::mongo::CursorReply;
 
 use super::write_reply;
-use crate::client_core::{Attempt, ClientCore, Purpose};
+use crate::client_core::{Attempt, ClientCore, OperationTime, Purpose};
 use crate::client_shared::ClientShared;
 use crate::connection::{Answer, OwnedAnswer};
-use crate::cursor::{Cursor, Place};
-use crate::error::{Error, Result};
+use crate::cursor::{BatchTime, Cursor, Place};
+use crate::error::{Error, Fate, Kind, Result};
+use crate::reads::Reads;
 use crate::running::{OnCore, Operation, Running};
 use crate::session::{KeptSession, UsedSession};
 use crate::transaction::ClientSession;
+use crate::uri::ReadPreference;
+use crate::write_concerns::{has_time, without_time};
 
 /// A command and what is done with its reply.
 pub(crate) struct Command {
@@ -25,6 +30,10 @@ pub(crate) struct Command {
     purpose: Purpose,
     /// Whether a collection that is not there is an empty list.
     may_be_missing: bool,
+    /// Its time, if it is another one than the client's.
+    time: Option<Duration>,
+    /// Which servers may answer, if it is one of the user's that says so.
+    reads: Option<Result<Reads>>,
     /// The session of the user, if it runs in one.
     pub(super) session: Option<Arc<KeptSession>>,
 }
@@ -37,7 +46,8 @@ impl Command {
         purpose: Purpose,
     ) -> Self {
         let (client, database) = (Arc::clone(client), Arc::clone(database));
-        Self { client, database, command, purpose, may_be_missing: false, session: None }
+        let (may_be_missing, time, reads, session) = (false, None, None, None);
+        Self { client, database, command, purpose, may_be_missing, time, reads, session }
     }
 
     /// Takes a collection that is not there for an empty list.
@@ -50,9 +60,16 @@ impl Command {
     pub(crate) fn concerned(mut self, concern: Option<&RawDocumentBuf>) -> Self {
         if let (Purpose::WriteOnce, Ok(command), Some(concern)) =
             (self.purpose, &mut self.command, concern)
+            && !matches!(command.get("writeConcern"), Ok(Some(_)))
         {
             command.append(cstr!("writeConcern"), concern);
         }
+        self
+    }
+
+    /// The same command with a time of its own.
+    pub(crate) fn within(mut self, time: Option<Duration>) -> Self {
+        self.time = time;
         self
     }
 
@@ -67,8 +84,28 @@ impl Command {
 
     /// Runs it, and returns the cursor of the reply.
     pub(crate) fn cursor<T: 'static>(self) -> Running<CommandCursor<T>> {
-        Running::new(CommandCursor { command: self, documents: PhantomData })
+        let (batch_size, comment, max_await) = (None, None, None);
+        let command = self;
+        let documents = PhantomData;
+        Running::new(CommandCursor { command, batch_size, comment, max_await, documents })
     }
+}
+
+/// The time of a command: its own, or the client's.
+fn time_of(core: &ClientCore, own: Option<Duration>) -> OperationTime {
+    own.map_or_else(|| core.time(), |limit| OperationTime::from(limit).told(true))
+}
+
+/// The command without a time in its write concern, if the time of the operation holds.
+fn timeless(command: RawDocumentBuf, time: OperationTime) -> RawDocumentBuf {
+    let concern = command.get_document("writeConcern").ok().filter(|it| has_time(it));
+    let Some(concern) = concern.filter(|_| time.is_told()) else { return command };
+    let mut timeless = RawDocumentBuf::new();
+    let others = command.iter().flatten().filter(|(key, _)| key.as_str() != "writeConcern");
+    others.for_each(|(key, value)| timeless.append(key, value));
+    let concern = without_time(concern);
+    concern.into_iter().for_each(|concern| timeless.append(cstr!("writeConcern"), concern));
+    timeless
 }
 
 /// The session of the user, or one of the command's own.
@@ -84,12 +121,46 @@ impl Running<CommandReplied> {
     pub fn session(self, session: &ClientSession) -> Self {
         self.with(|operation| operation.0.set_session(session))
     }
+
+    /// Sets which members of a replica set may answer; by default, the primary does. One that cannot be, such as a lag of
+    /// the primary, is an error when the command runs, and so is any but the primary in a transaction.
+    pub fn read_preference(self, preference: &ReadPreference) -> Self {
+        self.with(|operation| operation.0.reads = Some(Reads::new(preference)))
+    }
+
+    /// Sets the time of the operation, instead of the client's
+    /// ([`ClientOptions::timeout`](crate::ClientOptions::timeout)).
+    pub fn timeout(self, limit: Duration) -> Self {
+        self.with(|operation| operation.0.time = Some(limit))
+    }
 }
 
 impl<T: 'static> Running<CommandCursor<T>> {
     /// Sets the session that it runs in, and the transaction of that session if one was started.
     pub fn session(self, session: &ClientSession) -> Self {
         self.with(|operation| operation.command.set_session(session))
+    }
+
+    /// Sets how many documents each further batch has; the server's choice by default. That of the first one is in the
+    /// command.
+    pub fn batch_size(self, count: u32) -> Self {
+        self.with(|operation| operation.batch_size = Some(count))
+    }
+
+    /// Sets a comment for the server's logs and profiles, for each further batch.
+    pub fn comment(self, comment: impl Into<Bson>) -> Self {
+        self.with(|operation| operation.comment = Some(comment.into()))
+    }
+
+    /// Sets how long the server waits for each further batch, of a command whose cursor waits for news.
+    pub fn max_await_time(self, limit: Duration) -> Self {
+        self.with(|operation| operation.max_await = Some(limit))
+    }
+
+    /// Sets the time of the operation with all batches, instead of the client's
+    /// ([`ClientOptions::timeout`](crate::ClientOptions::timeout)).
+    pub fn timeout(self, limit: Duration) -> Self {
+        self.with(|operation| operation.command.time = Some(limit))
     }
 }
 
@@ -104,9 +175,14 @@ impl Operation for CommandReplied {
     }
 
     async fn run(self, OnCore(core): OnCore) -> Result<RawDocumentBuf> {
-        let Command { command, database, purpose, session, .. } = self.0;
-        let command = command?;
+        let Command { command, database, purpose, time, reads, session, .. } = self.0;
+        let time = time_of(&core, time);
+        let (command, reads) = (timeless(command?, time), reads.transpose()?);
         let mut session = used_session(&core, session)?;
+        if session.transaction.is_open() && reads.as_ref().is_some_and(Reads::is_elsewhere) {
+            let what = "read preference in a transaction must be primary";
+            return Err(Error::new(Kind::Options, Fate::NotSent, what));
+        }
         let write = |slot: crate::client_core::Slot<'_>| slot.write_any(&command, &database);
         let keep = |answer: Answer<'_>| {
             if purpose == Purpose::WriteOnce {
@@ -114,14 +190,17 @@ impl Operation for CommandReplied {
             }
             Ok(answer.body().to_owned())
         };
-        let attempt = Attempt::new(&mut session, core.timeout().into(), purpose);
-        core.run_in(attempt, write, keep).await
+        let attempt = Attempt::new(&mut session, time, purpose);
+        core.run_in(Attempt { reads: reads.as_ref(), ..attempt }, write, keep).await
     }
 }
 
 /// A command whose reply has a cursor.
 pub struct CommandCursor<T> {
     command: Command,
+    batch_size: Option<u32>,
+    comment: Option<Bson>,
+    max_await: Option<Duration>,
     documents: PhantomData<fn() -> T>,
 }
 
@@ -133,10 +212,13 @@ impl<T: 'static> Operation for CommandCursor<T> {
     }
 
     async fn run(self, OnCore(core): OnCore) -> Result<Cursor<T>> {
-        let Command { client, command, database, purpose, may_be_missing, session } = self.command;
+        let Self { command, batch_size, comment, max_await, documents: _ } = self;
+        let Command { client, command, database, purpose, may_be_missing, time, session, .. } =
+            command;
         let command = command?;
         let mut session = used_session(&core, session)?;
-        let attempt = Attempt::new(&mut session, core.timeout().into(), purpose);
+        let began = now_exact();
+        let attempt = Attempt::new(&mut session, time_of(&core, time), purpose);
         let write = |slot: crate::client_core::Slot<'_>| slot.write_any(&command, &database);
         let keep = |answer: Answer<'_>| {
             if purpose == Purpose::WriteOnce {
@@ -150,7 +232,13 @@ impl<T: 'static> Operation for CommandCursor<T> {
         };
         let namespace = CursorReply::of(answer.body()).map_err(Error::reply)?.namespace;
         let collection = namespace.split_once('.').map_or("", |(_, collection)| collection).into();
+        let limit = time.unwrap_or_else(|| core.timeout());
+        let time = match time.is_some() || core.options().is_time_told {
+            true => BatchTime::All { began, limit },
+            false => BatchTime::Each(limit),
+        };
         let place = Place::new(client, database, collection);
+        let place = Place { batch_size, comment, max_await, time, ..place };
         Cursor::new(&core, place, session, answer)
     }
 }

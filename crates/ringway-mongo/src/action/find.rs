@@ -47,6 +47,7 @@ impl<T> Find<T> {
     option!(settings.read_preference);
     option!(settings.session);
     option!(settings.timeout);
+    option!(settings.time_per_batch);
 
     /// Sets how many documents are returned at most; all by default. A negative number means that many, in one
     /// batch.
@@ -189,6 +190,11 @@ impl<T: 'static> Operation for Find<T> {
         let batch_size = self.first_batch_size();
         self.kind.set(&mut self.settings.fields);
         self.place.max_await = self.max_await.filter(|_| self.kind == CursorType::TailableAwait);
+        if self.kind != CursorType::NonTailable {
+            // It has no end, so that one time over all of it would be its end.
+            self.settings.set_time_per_batch();
+        }
+        self.place.time = self.settings.batch_time(&core);
         let filter = self.filter?;
         let mut session = self.settings.used_session(&core)?;
         if self.place.is_exhaust {

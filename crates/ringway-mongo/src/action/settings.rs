@@ -9,10 +9,13 @@ use bson::{Bson, RawDocumentBuf};
 use ringway_runtime::now_exact;
 use ringway_wire::mongo::{CommandWriter, MongoFault};
 
-use crate::client_core::{Attempt, ClientCore, OperationTime, Purpose, ReadConcernOf, Slot};
+use crate::client_core::{
+    Attempt, ClientCore, MAX_TIME, OperationTime, Purpose, ReadConcernOf, Slot,
+};
 use crate::collection_shared::{CollectionShared, CommandKind, Concerns};
 use crate::connection::{Answer, unsendable};
-use crate::error::{Error, Result};
+use crate::cursor::BatchTime;
+use crate::error::{Error, Fate, Kind, Result};
 use crate::reads::Reads;
 use crate::session::{KeptSession, Session, UsedSession};
 use crate::transaction::ClientSession;
@@ -45,6 +48,14 @@ impl Fields {
         let own = self.document.as_ref().and_then(|document| document.get(NAME).ok().flatten());
         if let Some(concern) = concern.filter(|_| own.is_none()) {
             self.set(NAME, concern);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) {
+        if let Some(document) = &mut self.document
+            && let Ok(Some(_)) = document.get(name)
+        {
+            *document = without(name, document);
         }
     }
 
@@ -113,16 +124,28 @@ pub(crate) struct Settings {
     timeout: Option<Duration>,
     /// When its time began, if it may have several commands.
     began: Option<Instant>,
+    /// Whether each batch of its cursor has the time again, even if it is one of its own.
+    is_time_per_batch: bool,
     /// Other concerns than the collection's.
     concerns: Option<Concerns>,
+    /// Whether one for writes is among them.
+    has_write_concern: bool,
     session: Option<Arc<KeptSession>>,
 }
 
 impl Settings {
     pub(crate) fn new(shared: &Arc<CollectionShared>) -> Self {
         let shared = Arc::clone(shared);
-        let (fields, timeout, began, concerns) = (Fields::default(), None, None, None);
-        Self { shared, fields, timeout, began, concerns, session: None }
+        Self {
+            shared,
+            fields: Fields::default(),
+            timeout: None,
+            began: None,
+            is_time_per_batch: false,
+            concerns: None,
+            has_write_concern: false,
+            session: None,
+        }
     }
 
     pub(crate) fn set_session(&mut self, session: &ClientSession) {
@@ -157,8 +180,29 @@ impl Settings {
 
     /// The time that is left to it.
     pub(crate) fn time(&self, core: &Rc<ClientCore>) -> OperationTime {
-        let limit = self.timeout.unwrap_or_else(|| core.timeout());
-        self.began.map_or(limit.into(), |began| OperationTime::since(began, limit))
+        let own = self.timeout.or(self.concerns_now().time);
+        let limit = own.unwrap_or_else(|| core.timeout());
+        let is_told = !self.is_time_per_batch && (own.is_some() || core.options().is_time_told);
+        let time = self.began.map_or(limit.into(), |began| OperationTime::since(began, limit));
+        time.told(is_told)
+    }
+
+    /// The time of further batches, and whether the first one is told what is left of all.
+    ///
+    /// Specification: Client Side Operations Timeout, "timeoutMode".
+    pub(crate) fn batch_time(&mut self, core: &Rc<ClientCore>) -> BatchTime {
+        let own = self.timeout.or(self.concerns_now().time);
+        let limit = own.unwrap_or_else(|| core.timeout());
+        let is_set = own.is_some() || core.options().is_time_told;
+        if self.is_time_per_batch || !is_set {
+            return BatchTime::Each(limit);
+        }
+        let began = *self.began.get_or_insert_with(now_exact);
+        BatchTime::All { began, limit }
+    }
+
+    pub(crate) fn set_time_per_batch(&mut self) {
+        self.is_time_per_batch = true;
     }
 
     /// Begins the one time that is over all commands.
@@ -178,6 +222,19 @@ impl Settings {
     pub(crate) fn set_write_concern(&mut self, concern: &WriteConcern) {
         let document = crate::options::write_concern(concern);
         self.set_concern(document, |concerns| &mut concerns.write);
+        self.has_write_concern = true;
+    }
+
+    /// # Errors
+    /// The action has a write concern of its own, and is one of a transaction: only the commit has one.
+    ///
+    /// Specification: Transactions, "writeConcern".
+    pub(crate) fn check_concern(&self, session: &Session) -> Result {
+        if self.has_write_concern && session.transaction.is_open() {
+            let what = "Cannot set write concern after starting a transaction: that of the transaction holds";
+            return Err(Error::new(Kind::Options, Fate::NotSent, what));
+        }
+        Ok(())
     }
 
     pub(crate) fn set_read_preference(&mut self, preference: &ReadPreference) {
@@ -224,6 +281,7 @@ impl Settings {
         read: impl FnOnce(Answer<'_>) -> Result<R>,
     ) -> Result<R> {
         self.fields.check()?;
+        self.check_concern(session)?;
         // A transaction has its own: "Drivers MUST NOT" send those of its commands.
         let none = Concerns::default();
         let concerns = match session.transaction.is_open() {
@@ -233,12 +291,21 @@ impl Settings {
         let is_read = !kind.is_write() && !session.transaction.is_open();
         let has_own = is_read && session.times.as_ref().is_some_and(|times| times.has_concern());
         let bare = has_own.then(|| concerns.unwrap_or_else(|| self.shared.concerns()).unread());
-        let built = bare.as_ref().or(concerns).map(|concerns| self.shared.build(kind, concerns));
+        let time = self.time(core);
+        let is_timeless = kind.is_write() && time.is_told();
+        let timeless = is_timeless
+            .then(|| concerns.unwrap_or_else(|| self.shared.concerns()).timeless())
+            .flatten();
+        let other = bare.as_ref().or(timeless.as_ref()).or(concerns);
+        let built = other.map(|concerns| self.shared.build(kind, concerns));
         let template = built.as_ref().unwrap_or_else(|| self.shared.template(kind));
         let concerns = concerns.unwrap_or_else(|| self.shared.concerns());
         let concern = has_own.then_some(ReadConcernOf(concerns.read.as_ref()));
         let purpose = if kind.is_unanswered(concerns) { Purpose::Unanswered } else { purpose };
-        let time = self.time(core);
+        check_unanswered(purpose, session)?;
+        if time.is_told() {
+            self.fields.remove(MAX_TIME);
+        }
         let reads = concerns.reads.as_deref();
         let attempt = Attempt { reads, concern, ..Attempt::new(session, time, purpose) };
         let fields = &self.fields;
@@ -249,6 +316,16 @@ impl Settings {
         };
         core.run_in(attempt, write, read).await
     }
+}
+
+/// # Errors
+/// Nobody answers the write, and the session is the user's. Specification: Driver Sessions, "Unacknowledged writes".
+pub(crate) fn check_unanswered(purpose: Purpose, session: &Session) -> Result {
+    if purpose == Purpose::Unanswered && session.is_of_user() {
+        let what = "a write that nobody answers (w=0) is none of a session: Cannot combine an explicit session with an unacknowledged write concern";
+        return Err(Error::new(Kind::Options, Fate::NotSent, what));
+    }
+    Ok(())
 }
 
 /// The table of options: how each is set. An action lists those that it has, and where they go: `settings` for
@@ -348,6 +425,14 @@ macro_rules! option {
         /// ([`ClientOptions::timeout`](crate::ClientOptions::timeout)).
         pub fn timeout(mut self, limit: std::time::Duration) -> Self {
             self.settings.set_timeout(limit);
+            self
+        }
+    };
+    (@ time_per_batch, settings.fields) => {
+        /// Gives each batch the time of the operation again. A time that is set, here or for the client, is otherwise that
+        /// of all batches together, with what is done between them.
+        pub fn time_per_batch(mut self) -> Self {
+            self.settings.set_time_per_batch();
             self
         }
     };

@@ -6,13 +6,13 @@ use std::time::Duration;
 use bson::{Bson, RawDocumentBuf};
 use ringway_wire::mongo::CursorReply;
 
-use crate::client_core::{Attempt, Purpose, Slot};
+use crate::client_core::{Attempt, OperationTime, Purpose, ReadConcernOf, Slot};
 use crate::client_shared::ClientShared;
 use crate::connection::Answer;
-use crate::cursor::{Cursor, Place};
-use crate::error::{Error, Result};
+use crate::cursor::{BatchTime, Cursor, Place};
+use crate::error::{Error, Fate, Kind, Result};
 use crate::running::{OnCore, Operation};
-use crate::session::UsedSession;
+use crate::session::{KeptSession, Session, UsedSession};
 
 /// Opens a stream, or opens it again.
 pub(super) struct OpenStream {
@@ -22,6 +22,10 @@ pub(super) struct OpenStream {
     pub(super) batch_size: Option<u32>,
     pub(super) comment: Option<Bson>,
     pub(super) max_await: Option<Duration>,
+    /// The time of opening it, and of each batch, if it is another one than the client's.
+    pub(super) time: Option<Duration>,
+    /// The session of the user, if it runs in one.
+    pub(super) session: Option<Arc<KeptSession>>,
 }
 
 impl Operation for OpenStream {
@@ -32,17 +36,44 @@ impl Operation for OpenStream {
     }
 
     async fn run(self, OnCore(core): OnCore) -> Result<Self::Output> {
-        let Self { client, database, command, batch_size, comment, max_await } = self;
+        let Self { client, database, command, batch_size, comment, max_await, time, session } =
+            self;
         let command = command?;
-        let mut session = UsedSession::own(core.session());
-        let attempt = Attempt::new(&mut session, core.timeout().into(), Purpose::Read);
+        let mut session = match session {
+            Some(kept) => core.kept_session(&kept)?,
+            None => UsedSession::own(core.session()),
+        };
+        check(&session)?;
+        let concern = Some(ReadConcernOf(core.options().read_concern.as_ref()));
+        let limit = time.unwrap_or_else(|| core.timeout());
+        let is_told = time.is_some() || core.options().is_time_told;
+        let time = OperationTime::from(limit).told(is_told);
+        let attempt = Attempt { concern, ..Attempt::new(&mut session, time, Purpose::Read) };
         let write = |slot: Slot<'_>| slot.write_any(&command, &database);
         let answer =
             core.run_in(attempt, write, |answer: Answer<'_>| Ok(answer.into_owned())).await?;
         let namespace = CursorReply::of(answer.body()).map_err(Error::reply)?.namespace;
         let collection = namespace.split_once('.').map_or("", |(_, collection)| collection).into();
-        let place =
-            Place { batch_size, comment, max_await, ..Place::new(client, database, collection) };
+        let time = BatchTime::Each(limit);
+        let place = Place {
+            batch_size,
+            comment,
+            max_await,
+            time,
+            ..Place::new(client, database, collection)
+        };
         Cursor::new(&core, place, session, answer)
+    }
+}
+
+/// # Errors
+/// The session has a transaction: servers watch in none.
+fn check(session: &Session) -> Result {
+    match session.transaction.is_open() {
+        false => Ok(()),
+        true => {
+            let what = "a change stream is none of a transaction: commit or abort it first";
+            Err(Error::new(Kind::Options, Fate::NotSent, what))
+        }
     }
 }

@@ -16,6 +16,8 @@ use crate::client_shared::ClientShared;
 use crate::error::{Error, Fate, Kind, Result};
 use crate::raw_argument::IntoRaw;
 use crate::running::Running;
+use crate::session::KeptSession;
+use crate::transaction::ClientSession;
 
 /// A change stream to be opened, made by the methods `watch` of [`Collection`](crate::Collection),
 /// [`Database`](crate::Database) and [`Client`](crate::Client). Await it to open it.
@@ -36,6 +38,8 @@ pub struct Watch<T> {
     batch_size: Option<u32>,
     comment: Option<Bson>,
     max_await: Option<Duration>,
+    time: Option<Duration>,
+    session: Option<Arc<KeptSession>>,
     fault: Option<Error>,
     changes: PhantomData<fn() -> T>,
 }
@@ -58,6 +62,8 @@ impl<T> Watch<T> {
             batch_size: None,
             comment: None,
             max_await: None,
+            time: None,
+            session: None,
             fault: None,
             changes: PhantomData,
         }
@@ -81,7 +87,7 @@ impl<T> Watch<T> {
     /// Sets the type of the changes.
     pub fn with_type<U>(self) -> Watch<U> {
         let Self { client, database, collection, stage, stages, fields, start, began, .. } = self;
-        let Self { batch_size, comment, max_await, fault, .. } = self;
+        let Self { batch_size, comment, max_await, time, session, fault, .. } = self;
         Watch {
             client,
             database,
@@ -94,6 +100,8 @@ impl<T> Watch<T> {
             batch_size,
             comment,
             max_await,
+            time,
+            session,
             fault,
             changes: PhantomData,
         }
@@ -156,6 +164,24 @@ impl<T> Watch<T> {
         self
     }
 
+    /// Sets the time of opening the stream, and of each batch, instead of the client's
+    /// ([`ClientOptions::timeout`](crate::ClientOptions::timeout)).
+    pub fn timeout(self, limit: Duration) -> Self {
+        self.within(Some(limit))
+    }
+
+    pub(crate) fn within(mut self, time: Option<Duration>) -> Self {
+        self.time = time;
+        self
+    }
+
+    /// Sets the session that it runs in, also when it is opened again elsewhere. Its batches come one after the other with
+    /// the other operations of the session, of which none may be under way meanwhile.
+    pub fn session(mut self, session: &ClientSession) -> Self {
+        self.session = Some(Arc::clone(session.kept()));
+        self
+    }
+
     /// Sets by which language's rules strings are compared.
     pub fn collation(mut self, collation: impl IntoRaw) -> Self {
         self.fields.set_document("collation", collation.into_raw());
@@ -193,6 +219,8 @@ impl<T> Watch<T> {
             batch_size: self.batch_size,
             comment: self.comment.clone(),
             max_await: self.max_await,
+            time: self.time,
+            session: self.session.clone(),
         })
     }
 
@@ -200,7 +228,7 @@ impl<T> Watch<T> {
         self.fault.take().map_or(Ok(()), Err)?;
         self.stage.check()?;
         self.fields.check()?;
-        let limit = self.client.options.timeout;
+        let limit = self.time.unwrap_or(self.client.options.timeout);
         match self.max_await.filter(|time| *time >= limit) {
             None => Ok(()),
             Some(time) => {
@@ -231,9 +259,6 @@ impl<T> Watch<T> {
         for (key, value) in self.fields.to_document().iter().flatten() {
             command.append(key, value);
         }
-        if let Some(concern) = &self.client.options.read_concern {
-            command.append(bson::raw::cstr!("readConcern"), concern.clone());
-        }
         command
     }
 
@@ -249,7 +274,7 @@ impl<T> Watch<T> {
             (Some((how, token)), None) => append(stage, how, RawBsonRef::Document(token)),
             (None, Some(token)) => append(stage, "resumeAfter", RawBsonRef::Document(token)),
             (None, None) => {
-                let began = position.and_then(|position| position.began).or(self.began);
+                let began = self.began.or_else(|| position.and_then(|position| position.began));
                 if let Some(began) = began {
                     append(stage, "startAtOperationTime", RawBsonRef::Timestamp(began));
                 }

@@ -47,7 +47,7 @@ impl ClientCore {
         let reads = Reads::new(&ReadPreference::new(ReadMode::PrimaryPreferred))?;
         let (session, purpose, concern) = (None, Purpose::ReadOnce, None);
         let attempt = Attempt { session, time, purpose, reads: Some(&reads), concern };
-        let write = |slot: Slot<'_>| match slot.limits.has_sessions {
+        let write = |slot: Slot<'_>| match slot.limits().has_sessions {
             true => slot.write_any(&command, "admin"),
             false => {
                 let what = "the server has no sessions";

@@ -1,6 +1,10 @@
 //! What is known of one sending of a command.
 
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
 use bson::RawDocument;
+use ringway_runtime::now_exact;
 
 use super::purpose::Purpose;
 use super::slot::ReadConcernOf;
@@ -14,19 +18,46 @@ pub(super) struct OneTry<'a> {
     pub(super) purpose: Purpose,
     pub(super) reads: Option<&'a Reads>,
     pub(super) concern: Option<ReadConcernOf<'a>>,
+    /// When its time is over, if the server is told.
+    pub(super) until: Option<Until>,
     /// The number of a write in its session, by which the server knows it again; `None` if it cannot be repeated.
     pub(super) number: &'a mut Option<i64>,
     /// The server of the try before, and then of this one.
     ///
     /// Specification: Server Selection, "Sharded": a router that has failed is the last choice.
     pub(super) server: &'a mut Option<ServerId>,
+    /// Whether the write has turned out to be none that may be repeated: then its number was not sent.
+    pub(super) is_once: &'a Cell<bool>,
     pub(super) is_last: bool,
     /// Whether the server labels what it could not confirm, so that its number does not count. The number of a router
     /// never does.
     pub(super) has_labels: bool,
 }
 
+/// When the time of an operation is over.
+#[derive(Clone, Copy)]
+pub(super) struct Until {
+    pub(super) at: Instant,
+    pub(super) limit: Duration,
+}
+
 impl OneTry<'_> {
+    /// `maxTimeMS`: how long the server may work so that its reply comes in time. More than servers take is no limit.
+    ///
+    /// Specification: Client Side Operations Timeout, "Command Execution".
+    ///
+    /// # Errors
+    /// The reply could not come in time.
+    pub(super) fn max_time(&self, round_trip: impl FnOnce() -> Duration) -> Result<Option<i64>> {
+        let Some(Until { at, limit }) = self.until else { return Ok(None) };
+        let left = at.saturating_duration_since(now_exact()).saturating_sub(round_trip());
+        match i32::try_from(left.as_millis()) {
+            Ok(0) => Err(Error::timeout(limit, Fate::NotSent)),
+            Ok(millis) => Ok(Some(millis.into())),
+            Err(_) => Ok(None),
+        }
+    }
+
     /// Gives up the number of a write that its server would not know again.
     ///
     /// # Errors
@@ -43,6 +74,11 @@ impl OneTry<'_> {
         Ok(())
     }
 
+    /// Whether the write was sent under a number.
+    pub(super) fn is_numbered(&self) -> bool {
+        self.number.is_some() && !self.is_once.get()
+    }
+
     /// What the reply to a write, whose `ok` is 1, says of the state of the server.
     ///
     /// # Errors
@@ -51,7 +87,7 @@ impl OneTry<'_> {
         if !matches!(body.get("writeConcernError"), Ok(Some(_))) {
             return Ok(None);
         }
-        if self.number.is_some()
+        if self.is_numbered()
             && !self.is_last
             && let Some(error) = Error::unconfirmed(body, self.has_labels)?
         {

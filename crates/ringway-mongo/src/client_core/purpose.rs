@@ -26,6 +26,8 @@ impl Purpose {
             Self::Read => Wanted::Read(reads),
             Self::ReadOnce if reads.is_some() => Wanted::Read(reads),
             Self::Cursor(server) => Wanted::At(server),
+            // A command of the user goes elsewhere if the user says so.
+            Self::ReadOnce if reads.is_some() => Wanted::Read(reads),
             Self::ReadOnce | Self::Write | Self::WriteOnce | Self::Unanswered => Wanted::Write,
         }
     }

@@ -26,6 +26,10 @@ impl SessionUse<'_> {
         self.session.as_ref().is_some_and(|session| session.transaction.is_open())
     }
 
+    pub(super) fn ends_transaction(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.transaction.is_ending())
+    }
+
     /// Which server the next command needs.
     pub(super) fn wanted<'a>(&'a self, purpose: Purpose, reads: Option<&'a Reads>) -> Wanted<'a> {
         match &self.session {

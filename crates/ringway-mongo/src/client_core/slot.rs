@@ -1,5 +1,6 @@
 //! Where a command is written, and the fields that belong to no command in particular.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use bson::{RawDocument, RawDocumentBuf};
@@ -13,15 +14,25 @@ use crate::transaction::TransactionFields;
 /// Where a command is to be written.
 pub(crate) struct Slot<'a> {
     pub(crate) id: i32,
+    pub(super) terms: SlotTerms<'a>,
+    pub(crate) out: &'a mut Vec<u8>,
+}
+
+/// What is written besides the command itself.
+#[derive(Clone, Copy)]
+pub(super) struct SlotTerms<'a> {
     /// `txnNumber` of a write that may be repeated.
     pub(super) number: Option<i64>,
+    /// Set by a write that turns out to be none that may be repeated.
+    pub(super) is_once: &'a Cell<bool>,
     pub(super) fields: &'a SessionFields,
     /// `$readPreference`
     pub(super) read_preference: Option<&'a RawDocumentBuf>,
+    /// `maxTimeMS`, if the server is told how long it may work.
+    pub(super) max_time: Option<i64>,
     pub(super) is_unanswered: bool,
     /// What the server takes.
-    pub(crate) limits: ServerLimits,
-    pub(crate) out: &'a mut Vec<u8>,
+    pub(super) limits: ServerLimits,
 }
 
 /// What a session adds to a command.
@@ -39,22 +50,44 @@ pub(super) struct SessionFields {
 pub(crate) struct ReadConcernOf<'a>(pub(crate) Option<&'a RawDocumentBuf>);
 
 impl<'a> Slot<'a> {
+    /// What the server takes.
+    pub(crate) fn limits(&self) -> ServerLimits {
+        self.terms.limits
+    }
+
+    /// Whether the server would know the write again.
+    pub(crate) fn is_numbered(&self) -> bool {
+        self.terms.number.is_some()
+    }
+
+    /// Gives up the number: what is written has parts that may not be repeated.
+    pub(crate) fn send_once(&mut self) {
+        self.terms.number = None;
+        self.terms.is_once.set(true);
+    }
+
+    /// The same place for a first attempt at writing.
+    pub(crate) fn reborrow(&mut self) -> Slot<'_> {
+        Slot { id: self.id, terms: self.terms, out: &mut *self.out }
+    }
+
     /// Begins a command of a cursor, which has the session and the transaction only.
     pub(crate) fn begin_more(self, name: &str, cursor: i64) -> CommandWriter<'a> {
         let mut writer = CommandWriter::new(self.out, self.id);
         writer.i64(name, cursor);
-        put_general(&mut writer, self.fields, None, None);
+        put_general(&mut writer, self.terms.fields, None, None);
         writer
     }
 
     /// Begins a command by its template, with the session if there is one.
     pub(crate) fn begin(self, template: &CommandTemplate) -> CommandWriter<'a> {
         let mut writer = template.begin(self.id, None, self.out);
-        if self.is_unanswered {
+        if self.terms.is_unanswered {
             writer.flags(MsgFlags::MORE_TO_COME);
         }
-        put_general(&mut writer, self.fields, self.number, self.read_preference);
-        put_concern(&mut writer, self.fields);
+        put_general(&mut writer, self.terms.fields, self.terms.number, self.terms.read_preference);
+        put_concern(&mut writer, self.terms.fields);
+        put_time(&mut writer, self.terms.max_time);
         writer
     }
 
@@ -63,16 +96,27 @@ impl<'a> Slot<'a> {
         let mut writer = CommandWriter::new(self.out, self.id);
         writer.fields(document);
         writer.str("$db", database);
-        let preference = self.read_preference.filter(|_| !has_preference(document));
-        put_general(&mut writer, self.fields, self.number, preference);
-        put_concern(&mut writer, self.fields);
+        let preference = self.terms.read_preference.filter(|_| !has_preference(document));
+        put_general(&mut writer, self.terms.fields, self.terms.number, preference);
+        // A field that comes twice is refused by some servers, and is the first or the last one to others.
+        if !has_field(document, "readConcern") {
+            put_concern(&mut writer, self.terms.fields);
+        }
+        put_time(&mut writer, self.terms.max_time.filter(|_| !has_field(document, MAX_TIME)));
         writer.finish().map(drop).map_err(crate::connection::unsendable)
     }
 }
 
+/// How long the server works on a command at most.
+pub(crate) const MAX_TIME: &str = "maxTimeMS";
+
 /// Whether a command of the user says itself which servers may answer it.
 pub(crate) fn has_preference(command: &RawDocument) -> bool {
-    matches!(command.get("$readPreference"), Ok(Some(_)))
+    has_field(command, "$readPreference")
+}
+
+fn has_field(command: &RawDocument, name: &str) -> bool {
+    matches!(command.get(name), Ok(Some(_)))
 }
 
 /// Writes the fields that belong to no command in particular.
@@ -109,4 +153,9 @@ fn put_concern(writer: &mut CommandWriter<'_>, fields: &SessionFields) {
     if let Some(concern) = of_transaction.or(fields.read_concern.as_ref()) {
         writer.document("readConcern", concern);
     }
+}
+
+/// Writes how long the server may work.
+fn put_time(writer: &mut CommandWriter<'_>, max_time: Option<i64>) {
+    max_time.into_iter().for_each(|millis| writer.i64(MAX_TIME, millis));
 }

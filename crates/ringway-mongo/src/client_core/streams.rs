@@ -135,7 +135,17 @@ impl Streams {
         let (mut told, fields, limits) = (None, &fields, lease.limits());
         let begun = lease.begin_streamed(&sent, |id, out| {
             let (number, read_preference, is_unanswered) = (None, None, false);
-            write(Slot { id, fields, number, read_preference, is_unanswered, limits, out })?;
+            let (is_once, max_time) = (&Cell::new(true), None);
+            let terms = SlotTerms {
+                fields,
+                number,
+                is_once,
+                read_preference,
+                max_time,
+                is_unanswered,
+                limits,
+            };
+            write(Slot { id, terms, out })?;
             told = is_told.then(|| (id, out.clone()));
             Ok(())
         });

@@ -248,6 +248,13 @@ impl Deployment {
         described.join("; ")
     }
 
+    /// The least time of a round trip to a server that its monitor has seen lately; zero before, and for servers without
+    /// one.
+    pub(crate) fn least_round_trip(&self, pool: &Pool) -> Duration {
+        let topology = self.topology.borrow();
+        topology.server(pool.address()).map_or(Duration::ZERO, |server| server.round_trip_min)
+    }
+
     /// Whether an operation waits until a server suits, instead of failing with the one that there is.
     pub(crate) fn waits_for_servers(&self) -> bool {
         !self.is_fixed()

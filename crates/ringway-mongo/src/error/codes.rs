@@ -19,6 +19,9 @@ pub(super) const PASSING: [i32; 13] =
 pub(super) const RETRYABLE_WRITES: [i32; 12] =
     [6, 7, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436];
 
+/// The number of the error for a command on which the server has worked as long as it may.
+pub(super) const TIME_EXCEEDED: i32 = 50;
+
 /// The number of the error for a collection that is not there.
 pub(super) const NAMESPACE_NOT_FOUND: i32 = 26;
 

@@ -39,7 +39,7 @@ impl ClientOptions {
         let connecting = options.max_connecting.unwrap_or(limits::CONNECTING_MAX_DEFAULT);
         let level = options.zlib_level.unwrap_or(-1);
         let write_concern = &options.write_concern;
-        Ok(Self {
+        let read = Self {
             seeds: Topology::new(uri),
             srv: crate::srv_source::SrvSource::of(uri),
             is_balanced: options.load_balanced == Some(true),
@@ -56,6 +56,7 @@ impl ClientOptions {
                 .map(|known| compressor(*known, level))
                 .collect(),
             timeout: timeout.unwrap_or(limits::OPERATION_TIMEOUT_DEFAULT),
+            is_time_told: false,
             connect_timeout: connect_timeout.unwrap_or(limits::CONNECT_TIMEOUT_DEFAULT),
             pool_size_max: if pool_size == 0 { limits::POOL_SIZE_MAX } else { pool_size },
             pool_size_min: options.min_pool_size.unwrap_or(0),
@@ -85,6 +86,10 @@ impl ClientOptions {
                 true => None,
                 false => Some(raw(&write_concern.to_document())?),
             },
+        };
+        Ok(match options.timeout {
+            Some(limit) => read.timeout(unlimited(limit)),
+            None => read,
         })
     }
 }

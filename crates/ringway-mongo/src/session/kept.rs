@@ -3,6 +3,8 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ringway_wire::mongo::SessionId;
+
 use super::{Session, SessionTimes};
 use crate::error::{Error, Fate, Kind, Result};
 use crate::transaction::Transaction;
@@ -28,6 +30,11 @@ impl KeptSession {
     pub(crate) fn new(client: u64) -> Arc<Self> {
         let kept = Kept { times: SessionTimes::of_user(), ..Kept::default() };
         Arc::new(Self { client, state: Mutex::new(kept) })
+    }
+
+    /// Its id, unless an operation uses it, or none has yet.
+    pub(crate) fn id(&self) -> Option<SessionId> {
+        self.kept().session.as_ref().map(|session| *session.id())
     }
 
     /// Looks at the times of the session, or changes them.

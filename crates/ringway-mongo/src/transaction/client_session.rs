@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bson::{RawDocument, RawDocumentBuf, Timestamp};
+use bson::{RawDocument, RawDocumentBuf, Timestamp, Uuid};
 use ringway_runtime::sleep;
 
 use super::end::EndTransaction;
@@ -14,6 +14,7 @@ use crate::error::{Error, Fate, Kind, Result};
 use crate::limits::{TRANSACTION_PAUSE_FIRST, TRANSACTION_PAUSE_MAX, TRANSACTION_TIME_MAX};
 use crate::running::{OnCore, Operation, Running};
 use crate::session::{ClusterTime, KeptSession};
+use crate::uri::HostAddress;
 
 /// A session for several operations, made by [`Client::start_session`](crate::Client::start_session). An action runs in
 /// it if it is given it by its method `session`; one at a time.
@@ -39,15 +40,24 @@ use crate::session::{ClusterTime, KeptSession};
 pub struct ClientSession {
     client: Arc<ClientShared>,
     kept: Arc<KeptSession>,
+    /// Of transactions that have none of their own.
+    defaults: TransactionOptions,
 }
 
 impl ClientSession {
     pub(crate) fn new(client: &Arc<ClientShared>) -> Self {
-        Self { client: Arc::clone(client), kept: KeptSession::new(client.id) }
+        let (client, kept) = (Arc::clone(client), KeptSession::new(client.id));
+        Self { client, kept, defaults: TransactionOptions::new() }
     }
 
     pub(crate) fn kept(&self) -> &Arc<KeptSession> {
         &self.kept
+    }
+
+    /// What the server knows it by (`lsid.id`); `None` before its first operation, and while one is under way.
+    #[must_use]
+    pub fn id(&self) -> Option<Uuid> {
+        self.kept.id().map(Uuid::from_bytes)
     }
 
     /// Sets whether its reads see what the session has read and written before, at whatever member of a replica set; true
@@ -65,6 +75,13 @@ impl ClientSession {
     #[must_use]
     pub fn snapshot(self, is_snapshot: bool) -> Self {
         self.kept.with_times(|times| times.set_snapshot(is_snapshot));
+        self
+    }
+
+    /// Sets what holds for its transactions where their own options say nothing; by default, what holds for the client.
+    #[must_use]
+    pub fn default_transaction_options(mut self, options: TransactionOptions) -> Self {
+        self.defaults = options;
         self
     }
 
@@ -106,6 +123,8 @@ impl ClientSession {
     /// [`is_options`](Error::is_options): one is under way in this session, or an operation is, or it reads of a snapshot.
     pub fn start_transaction(&self, options: TransactionOptions) -> Result {
         self.kept.with_times(|times| times.check_transaction())?;
+        let options = options.or(&self.defaults);
+        options.check(self.client.options.write_concern.as_deref())?;
         let options = options.or_of_client(self.client.options.read_concern.as_ref());
         self.kept.with_transaction(|transaction| transaction.start(options))?
     }
@@ -129,7 +148,7 @@ impl ClientSession {
 
     fn end(&self, is_commit: bool) -> Running<EndTransaction> {
         let (client, session) = (Arc::clone(&self.client), Arc::clone(&self.kept));
-        Running::new(EndTransaction { client, session, is_commit })
+        Running::new(EndTransaction { client, session, is_commit, time: None })
     }
 
     /// Runs operations in a transaction and commits it. `body` runs again, in a new transaction, after failures that the
@@ -190,6 +209,20 @@ impl ClientSession {
         self.kept.with_transaction(|transaction| transaction.is_open()).unwrap_or(true)
     }
 
+    /// Whether its transaction stays with one router of a sharded cluster, or with one connection behind a load balancer.
+    /// It does so from its first operation on until the session is used for something else, or an error says that the
+    /// transaction is lost there.
+    #[must_use]
+    pub fn is_pinned(&self) -> bool {
+        self.kept.with_transaction(|transaction| transaction.is_pinned()).unwrap_or_default()
+    }
+
+    /// The router of a sharded cluster that its transaction stays with.
+    #[must_use]
+    pub fn router(&self) -> Option<HostAddress> {
+        self.kept.with_transaction(|transaction| transaction.router().cloned()).ok().flatten()
+    }
+
     async fn pause(&self, patience: &mut Patience) -> Result {
         let (client, time) = (Arc::clone(&self.client), patience.next_pause());
         Running::new(Pause { client, time }).await
@@ -213,7 +246,7 @@ impl Patience {
 
     /// Each pause is half as long again, and between nothing and that, so that sessions that met do not meet again.
     fn next_pause(&mut self) -> Duration {
-        let share = f64::from(bson::Uuid::new().bytes()[0]) / 255.0;
+        let share = f64::from(Uuid::new().bytes()[0]) / 255.0;
         let pause = self.pause.mul_f64(share);
         self.pause = self.pause.mul_f64(1.5).min(TRANSACTION_PAUSE_MAX);
         pause

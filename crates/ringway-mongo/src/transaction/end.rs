@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bson::raw::cstr;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
@@ -13,8 +14,9 @@ use crate::client_core::{Attempt, ClientCore, OperationTime, Purpose, Slot};
 use crate::client_shared::ClientShared;
 use crate::connection::Answer;
 use crate::error::{Error, Result};
-use crate::running::{OnCore, Operation};
+use crate::running::{OnCore, Operation, Running};
 use crate::session::{KeptSession, Session};
+use crate::write_concerns::{has_time, without_time};
 
 /// The end of a transaction, made by [`ClientSession::commit`](crate::ClientSession::commit) and
 /// [`abort`](crate::ClientSession::abort).
@@ -22,6 +24,16 @@ pub struct EndTransaction {
     pub(super) client: Arc<ClientShared>,
     pub(super) session: Arc<KeptSession>,
     pub(super) is_commit: bool,
+    /// Its time, if it is another one than the client's.
+    pub(super) time: Option<Duration>,
+}
+
+impl Running<EndTransaction> {
+    /// Sets the time of the operation, instead of the client's
+    /// ([`ClientOptions::timeout`](crate::ClientOptions::timeout)).
+    pub fn timeout(self, limit: Duration) -> Self {
+        self.with(|operation| operation.time = Some(limit))
+    }
 }
 
 impl Operation for EndTransaction {
@@ -34,18 +46,21 @@ impl Operation for EndTransaction {
     async fn run(self, OnCore(core): OnCore) -> Result {
         let mut session = core.kept_session(&self.session)?;
         match self.is_commit {
-            true => commit(&core, &mut session).await,
-            false => abort(&core, &mut session).await,
+            true => commit(&core, &mut session, self.time).await,
+            false => abort(&core, &mut session, self.time).await,
         }
     }
 }
 
+/// The specification sets the words of these errors.
+const NONE: &str = "no transaction started in this session";
+
 /// Specification: Transactions, "commitTransaction".
-async fn commit(core: &Rc<ClientCore>, session: &mut Session) -> Result {
+async fn commit(core: &Rc<ClientCore>, session: &mut Session, time: Option<Duration>) -> Result {
     let is_again = match session.transaction.phase {
-        Phase::None => return Err(wrong("no transaction was started in this session")),
+        Phase::None => return Err(wrong(NONE)),
         Phase::Aborted | Phase::Ending { is_commit: false } => {
-            return Err(wrong("the transaction was aborted"));
+            return Err(wrong("Cannot call commitTransaction after calling abortTransaction"));
         }
         Phase::Starting | Phase::Committed { was_told: false } => {
             session.transaction.phase = Phase::Committed { was_told: false };
@@ -54,7 +69,7 @@ async fn commit(core: &Rc<ClientCore>, session: &mut Session) -> Result {
         Phase::Committed { was_told: true } | Phase::Ending { is_commit: true } => true,
         Phase::UnderWay => false,
     };
-    let ended = send_twice(core, session, true, is_again).await;
+    let ended = send_twice(core, session, (true, is_again), time).await;
     session.transaction.phase = Phase::Committed { was_told: true };
     ended.map_err(|mut error| {
         if is_unknown(&error) {
@@ -81,17 +96,19 @@ fn is_unknown(error: &Error) -> bool {
 }
 
 /// Specification: Transactions, "abortTransaction": "Drivers MUST ignore all errors".
-async fn abort(core: &Rc<ClientCore>, session: &mut Session) -> Result {
+async fn abort(core: &Rc<ClientCore>, session: &mut Session, time: Option<Duration>) -> Result {
     match session.transaction.phase {
-        Phase::None => return Err(wrong("no transaction was started in this session")),
-        Phase::Committed { .. } => return Err(wrong("the transaction was committed")),
-        Phase::Aborted => return Err(wrong("the transaction was aborted already")),
+        Phase::None => return Err(wrong(NONE)),
+        Phase::Committed { .. } => {
+            return Err(wrong("Cannot call abortTransaction after calling commitTransaction"));
+        }
+        Phase::Aborted => return Err(wrong("Cannot call abortTransaction twice")),
         Phase::Ending { is_commit: true } => {
             return Err(wrong("the transaction may have been committed: commit it again"));
         }
         Phase::Starting => {}
         Phase::UnderWay | Phase::Ending { is_commit: false } => {
-            if let Err(error) = send_twice(core, session, false, false).await {
+            if let Err(error) = send_twice(core, session, (false, false), time).await {
                 tracing::debug!(%error, "a transaction is left to the server to abort");
             }
         }
@@ -105,17 +122,19 @@ async fn abort(core: &Rc<ClientCore>, session: &mut Session) -> Result {
 async fn send_twice(
     core: &Rc<ClientCore>,
     session: &mut Session,
-    is_commit: bool,
-    is_again: bool,
+    (is_commit, is_again): (bool, bool),
+    time: Option<Duration>,
 ) -> Result {
     session.transaction.phase = Phase::Ending { is_commit };
-    let (began, limit) = (now_exact(), core.timeout());
-    let first = match send(core, session, (is_commit, is_again), limit.into()).await {
+    let (began, limit) = (now_exact(), time.unwrap_or_else(|| core.timeout()));
+    let is_told = time.is_some() || core.options().is_time_told;
+    let time = OperationTime::from(limit).told(is_told);
+    let first = match send(core, session, (is_commit, is_again), time).await {
         Err(error) if error.allows_another_write() => error,
         ended => return ended,
     };
     session.transaction.unpin();
-    let time = OperationTime::since(began, limit);
+    let time = OperationTime::since(began, limit).told(is_told);
     send(core, session, (is_commit, true), time).await.map_err(|second| second.after(first))
 }
 
@@ -130,8 +149,12 @@ async fn send(
     command.append(name, 1);
     let transaction = &session.transaction;
     let options = core.options();
-    let concern = transaction.options.write_concern.as_deref();
+    let of_transaction = transaction.options.as_ref();
+    let concern = of_transaction.and_then(|own| own.write_concern.as_deref());
     let concern = concern.or(options.write_concern.as_deref());
+    let timeless = concern.filter(|it| time.is_told() && has_time(it));
+    let timeless = timeless.map(without_time);
+    let concern = timeless.as_ref().map_or(concern, Option::as_deref);
     match is_commit && is_again {
         true => command.append(cstr!("writeConcern"), majority(concern)),
         false => {
@@ -139,6 +162,13 @@ async fn send(
                 command.append(cstr!("writeConcern"), concern.to_owned());
             }
         }
+    }
+    if let Some(limit) = of_transaction.and_then(|own| own.max_commit_time)
+        && is_commit
+        && !time.is_told()
+    {
+        let limit = i64::try_from(limit.as_millis()).unwrap_or(i64::MAX);
+        command.append(cstr!("maxTimeMS"), limit);
     }
     if let Some(token) = &transaction.recovery_token {
         command.append(cstr!("recoveryToken"), token.clone());

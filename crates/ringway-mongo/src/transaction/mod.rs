@@ -19,7 +19,10 @@ pub(crate) struct Transaction {
     phase: Phase,
     /// `txnNumber`; 0 until its first command.
     number: i64,
-    options: TransactionOptions,
+    /// Transactions of the session before it of which nothing was sent: they have numbers as well.
+    skipped: i64,
+    /// `None` for those of the server.
+    options: Option<Box<TransactionOptions>>,
     /// What it stays with, in a sharded cluster.
     pinned: Option<Pinned>,
     /// What another router needs to end it.
@@ -82,22 +85,43 @@ impl Transaction {
 
     fn start(&mut self, options: TransactionOptions) -> Result {
         if self.is_open() {
-            return Err(wrong("a transaction is under way in this session: commit or abort it"));
+            return Err(wrong(
+                "transaction already in progress in this session: commit or abort it",
+            ));
         }
-        *self = Self { phase: Phase::Starting, options, ..Self::default() };
+        let skipped = self.unsent();
+        let options = Some(Box::new(options));
+        *self = Self { phase: Phase::Starting, options, skipped, ..Self::default() };
         Ok(())
     }
 
     /// An operation of the session that is no commit: one that has ended is forgotten.
     pub(crate) fn note_operation(&mut self) {
         if matches!(self.phase, Phase::Committed { .. } | Phase::Aborted) {
-            *self = Self::default();
+            *self = Self { skipped: self.unsent(), ..Self::default() };
         }
+    }
+
+    /// Transactions up to this one whose numbers the session has not counted.
+    fn unsent(&self) -> i64 {
+        self.skipped + i64::from(self.phase != Phase::None && self.number == 0)
     }
 
     /// Where the next command has to go to, if it is settled.
     pub(crate) fn pinned(&self) -> Option<&Pinned> {
         self.pinned.as_ref().filter(|_| self.is_open())
+    }
+
+    /// Whether it stays with one, or its commit would.
+    fn is_pinned(&self) -> bool {
+        self.pinned.is_some()
+    }
+
+    fn router(&self) -> Option<&HostAddress> {
+        match &self.pinned {
+            Some(Pinned::Router(router)) => Some(router),
+            _ => None,
+        }
     }
 
     /// Stays with a router or a connection, if it does not yet.
@@ -114,16 +138,20 @@ impl Transaction {
     /// What the next command has to say. `next_number` is the session's.
     pub(crate) fn fields(
         &mut self,
-        next_number: impl FnOnce() -> i64,
+        mut next_number: impl FnMut() -> i64,
     ) -> Option<TransactionFields> {
         if !self.is_open() {
             return None;
         }
         if self.number == 0 {
+            for _ in 0..std::mem::take(&mut self.skipped) {
+                next_number();
+            }
             self.number = next_number();
         }
         let is_first = self.phase == Phase::Starting;
-        let read_concern = self.options.read_concern.clone().filter(|_| is_first);
+        let options = self.options.as_ref().filter(|_| is_first);
+        let read_concern = options.and_then(|options| options.read_concern.clone());
         Some(TransactionFields { number: self.number, is_first, read_concern })
     }
 

@@ -1,8 +1,12 @@
 //! Causal consistency, snapshots, and the time of the cluster: the tests in prose of the specifications "Causal
 //! Consistency" and "Driver Sessions", against servers of the test.
 
+use std::sync::{Arc, Mutex};
+
 use bson::{Document, RawDocumentBuf, Timestamp, doc};
-use ringway_mongo::{Client, ClientSession, Collection, ReadConcern, TransactionOptions};
+use ringway_mongo::{
+    Client, ClientSession, Collection, CommandPhase, ReadConcern, TransactionOptions, WriteModel,
+};
 
 use crate::support::fake::{Answer, Command, Fake, last_batch};
 use crate::support::replica_set::{ReplicaSet, SetState};
@@ -300,5 +304,87 @@ fn snapshots_are_refused_where_they_cannot_be() {
         let what = "Snapshot reads require MongoDB 5.0 or later";
         assert!(error.to_string().contains(what) && error.server().is_none(), "{error}");
         assert!(!error.may_have_happened() && set.state().log.is_empty());
+    });
+}
+
+/// How often each field comes in the commands of a client.
+fn counting(address: &str) -> (Client, Arc<Mutex<Vec<Vec<String>>>>) {
+    let told = Arc::<Mutex<Vec<Vec<String>>>>::default();
+    let list = Arc::clone(&told);
+    let client = Client::new(options(address).on_command(move |event| {
+        if let CommandPhase::Started { command } = event.phase {
+            let names = command.iter().map(|field| field.expect("BSON").0.as_str().to_owned());
+            list.lock().expect("no panic").push(names.collect());
+        }
+    }));
+    (client, told)
+}
+
+#[test]
+fn a_concern_that_the_user_writes_comes_once() {
+    let set = ReplicaSet::start(1, proper);
+    on_core(async move {
+        let (client, told) = counting(&format!("{}&w=majority", set.address(&[0])));
+        let database = client.database("d");
+        let own = doc! { "find": "c", "readConcern": { "level": "local" } };
+        let session = client.start_session().snapshot(true);
+        database.run_command(own.clone()).session(&session).await.expect("answered");
+        let session = client.start_session();
+        let options =
+            TransactionOptions::new().read_concern(&ReadConcern { level: "local".into() });
+        session.start_transaction(options).expect("none is open");
+        database.run_command(own).session(&session).await.expect("answered");
+        session.abort().await.expect("over");
+        let concern = doc! { "w": 1 };
+        database.create_collection("c").option("writeConcern", concern).await.expect("made");
+        for names in &*told.lock().expect("no panic") {
+            for name in names {
+                let count = names.iter().filter(|it| *it == name).count();
+                assert_eq!(count, 1, "{name} in {names:?}");
+            }
+        }
+        let has =
+            |at: usize, name: &str| told.lock().expect("no panic")[at].iter().any(|it| it == name);
+        assert!(has(0, "readConcern") && has(1, "readConcern") && has(3, "writeConcern"));
+    });
+}
+
+/// Specification: Driver Sessions, "Unacknowledged writes".
+#[test]
+fn a_write_that_nobody_answers_is_none_of_a_session() {
+    let set = ReplicaSet::start(1, proper);
+    on_core(async move {
+        let client = Client::new(options(&format!("{}&w=0", set.address(&[0]))));
+        let (things, session) = (things(&client), client.start_session());
+        let refused = [
+            things.insert_one(&doc! {}).session(&session).await.map(drop),
+            things.insert_many(&[doc! {}]).session(&session).await.map(drop),
+            things
+                .update_one(doc! {}, doc! { "$set": { "a": 1 } })
+                .session(&session)
+                .await
+                .map(drop),
+            things.delete_many(doc! {}).session(&session).await.map(drop),
+            things.find_one_and_delete(doc! {}).session(&session).await.map(drop),
+            things.bulk_write([WriteModel::delete_one(doc! {})]).session(&session).await.map(drop),
+            client
+                .bulk_write([things.model(WriteModel::delete_one(doc! {}))])
+                .ordered(false)
+                .session(&session)
+                .await
+                .map(drop),
+            session.start_transaction(TransactionOptions::new()),
+        ];
+        for (at, refused) in refused.into_iter().enumerate() {
+            let error = refused.expect_err("nobody would answer");
+            assert!(error.is_options() && !error.may_have_happened(), "{at}: {error}");
+        }
+        assert!(set.state().log.is_empty(), "nothing was sent");
+        things.find_one(doc! {}).session(&session).await.expect("a read is answered");
+        things.insert_one(&doc! {}).await.expect("without a session it is sent");
+        while set.got("insert").is_empty() {
+            ringway_runtime::yield_now().await;
+        }
+        assert!(!set.got("insert")[0].1.contains_key("lsid"));
     });
 }

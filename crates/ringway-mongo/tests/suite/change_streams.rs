@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bson::{Document, Timestamp, doc};
-use ringway_mongo::{Client, Collection};
+use ringway_mongo::{Client, Collection, TransactionOptions};
 
-use crate::support::fake::{Answer, Command, Fake};
+use crate::support::fake::{Answer, Command, Fake, hello};
+use crate::support::replica_set::ReplicaSet;
 use crate::support::{on_core, options};
 
 fn books(client: &Client) -> Collection<Document> {
@@ -135,14 +136,12 @@ fn changes_come_in_batches_some_of_which_are_empty() {
 fn a_stream_goes_on_behind_its_last_change() {
     let (fake, log) = serve(vec![
         batch(true, &[1], None),
-        // The connection breaks, the cursor is gone, the server is none for it, as it says or by its number.
+        // The connection breaks, the cursor is gone, the server says that it is none for it.
         Answer::End(Vec::new()),
         batch(true, &[2], None),
         refused(43, &[]),
         batch(true, &[], Some(50)),
         refused(9_999, &["ResumableChangeStreamError"]),
-        batch(true, &[], None),
-        refused(10_107, &[]),
         batch(true, &[3], None),
     ]);
     on_core(async move {
@@ -153,7 +152,95 @@ fn a_stream_goes_on_behind_its_last_change() {
             assert_eq!(number(&change), expected);
         }
         let after = |at: i32| doc! { "resumeAfter": { "at": at } };
-        assert_eq!(stages(&log), [doc! {}, after(1), after(2), after(50), after(50)]);
+        assert_eq!(stages(&log), [doc! {}, after(1), after(2), after(50)]);
+    });
+}
+
+/// The code of a server that is not primary any more. Servers since MongoDB 4.4 label what is passing.
+#[test]
+fn an_error_is_passing_by_its_number_at_old_servers_only() {
+    for (version, goes_on) in [(8, true), (9, false)] {
+        let answers =
+            vec![batch(true, &[], Some(1)), refused(10_107, &[]), batch(true, &[1], None)];
+        let answers = Mutex::new(answers.into_iter());
+        let fake = Fake::serve_all(move |command| {
+            if command.name() == "hello" {
+                let mut hello = hello();
+                hello.insert("maxWireVersion", version);
+                return Answer::Reply(hello);
+            }
+            answers.lock().expect("no panic").next().unwrap_or(Answer::Silence)
+        });
+        on_core(async move {
+            let client = Client::new(options(&fake.address));
+            let mut changes = books(&client).watch().await.expect("opened");
+            let change = changes.next().await;
+            assert_eq!(change.is_ok(), goes_on, "version {version}: {change:?}");
+        });
+    }
+}
+
+#[test]
+fn a_stream_is_opened_again_where_it_was_to_begin() {
+    let (fake, log) =
+        serve(vec![batch(true, &[], None), refused(43, &[]), batch(true, &[1], None)]);
+    on_core(async move {
+        let client = Client::new(options(&fake.address));
+        let time = Timestamp { time: 9, increment: 1 };
+        let watch = books(&client).watch().start_at_operation_time(time);
+        let mut changes = watch.await.expect("opened");
+        changes.next().await.expect("a change").expect("no end");
+        let began = doc! { "startAtOperationTime": time };
+        assert_eq!(stages(&log), [began.clone(), began], "not at the time of the empty batch");
+    });
+}
+
+#[test]
+fn a_stream_is_one_of_its_session() {
+    let answers = Mutex::new(
+        vec![
+            batch(true, &[], Some(1)),
+            batch(true, &[], Some(1)),
+            batch(false, &[1], None),
+            refused(43, &[]),
+            batch(true, &[2], None),
+        ]
+        .into_iter(),
+    );
+    let set = ReplicaSet::start(1, move |_, _, command| match command.name() {
+        "killCursors" => Answer::Reply(doc! { "ok": 1.0 }),
+        _ => answers.lock().expect("no panic").next().unwrap_or(Answer::Silence),
+    });
+    on_core(async move {
+        let address = format!("{}&readConcernLevel=majority", set.address(&[0]));
+        let client = Client::new(options(&address));
+        let session = client.start_session();
+        books(&client).find_one(doc! {}).session(&session).await.expect("found");
+        let mut changes = books(&client).watch().session(&session).await.expect("opened");
+        for expected in 1..=2 {
+            let change = changes.next().await.expect("a change").expect("no end");
+            assert_eq!(number(&change), expected);
+        }
+        let log = set.state().log.clone();
+        let is_of_stream = |(_, body): &&(usize, Document)| !body.contains_key("find");
+        let session_of = |body: &Document| body.get_document("lsid").expect("a session").clone();
+        let own = session_of(&log[0].1);
+        for (_, body) in
+            log.iter().filter(is_of_stream).filter(|it| !it.1.contains_key("killCursors"))
+        {
+            assert_eq!(session_of(body), own, "{body}");
+        }
+        // It sees what the session has seen.
+        let after = Timestamp { time: 100, increment: 5 };
+        let concern = doc! { "level": "majority", "afterClusterTime": after };
+        for (_, body) in set.got("aggregate") {
+            assert_eq!(body.get_document("readConcern").ok(), Some(&concern), "{body}");
+        }
+        assert_eq!(set.got("aggregate").len(), 2);
+        drop(changes);
+        session.start_transaction(TransactionOptions::new()).expect("none is open");
+        let error = books(&client).watch().session(&session).await.expect_err("in a transaction");
+        assert!(error.is_options(), "{error}");
     });
 }
 

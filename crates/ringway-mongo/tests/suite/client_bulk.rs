@@ -99,7 +99,9 @@ fn outcomes_of_every_kind(at: usize) -> Document {
 /// Checks the command of these writes.
 fn check_every_kind(command: &Document) {
     let mut command = command.clone();
-    command.remove("lsid");
+    for name in ["lsid", "maxTimeMS"] {
+        command.remove(name);
+    }
     let update = doc! { "filter": { "a": 1 }, "updateMods": { "$set": { "a": 2 } }, "hint": "by_a", "multi": false };
     let expected = [
         doc! { "insert": 0, "document": { "_id": 1 } },
@@ -396,10 +398,42 @@ fn a_transaction_is_answered_whatever_its_client_waits_for() {
     on_core(async move {
         let client = Client::new(options(&format!("{}&w=0", set.address(&[0]))));
         let session = client.start_session();
-        session.start_transaction(TransactionOptions::new()).expect("the first");
+        let majority = || {
+            let mut concern = WriteConcern::default();
+            concern.w = Some(Acknowledgment::Majority);
+            TransactionOptions::new().write_concern(&concern).expect("a concern")
+        };
+        session.start_transaction(majority()).expect("the first");
         let write = client.bulk_write(insertions(&client, 0..2)).session(&session);
         assert_eq!(write.await.expect("it is answered").inserted, 2);
         let (_, command) = &set.got("bulkWrite")[0];
         assert!(command.contains_key("lsid") && !command.contains_key("writeConcern"));
+    });
+}
+
+#[test]
+fn a_batch_is_sent_again_if_it_may_be_whatever_comes_behind_it() {
+    let limits = doc! {
+        "maxWriteBatchSize": 2, "setName": "rs", "hosts": [], "msg": "isdbgrid",
+    };
+    let (fake, log) = server(limits, |at, command| match at {
+        0 | 2 => Answer::End(Vec::new()),
+        _ => all_inserted(command),
+    });
+    on_core(async move {
+        let client = Client::new(options(&fake.address));
+        let mut writes = insertions(&client, 0..2);
+        writes.extend(insertions(&client, 2..3));
+        writes.push(things(&client).model(WriteModel::delete_many(doc! {})));
+        writes.extend(insertions(&client, 3..4));
+        let error = client.bulk_write(writes).await.expect_err("the batch with the deletion broke");
+        assert!(error.is_network() && error.may_have_happened(), "{error}");
+        let log = log.lock().expect("no panic");
+        let number = |body: &Document| body.get_i64("txnNumber").ok();
+        let numbers: Vec<_> = log.iter().map(number).collect();
+        // The first batch has no deletion of many, so it has a number and is sent again; the second is sent once.
+        assert_eq!(log.len(), 3, "{numbers:?}");
+        assert!(numbers[0].is_some() && numbers[0] == numbers[1], "{numbers:?}");
+        assert_eq!(numbers[2], None);
     });
 }

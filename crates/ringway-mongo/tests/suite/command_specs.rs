@@ -35,6 +35,36 @@ fn sessions_are_used_as_specified() {
 }
 
 #[test]
+fn commands_of_users_are_sent_as_specified() {
+    let reasons = [
+        ("there is no apiStrict", "the versioned API is not there"),
+        ("has no cappedCollection", "the runner has no collections that operations make"),
+    ];
+    check("run_command/unified", Shape::Whole, 15, &reasons);
+}
+
+#[test]
+fn concerns_are_sent_as_specified() {
+    let reasons = [("has no Collection::mapReduce", "`mapReduce` is deprecated, and not there")];
+    check("read_write_concern/operation", Shape::Whole, 10, &reasons);
+}
+
+/// The format has tests of its own, of those who run it.
+#[test]
+fn the_runner_of_tests_keeps_to_the_format() {
+    let reasons = [
+        (
+            "has no assertSession",
+            "whether a session is used again is seen in its next command only",
+        ),
+        ("stage name: '$collStats'", "the double has no statistics"),
+        ("has no Cursor::iterateOnce", "cursors wait for a document, or their end"),
+        ("createIndex with session", "indexes are not made in sessions"),
+    ];
+    check("unified-test-format/valid-pass", Shape::Whole, 66, &reasons);
+}
+
+#[test]
 fn collections_are_managed_as_specified() {
     let reasons = [
         ("is not implemented yet", "FerretDB has no time series"),

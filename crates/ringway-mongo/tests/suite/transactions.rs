@@ -62,7 +62,7 @@ fn commands_of_a_transaction_have_its_number() {
         let settings = settings.write_concern(&majority()).expect("a concern");
         for number in 1..=2_i64 {
             session.start_transaction(settings.clone()).expect("none is open");
-            is_refused(session.start_transaction(settings.clone()), "under way");
+            is_refused(session.start_transaction(settings.clone()), "already in progress");
             accounts(&client).insert_one(&doc! {}).session(&session).await.expect("inserted");
             accounts(&client).find_one(doc! {}).session(&session).await.expect("found");
             accounts(&client).delete_one(doc! {}).session(&session).await.expect("deleted");
@@ -106,11 +106,11 @@ fn an_empty_transaction_is_not_told() {
         session.start_transaction(TransactionOptions::new()).expect("none is open");
         session.commit().await.expect("nothing to do");
         session.commit().await.expect("again");
-        is_refused(session.abort().await, "was committed");
+        is_refused(session.abort().await, "after calling commitTransaction");
         session.start_transaction(TransactionOptions::new()).expect("none is open");
         session.abort().await.expect("nothing to do");
-        is_refused(session.abort().await, "already");
-        is_refused(session.commit().await, "was aborted");
+        is_refused(session.abort().await, "twice");
+        is_refused(session.commit().await, "after calling abortTransaction");
         assert_eq!(set.state().log.len(), 0);
     });
 }

@@ -14,7 +14,7 @@ use ringway_wire::mongo::{CommandTemplate, MongoFault};
 
 use self::encode::Op;
 use super::bulk::WriteModel;
-use super::settings::{Settings, awaitable, option};
+use super::settings::{Settings, awaitable, check_unanswered, option};
 use crate::bulk_failure::{BulkFailure, BulkWriteResult};
 use crate::client_core::{Attempt, ClientCore, Purpose, Slot};
 use crate::client_shared::ClientShared;
@@ -126,21 +126,31 @@ impl ClientBulkWrite {
         let concern = self.settings.concerns_now().write.as_ref();
         let concern = concern.filter(|_| !session.transaction.is_open());
         let ops = &ops[..ops.len().min(BATCH_WRITES_MAX)];
-        let purpose = match ops.iter().any(|op| op.is_multi) {
-            _ if self.is_unanswered => Purpose::Unanswered,
-            true => Purpose::WriteOnce,
-            false => Purpose::Write,
-        };
+        let purpose = if self.is_unanswered { Purpose::Unanswered } else { Purpose::Write };
+        check_unanswered(purpose, &session)?;
+        self.settings.check_concern(&session)?;
         // A write that is sent again has to be the same, whatever another server takes.
         let count = Cell::new(None);
-        let write = |slot: Slot<'_>| {
-            let limits = slot.limits;
+        let write_in = |slot: Slot<'_>| {
+            let limits = slot.limits();
             let mut command = slot.begin(&template);
             command.bool("errorsOnly", !self.is_verbose);
             command.bool("ordered", self.is_ordered);
             command.fields(options);
             concern.iter().for_each(|concern| command.document("writeConcern", concern));
-            count.set(Some(encode::write(command, ops, limits, count.get())?));
+            let written = encode::write(command, ops, limits, count.get())?;
+            count.set(Some(written));
+            Ok(written)
+        };
+        let write = |mut slot: Slot<'_>| {
+            let begin = slot.out.len();
+            let written = write_in(slot.reborrow())?;
+            // How many writes fit is known when they are written, and only then whether they may be repeated.
+            if slot.is_numbered() && ops[..written].iter().any(|op| op.is_multi) {
+                slot.out.truncate(begin);
+                slot.send_once();
+                write_in(slot)?;
+            }
             Ok(())
         };
         let time = self.settings.time(core);

@@ -2,24 +2,30 @@
 //! `onPrimaryTransactionalWrite`), does not answer writes with `w: 0`, and is a replica set of one member, which knows the
 //! numbers of writes.
 
+mod request;
+
 use std::collections::HashMap;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
-use bson::{Bson, Document, RawDocumentBuf, doc};
-use ringway_wire::mongo::OpMsg;
+use bson::{Bson, Document, doc};
 
-use super::{bulk_double, fake};
+use self::request::{Request, message, read};
+use super::bulk_double;
 
 /// Codes whose errors a server labels, if the write has a number. Specification: Retryable Writes, "RetryableWriteError
 /// Labels".
 const RETRYABLE: [i32; 12] = [6, 7, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436];
 
 /// Codes of errors after which a transaction may be run again.
-const TRANSIENT: [i32; 3] = [24, 112, 251];
+const TRANSIENT: [i32; 5] = [24, 112, 246, 251, 267];
+
+/// Codes of errors after which a change stream goes on. Specification: Change Streams, "Resumable Error".
+const RESUMABLE: [i32; 17] =
+    [6, 7, 63, 89, 91, 133, 150, 189, 234, 262, 9001, 10107, 11600, 11602, 13388, 13435, 13436];
 
 /// Fields that FerretDB does not know.
 const UNKNOWN: [&str; 6] = [
@@ -30,8 +36,6 @@ const UNKNOWN: [&str; 6] = [
     "topologyVersion",
     "maxAwaitTimeMS",
 ];
-
-const MORE_TO_COME: u8 = 2;
 
 /// What the proxy says that its server is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,13 +50,24 @@ pub(crate) enum Shape {
     TellingSet,
     /// A load balancer: connections lead to two services in turn, which have transactions, but cannot undo them.
     LoadBalanced,
+    /// A replica set of MongoDB 8.0, with all that FerretDB has not: behind the proxy is the double of the tests.
+    Whole,
+    /// Two routers to the same.
+    Sharded,
+}
+
+impl Shape {
+    /// Whether the server has transactions and change streams by itself.
+    pub(crate) fn is_whole(self) -> bool {
+        matches!(self, Self::Whole | Self::Sharded)
+    }
 }
 
 /// The proxy. Its connections end with their clients.
 pub(crate) struct FaultProxy {
     /// `host:port`
     pub(crate) place: String,
-    /// The same, of a load balancer that leads to one service.
+    /// The same, of a load balancer that leads to one service, and of the other router.
     pub(crate) place_of_one: String,
     state: Arc<Mutex<State>>,
 }
@@ -60,6 +75,10 @@ pub(crate) struct FaultProxy {
 #[derive(Default)]
 struct State {
     fault: Option<Fault>,
+    /// What fails at one router only, by its place.
+    at_one: Option<(String, Fault)>,
+    /// The routers that transactions began at, by their sessions.
+    routers: HashMap<Vec<u8>, String>,
     /// Replies to numbered writes, by their session and number.
     done: HashMap<(Vec<u8>, i64), Document>,
 }
@@ -85,13 +104,6 @@ struct Happening {
     labels: Option<Vec<Bson>>,
 }
 
-struct Request {
-    bytes: Vec<u8>,
-    id: i32,
-    is_unanswered: bool,
-    body: Document,
-}
-
 impl FaultProxy {
     pub(crate) fn start(server: &str, shape: Shape) -> Self {
         let state = Arc::<Mutex<State>>::default();
@@ -114,7 +126,7 @@ impl FaultProxy {
         };
         let place = listen(false);
         let place_of_one = match shape {
-            Shape::LoadBalanced => listen(true),
+            Shape::LoadBalanced | Shape::Sharded => listen(true),
             _ => place.clone(),
         };
         Self { place, place_of_one, state }
@@ -125,8 +137,15 @@ impl FaultProxy {
         self.state().fail(point);
     }
 
+    /// The same at one router.
+    pub(crate) fn fail_at(&self, place: &str, point: &Document) {
+        let fault = Fault::of(point);
+        self.state().at_one = fault.map(|fault| (place.to_owned(), fault));
+    }
+
     pub(crate) fn stop_failing(&self) {
-        self.state().fault = None;
+        let mut state = self.state();
+        (state.fault, state.at_one) = (None, None);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -141,33 +160,21 @@ fn whole(number: &Bson) -> i64 {
 impl State {
     /// Sets what fails: the command `configureFailPoint`.
     fn fail(&mut self, point: &Document) {
-        let number = |mode: &Document, name| mode.get(name).map(whole);
-        let fault = match point.get("mode").expect("a mode") {
-            Bson::Document(mode) => Some((number(mode, "skip"), number(mode, "times"))),
-            Bson::String(mode) if mode == "alwaysOn" => Some((None, None)),
-            _ => None,
-        };
-        let data = point.get_document("data").cloned().unwrap_or_default();
-        let is_of_commits = match point.get_str("configureFailPoint").expect("a name") {
-            "failCommand" => false,
-            "onPrimaryTransactionalWrite" => true,
-            other => panic!("unknown fail point {other}"),
-        };
-        self.fault = fault.map(|(skip, times)| Fault {
-            is_of_commits,
-            skip: skip.unwrap_or(0),
-            times: times.unwrap_or(i64::MAX),
-            data,
-        });
+        self.fault = Fault::of(point);
     }
 
-    /// What is to happen to a command.
-    fn next(&mut self, request: &Request, app: &str) -> Happening {
-        let Some(fault) = &mut self.fault else { return Happening::default() };
+    /// What is to happen to a command that came to a place.
+    fn next(&mut self, request: &Request, app: &str, place: &str) -> Happening {
+        let fault = match &mut self.at_one {
+            Some((of, fault)) if of == place => Some(fault),
+            _ => self.fault.as_mut(),
+        };
+        let Some(fault) = fault else { return Happening::default() };
+        let is_new = |write: &_| !self.done.contains_key(write);
         let data = &fault.data;
         let names = data.get_array("failCommands").map_or(&[][..], Vec::as_slice);
         let is_meant = match fault.is_of_commits {
-            true => request.number().is_some_and(|write| !self.done.contains_key(&write)),
+            true => request.number().is_some_and(|write| is_new(&write)),
             false => names.iter().any(|it| it.as_str() == Some(request.name())),
         };
         let is_other_app = data.get_str("appName").is_ok_and(|wanted| wanted != app);
@@ -183,6 +190,37 @@ impl State {
             true => Happening::of_commit(data),
             false => Happening::of(data),
         }
+    }
+}
+
+impl Fault {
+    /// By the command `configureFailPoint`; `None` if nothing is to fail any more.
+    fn of(point: &Document) -> Option<Self> {
+        let number = |mode: &Document, name| mode.get(name).map(whole);
+        let (skip, times) = match point.get("mode").expect("a mode") {
+            Bson::Document(mode) => (number(mode, "skip"), number(mode, "times")),
+            Bson::String(mode) if mode == "alwaysOn" => (None, None),
+            _ => return None,
+        };
+        let mut data = point.get_document("data").cloned().unwrap_or_default();
+        let is_of_commits = match point.get_str("configureFailPoint").expect("a name") {
+            "failCommand" => false,
+            "onPrimaryTransactionalWrite" => true,
+            "failGetMoreAfterCursorCheckout" => {
+                // Unlike those of the other one, its errors have labels.
+                if data
+                    .get("errorCode")
+                    .is_some_and(|it| RESUMABLE.map(i64::from).contains(&whole(it)))
+                {
+                    data.insert("errorLabels", ["ResumableChangeStreamError"]);
+                }
+                data.insert("failCommands", ["getMore"]);
+                false
+            }
+            other => panic!("unknown fail point {other}"),
+        };
+        let (skip, times) = (skip.unwrap_or(0), times.unwrap_or(i64::MAX));
+        Some(Self { is_of_commits, skip, times, data })
     }
 }
 
@@ -227,7 +265,7 @@ impl Talk {
                 let named = client.get_document("application").and_then(|it| it.get_str("name"));
                 app = named.unwrap_or_default().to_owned();
             }
-            let happening = self.state.lock().expect("no panic").next(&request, &app);
+            let happening = self.state.lock().expect("no panic").next(&request, &app, &self.me);
             #[expect(
                 clippy::disallowed_methods,
                 reason = "the fail point says how slow the server is"
@@ -263,7 +301,12 @@ impl Talk {
             if request.name() == "hello" && self.shape == Shape::LoadBalanced {
                 let service = if number.is_multiple_of(2) { [1; 12] } else { [2; 12] };
                 reply.insert("serviceId", bson::oid::ObjectId::from_bytes(service));
+            }
+            if request.is_greeting() && matches!(self.shape, Shape::LoadBalanced | Shape::Sharded) {
                 reply.insert("msg", "isdbgrid");
+            }
+            if self.shape == Shape::Sharded && request.body.contains_key("autocommit") {
+                reply.insert("recoveryToken", doc! { "recoveryShardId": "s" });
             }
             if !request.is_unanswered {
                 client.write_all(&message(1, request.id, &reply)).ok()?;
@@ -279,12 +322,15 @@ impl Talk {
                 Some(read(&mut *server)?.body)
             });
         }
-        if request.reads_snapshot() && !["find", "aggregate", "distinct"].contains(&request.name())
+        if !self.shape.is_whole()
+            && request.reads_snapshot()
+            && !["find", "aggregate", "distinct"].contains(&request.name())
         {
             let why = "only find, aggregate and distinct read of snapshots";
-            return Some(
-                doc! { "ok": 0.0, "code": 72, "codeName": "InvalidOptions", "errmsg": why },
-            );
+            return Some(fake_error(72, "InvalidOptions", why));
+        }
+        if self.is_lost(request) && self.abort(request, server)? {
+            return Some(fake_error(251, "NoSuchTransaction", "it was aborted by another router"));
         }
         let write = request.number();
         let done = || self.state.lock().expect("no panic");
@@ -294,14 +340,17 @@ impl Talk {
             return Some(reply.clone());
         }
         match request.name() {
-            "commitTransaction" | "abortTransaction" => return Some(doc! { "ok": 1.0 }),
+            "commitTransaction" | "abortTransaction" if !self.shape.is_whole() => {
+                return Some(doc! { "ok": 1.0 });
+            }
             "configureFailPoint" => {
                 self.state.lock().expect("no panic").fail(&request.body);
                 return Some(doc! { "ok": 1.0 });
             }
             _ => {}
         }
-        if UNKNOWN.iter().any(|field| request.body.contains_key(field)) {
+        let has_unknown = || UNKNOWN.iter().any(|field| request.body.contains_key(field));
+        if !self.shape.is_whole() && has_unknown() {
             let mut body = request.body.clone();
             UNKNOWN.iter().for_each(|field| drop(body.remove(field)));
             server.write_all(&message(request.id, 0, &body)).ok()?;
@@ -309,7 +358,7 @@ impl Talk {
             server.write_all(&request.bytes).ok()?;
         }
         let mut reply = read(server)?.body;
-        if request.reads_snapshot() {
+        if request.reads_snapshot() && !request.body.contains_key("autocommit") {
             let at = Bson::Timestamp(bson::Timestamp { time: 1, increment: 1 });
             match reply.get_document_mut("cursor") {
                 Ok(cursor) => drop(cursor.insert("atClusterTime", at)),
@@ -319,8 +368,8 @@ impl Talk {
         if let Some(write) = write {
             done().done.insert(write, reply.clone());
         }
-        if matches!(request.name(), "hello" | "isMaster" | "ismaster")
-            && matches!(self.shape, Shape::ReplicaSet | Shape::TellingSet)
+        if request.is_greeting()
+            && matches!(self.shape, Shape::ReplicaSet | Shape::TellingSet | Shape::Whole)
         {
             let set = doc! {
                 "setName": "rs", "setVersion": 1, "hosts": [&self.me], "me": &self.me, "primary": &self.me,
@@ -332,6 +381,29 @@ impl Talk {
         Some(reply)
     }
 
+    /// Whether the commit of a transaction comes by another router than that which began it: unless it has committed already,
+    /// it is aborted. Specification: Transactions, "recoveryToken".
+    fn is_lost(&self, request: &Request) -> bool {
+        let Some(session) = request.session().filter(|_| self.shape == Shape::Sharded) else {
+            return false;
+        };
+        let routers = &mut self.state.lock().expect("no panic").routers;
+        if request.body.contains_key("startTransaction") {
+            routers.insert(session, self.me.clone());
+            return false;
+        }
+        request.name() == "commitTransaction" && routers.get(&session) != Some(&self.me)
+    }
+
+    /// Aborts the transaction of a commit. False if it is over already.
+    fn abort(&self, commit: &Request, server: &mut TcpStream) -> Option<bool> {
+        let mut end = commit.body.clone();
+        end.remove("commitTransaction");
+        let end = doc! { "abortTransaction": 1 }.into_iter().chain(end).collect();
+        server.write_all(&message(commit.id, 0, &end)).ok()?;
+        Some(read(server)?.body.get_f64("ok").is_ok_and(|ok| ok == 1.0))
+    }
+
     /// Labels an error as a member of a replica set does.
     fn label(&self, request: &Request, reply: &mut Document, labels: Option<Vec<Bson>>) {
         if let Some(labels) = labels {
@@ -340,57 +412,25 @@ impl Talk {
         }
         let inner = reply.get_document("writeConcernError").ok();
         let code = inner.unwrap_or(reply).get_i32("code").unwrap_or_default();
-        if request.body.contains_key("autocommit") && TRANSIENT.contains(&code) {
+        let is_end = matches!(request.name(), "commitTransaction" | "abortTransaction");
+        let is_unconfirmed = reply.contains_key("writeConcernError");
+        let is_passing = match self.shape.is_whole() {
+            _ if is_unconfirmed => false,
+            true if is_end => TRANSIENT.contains(&code),
+            true => TRANSIENT.contains(&code) || RETRYABLE.contains(&code),
+            false => TRANSIENT.contains(&code),
+        };
+        if request.body.contains_key("autocommit") && is_passing {
             reply.insert("errorLabels", vec![Bson::from("TransientTransactionError")]);
             return;
         }
-        if request.number().is_some() && RETRYABLE.contains(&code) {
+        let is_numbered = request.number().is_some() || self.shape.is_whole() && is_end;
+        if is_numbered && RETRYABLE.contains(&code) {
             reply.insert("errorLabels", vec![Bson::from("RetryableWriteError")]);
         }
     }
 }
 
-impl Request {
-    /// Whether it is to see the data of one moment: FerretDB has no such thing, and shows what it has.
-    fn reads_snapshot(&self) -> bool {
-        let concern = self.body.get_document("readConcern");
-        concern.is_ok_and(|concern| concern.get_str("level").is_ok_and(|it| it == "snapshot"))
-    }
-
-    fn name(&self) -> &str {
-        self.body.keys().next().map_or("", String::as_str)
-    }
-
-    /// The session and the number of a numbered write.
-    fn number(&self) -> Option<(Vec<u8>, i64)> {
-        if self.body.contains_key("autocommit") {
-            return None; // It is of a whole transaction.
-        }
-        let Bson::Binary(session) = self.body.get_document("lsid").ok()?.get("id")? else {
-            return None;
-        };
-        Some((session.bytes.clone(), self.body.get_i64("txnNumber").ok()?))
-    }
-}
-
-fn message(id: i32, to: i32, body: &Document) -> Vec<u8> {
-    fake::message(id, to, &RawDocumentBuf::try_from(body).expect("BSON"))
-}
-
-/// The next message, with documents of sequences in its body.
-fn read(mut stream: impl Read) -> Option<Request> {
-    let mut bytes = vec![0; 4];
-    stream.read_exact(&mut bytes).ok()?;
-    let len = u32::from_le_bytes(bytes[..4].try_into().expect("four")) as usize;
-    bytes.resize(len, 0);
-    stream.read_exact(&mut bytes[4..]).ok()?;
-    let id = i32::from_le_bytes(bytes[4..8].try_into().expect("four"));
-    let read = OpMsg::read(&bytes).expect("a whole message");
-    let mut body = Document::try_from(read.body()).expect("BSON");
-    for sequence in read.sequences() {
-        let documents = sequence.documents().map(|it| Document::try_from(it).expect("BSON"));
-        body.insert(sequence.identifier(), documents.collect::<Vec<_>>());
-    }
-    let is_unanswered = bytes[16] & MORE_TO_COME != 0;
-    Some(Request { id, is_unanswered, body, bytes })
+fn fake_error(code: i32, name: &str, why: &str) -> Document {
+    doc! { "ok": 0.0, "code": code, "codeName": name, "errmsg": why }
 }

@@ -11,6 +11,7 @@ pub(crate) mod certificates;
 pub(crate) mod fake;
 pub(crate) mod fault_proxy;
 pub(crate) mod ferret;
+pub(crate) mod mongod;
 #[allow(dead_code, reason = "tests inside of the crate change its records")]
 pub(crate) mod name_server;
 pub(crate) mod replica_set;
@@ -80,6 +81,13 @@ pub(crate) fn client(address: &str) -> Client {
     Client::new(options(address))
 }
 
+/// The same time as one that servers are not told of: FerretDB's `distinct` does not know it.
 pub(crate) fn options(address: &str) -> ClientOptions {
-    ClientOptions::parse(address).expect("an address").timeout(Duration::from_secs(20))
+    let begin = match (address.contains('?'), address["mongodb://".len()..].contains('/')) {
+        (true, _) => "&",
+        (false, true) => "?",
+        (false, false) => "/?",
+    };
+    let address = format!("{address}{begin}socketTimeoutMS=20000");
+    ClientOptions::parse(&address).expect("an address")
 }

@@ -36,6 +36,23 @@ pub(crate) fn files(folder: &str) -> Option<Vec<(String, Value)>> {
     Some(files_of(&folder_of(folder)?).into_iter().map(read).collect())
 }
 
+/// All folders of the specifications that have files of JSON, in order.
+pub(crate) fn folders() -> Option<Vec<String>> {
+    let root = folder_of("")?;
+    let (mut found, mut left) = (Vec::new(), vec![root.clone()]);
+    while let Some(folder) = left.pop() {
+        let entries = fs::read_dir(&folder).expect("a folder of the package");
+        let entries = entries.map(|entry| entry.expect("an entry").path());
+        left.extend(entries.filter(|path| path.is_dir()));
+        if folder != root && !files_of(&folder).is_empty() {
+            let name = folder.strip_prefix(&root).expect("it is below");
+            found.push(name.to_str().expect("a plain name").to_owned());
+        }
+    }
+    found.sort();
+    Some(found)
+}
+
 fn folder_of(folder: &str) -> Option<PathBuf> {
     static ROOT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     match ROOT.get_or_init(fetch) {

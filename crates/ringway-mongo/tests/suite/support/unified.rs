@@ -102,12 +102,32 @@ fn compare_by_operator(
             };
             same(is_it, || format!("{actual} is not {value}"))
         }
+        "$$sessionLsid" => {
+            let name = lsid_of(value.as_str().unwrap_or_default());
+            let is_it = entities.get(&name) == Some(actual);
+            same(is_it, || format!("{actual} is not the session {value}"))
+        }
+        "$$lte" => {
+            let is_it = number(actual) <= number(value) && number(actual).is_some();
+            same(is_it, || format!("{actual} is more than {value}"))
+        }
+        "$$matchAsRoot" => compare(entities, value, actual, true),
+        "$$matchAsDocument" => {
+            let text = actual.as_str().unwrap_or_default();
+            let read = serde_json::from_str(text).map_err(|error| error.to_string())?;
+            compare(entities, value, &json(&read).into(), is_root)
+        }
         "$$unsetOrMatches" => match actual {
             Bson::Null => Ok(()),
             actual => compare(entities, value, actual, is_root),
         },
         other => Err(format!("unknown operator {other}")),
     }
+}
+
+/// How the session of that name is saved.
+pub(crate) fn lsid_of(session: &str) -> String {
+    format!("$$sessionLsid {session}")
 }
 
 fn same(is_same: bool, why: impl FnOnce() -> String) -> Result<(), String> {
@@ -142,6 +162,7 @@ fn number(value: &Bson) -> Option<f64> {
         Bson::Int32(number) => Some(f64::from(*number)),
         Bson::Int64(number) => Some(*number as f64),
         Bson::Double(number) => Some(*number),
+        Bson::Decimal128(number) => number.to_string().parse().ok(),
         _ => None,
     }
 }

@@ -5,6 +5,7 @@ use bson::{Binary, Bson, Document};
 use ringway_mongo::GridFs;
 
 use super::super::unified::from_hex;
+use super::settings::timeout;
 use super::{Done, Stop, has_only};
 
 pub(crate) async fn run(bucket: &GridFs, name: &str, arguments: &Document) -> Done {
@@ -17,12 +18,16 @@ pub(crate) async fn run(bucket: &GridFs, name: &str, arguments: &Document) -> Do
         "newFilename",
         "revision",
         "source",
+        "timeoutMS",
     ];
     has_only(name, arguments, &known)?;
     let bucket = match arguments.get_i32("chunkSizeBytes") {
         Ok(size) => bucket.clone().chunk_size(size.try_into().expect("a size")),
         Err(_) => bucket.clone(),
     };
+    if let Some(limit) = timeout(arguments) {
+        return Err(Stop::Missing(format!("GridFs::{name} with a time of {limit:?}")));
+    }
     let id = || arguments.get("id").expect("an id").clone();
     let text = |name| arguments.get_str(name).expect("a text");
     match name {

@@ -4,7 +4,7 @@ use bson::{Bson, Document};
 use ringway_mongo::{Client, ClientSession, NamespacedWrite};
 
 use super::super::unified::documents;
-use super::{Done, Stop, crud, entities, has_only};
+use super::{Done, Stop, crud, has_only, settings};
 
 pub(crate) async fn run(
     client: &Client,
@@ -41,7 +41,7 @@ pub(crate) async fn run(
         write = write.comment(comment.clone());
     }
     if let Ok(concern) = arguments.get_document("writeConcern") {
-        let concern = entities::write_concern(concern)
+        let concern = settings::write_concern(concern)
             .map_err(|_| Stop::Missing(format!("a write concern {concern}")))?;
         write = write.write_concern(&concern);
     }

@@ -9,7 +9,7 @@ use ringway_mongo::{
 };
 
 use super::super::unified::documents;
-use super::entities::timeout;
+use super::settings::timeout;
 use super::{Done, Stop, client_bulk};
 
 /// What a test gives with an operation: its arguments, and the session that one of them names.
@@ -61,6 +61,11 @@ macro_rules! with {
     (@ $action:ident, $arguments:expr, max_time) => {
         with!(@@ $action, $arguments, "maxTimeMS", milliseconds, max_time)
     };
+    (@ $action:ident, $arguments:expr, time_mode) => {
+        if $arguments.get_str("timeoutMode").is_ok_and(|it| it == "iteration") {
+            $action = $action.time_per_batch();
+        }
+    };
     (@ $action:ident, $arguments:expr, skip) => { with!(@@ $action, $arguments, "skip", count, skip) };
     (@ $action:ident, $arguments:expr, limit) => { with!(@@ $action, $arguments, "limit", count, limit) };
     (@ $action:ident, $arguments:expr, batch_size) => { with!(@@ $action, $arguments, "batchSize", count, batch_size) };
@@ -100,6 +105,11 @@ pub(crate) async fn on_collection(
 ) -> Done {
     let given = (arguments, session);
     let filter = || arguments.get_document("filter").cloned().unwrap_or_default();
+    if let Some(unknown) =
+        ["cursorType", "maxAwaitTimeMS"].iter().find(|it| arguments.contains_key(*it))
+    {
+        return Err(Stop::Missing(format!("{name} with {unknown}")));
+    }
     match name {
         "find" => {
             let find = with!(
@@ -119,12 +129,13 @@ pub(crate) async fn on_collection(
                 max,
                 return_key,
                 show_record_id,
-                max_time
+                max_time,
+                time_mode
             );
             array(find.await?.collect().await?)
         }
         "findOne" => {
-            let find = with!(things.find_one(filter()), given, sort, projection, skip);
+            let find = with!(things.find_one(filter()), given, sort, projection, skip, max_time);
             Ok(find.await?.map_or(Bson::Null, Bson::from))
         }
         "aggregate" => {
@@ -137,7 +148,9 @@ pub(crate) async fn on_collection(
                 let_vars,
                 comment,
                 bypass,
-                batch_size
+                batch_size,
+                max_time,
+                time_mode
             );
             array(found.await?.collect().await?)
         }
@@ -153,7 +166,7 @@ pub(crate) async fn on_collection(
         "distinct" => {
             let field = arguments.get_str("fieldName").expect("a field");
             let distinct = things.distinct(field, filter());
-            Ok(with!(distinct, given, collation, comment, hint).await?.into())
+            Ok(with!(distinct, given, collation, comment, hint, max_time).await?.into())
         }
         _ => write(things, name, given).await,
     }
@@ -256,7 +269,8 @@ async fn find_and_modify(things: &Collection<Document>, name: &str, given: Given
         hint,
         let_vars,
         comment,
-        bypass
+        bypass,
+        max_time
     );
     Ok(found.await?.map_or(Bson::Null, Bson::from))
 }

@@ -1,4 +1,4 @@
-//! Cursors that a test keeps, transactions, and the connections that both have behind a load balancer.
+//! Cursors that a test keeps, and the connections that they and transactions have behind a load balancer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use bson::{Bson, Document};
 use ringway_mongo::{
-    ClientSession, Collection, CommandEvent, CommandPhase, Cursor, PoolChange, PoolEvent,
-    TransactionOptions,
+    ClientSession, Collection, CommandCursor, CommandEvent, CommandPhase, Cursor, PoolChange,
+    PoolEvent, Running,
 };
 
 use super::super::until;
-use super::{Done, Stop, Why, failed};
+use super::settings::timeout;
+use super::{Done, Stop, Why, failed, has_only};
 
 /// Ends a wait in vain; what is waited for takes milliseconds.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -85,7 +86,28 @@ impl Cursors {
         if let Some(session) = session {
             find = find.session(session);
         }
+        if let Some(limit) = timeout(arguments) {
+            find = find.timeout(limit);
+        }
+        if arguments.get_str("timeoutMode").is_ok_and(|it| it == "iteration") {
+            find = find.time_per_batch();
+        }
+        let known = ["filter", "batchSize", "session", "timeoutMS", "timeoutMode"];
+        has_only("createFindCursor", arguments, &known)?;
         let (cursor, used) = (find.await?, Arc::clone(used));
+        let kept = KeptCursor { cursor, has_failed: false, used };
+        self.0.insert(name.to_owned(), kept);
+        Ok(Bson::Null)
+    }
+
+    /// `createCommandCursor`
+    pub(crate) async fn keep(
+        &mut self,
+        name: &str,
+        used: &Arc<Use>,
+        command: Result<Running<CommandCursor<Document>>, Stop>,
+    ) -> Done {
+        let (cursor, used) = (command?.await?, Arc::clone(used));
         let kept = KeptCursor { cursor, has_failed: false, used };
         self.0.insert(name.to_owned(), kept);
         Ok(Bson::Null)
@@ -104,7 +126,7 @@ impl Cursors {
                 let kept = self.0.remove(name).expect("it is there");
                 let used = Arc::clone(&kept.used);
                 let (leased, killed) = (used.leased(), used.killed());
-                let is_over = leased == 0 || kept.has_failed;
+                let is_over = kept.has_failed || format!("{:?}", kept.cursor).contains("id: 0");
                 drop(kept);
                 let is_done = || is_over || used.leased() < leased || used.killed() > killed;
                 let done = ringway_runtime::timeout(LIMIT, until(is_done)).await;
@@ -114,18 +136,4 @@ impl Cursors {
             other => Err(Stop::Missing(format!("Cursor::{other}"))),
         }
     }
-}
-
-/// Operations of sessions.
-pub(crate) async fn on_session(session: &ClientSession, name: &str, arguments: &Document) -> Done {
-    if !arguments.is_empty() {
-        return Err(Stop::Missing(format!("{name} with {arguments}")));
-    }
-    match name {
-        "startTransaction" => session.start_transaction(TransactionOptions::new())?,
-        "commitTransaction" => session.commit().await?,
-        "abortTransaction" => session.abort().await?,
-        other => return Err(Stop::Missing(format!("ClientSession::{other}"))),
-    }
-    Ok(Bson::Null)
 }

@@ -1,24 +1,23 @@
 //! The things that a test names, and its operations on them.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use bson::{Bson, Document};
-use ringway_mongo::{
-    Client, ClientOptions, ClientSession, Collection, ConnectionString, Database, GridFs,
-};
+use ringway_mongo::{Client, ClientOptions, ClientSession, Collection, Database, GridFs, Watch};
 use ringway_runtime::JoinHandle;
 
 use super::super::fault_proxy::Shape;
-use super::super::unified::{Entities, documents, matches};
-use super::cursors::{Cursors, Use, on_session};
+use super::super::unified::{Entities, documents, lsid_of, matches};
+use super::cursors::{Cursors, Use};
+use super::errors::compare_errors;
 use super::events::{Told, compare};
-use super::{Runner, Stop, Why, admin, bucket, client_bulk, crud, failed, watching};
-
-/// How long a client waits for a server that suits, in milliseconds: longer than a busy machine keeps one from answering.
-/// A test that wants less says so.
-const SELECTION_MS: u32 = 20_000;
+use super::settings::{client_options, timeout, with_concerns};
+use super::streams::Streams;
+use super::{
+    Done, Runner, Stop, Why, admin, bucket, client_bulk, crud, failed, outcome, sessions, watching,
+};
 
 struct NamedClient {
     /// `None` when it is closed.
@@ -35,12 +34,17 @@ pub(crate) struct World<'a> {
     /// The clients of databases and collections.
     owners: HashMap<String, String>,
     collections: HashMap<String, Collection<Document>>,
-    sessions: HashMap<String, ClientSession>,
+    /// The databases of collections.
+    homes: HashMap<String, String>,
+    sessions: HashMap<String, Rc<ClientSession>>,
     buckets: HashMap<String, GridFs>,
     cursors: Cursors,
+    streams: Streams,
     threads: HashMap<String, Option<JoinHandle<Result<(), Why>>>>,
     /// What operations have saved.
     values: Entities,
+    /// Whether the operations are those that a transaction runs.
+    is_in_callback: bool,
 }
 
 impl<'a> World<'a> {
@@ -51,11 +55,14 @@ impl<'a> World<'a> {
             databases: HashMap::new(),
             owners: HashMap::new(),
             collections: HashMap::new(),
+            homes: HashMap::new(),
             sessions: HashMap::new(),
             buckets: HashMap::new(),
             cursors: Cursors::default(),
+            streams: Streams::default(),
             threads: HashMap::new(),
             values: Entities::new(),
+            is_in_callback: false,
         }
     }
 
@@ -71,7 +78,10 @@ impl<'a> World<'a> {
                 self.clients.insert(id, client);
             }
             "database" => {
-                let database = self.client_of(fields).database(text("databaseName"));
+                let mut database = self.client_of(fields).database(text("databaseName"));
+                if let Some(limit) = fields.get_document("databaseOptions").ok().and_then(timeout) {
+                    database = database.timeout(limit);
+                }
                 self.owners.insert(id.clone(), text("client").to_owned());
                 self.databases.insert(id, database);
             }
@@ -82,16 +92,15 @@ impl<'a> World<'a> {
                     Err(_) => things,
                 };
                 self.owners.insert(id.clone(), self.owners[text("database")].clone());
+                self.homes.insert(id.clone(), text("database").to_owned());
                 self.collections.insert(id, things);
             }
             "bucket" if !fields.contains_key("bucketOptions") => {
                 self.buckets.insert(id, self.databases[text("database")].gridfs());
             }
             "session" => {
-                let session = self.client_of(fields).start_session();
-                let nothing = Document::new();
-                let options = fields.get_document("sessionOptions").unwrap_or(&nothing);
-                self.sessions.insert(id, with_options(session, options)?);
+                let session = sessions::make(self.client_of(fields), fields)?;
+                self.sessions.insert(id, session);
             }
             "thread" => drop(self.threads.insert(id, None)),
             other => return Err(failed(format!("the client has no {other} with {fields}"))),
@@ -115,11 +124,13 @@ impl<'a> World<'a> {
         let ignored: Vec<String> =
             ignored.iter().filter_map(Bson::as_str).map(String::from).collect();
         let told = Arc::<Mutex<Vec<Told>>>::default();
+        let sees_secrets = fields.get_bool("observeSensitiveCommands").unwrap_or_default();
         let note = {
             let told = Arc::clone(&told);
             move |event: Told| {
                 let is_ignored = event.name() == "configureFailPoint"
-                    || ignored.iter().any(|name| name == event.name());
+                    || ignored.iter().any(|name| name == event.name())
+                    || event.is_secret() && !sees_secrets;
                 if wanted.iter().any(|kind| event.is(kind)) && !is_ignored {
                     told.lock().expect("no panic").push(event);
                 }
@@ -145,6 +156,14 @@ impl<'a> World<'a> {
 
     /// Runs an operation, and compares what becomes of it.
     pub(crate) async fn check(&mut self, operation: &Document) -> Result<(), Why> {
+        self.step(operation).await.map(drop)
+    }
+
+    /// The same. Returns the error with which it has failed, also if that was expected.
+    async fn step(
+        &mut self,
+        operation: &Document,
+    ) -> Result<Option<Box<ringway_mongo::Error>>, Why> {
         let name = operation.get_str("name").expect("a name");
         let result = self.run(name, operation).await?;
         if let (Ok(name), Ok(value)) = (operation.get_str("saveResultAsEntity"), &result) {
@@ -153,15 +172,54 @@ impl<'a> World<'a> {
         let ignores = operation.get_bool("ignoreResultAndError").unwrap_or_default();
         match (result, operation.get_document("expectError")) {
             (Err(Stop::Missing(what)), _) => Err(failed(format!("the client has no {what}"))),
-            _ if ignores => Ok(()),
+            (Err(Stop::Failed(error)), _) if ignores && self.is_in_callback => Ok(Some(error)),
+            _ if ignores => Ok(None),
             (Ok(result), Ok(_)) => Err(failed(format!("{name} did not fail: {result}"))),
             (Ok(result), Err(_)) => match operation.get("expectResult") {
                 Some(expected) => matches(&self.values, expected, &result)
+                    .map(|()| None)
                     .map_err(|why| failed(format!("the result of {name}: {why}"))),
-                None => Ok(()),
+                None => Ok(None),
             },
-            (Err(Stop::Failed(error)), Ok(expected)) => compare_errors(expected, &error),
+            (Err(Stop::Failed(error)), Ok(expected)) => {
+                compare_errors(expected, &error).map(|()| Some(error))
+            }
+            // Of a transaction that is run again, an error is none of the test.
+            (Err(Stop::Failed(error)), Err(_)) if self.is_in_callback => Ok(Some(error)),
             (Err(Stop::Failed(error)), Err(_)) => Err(failed(format!("{name}: {error}"))),
+        }
+    }
+
+    /// `withTransaction`
+    async fn with_transaction(
+        &mut self,
+        session: &ClientSession,
+        arguments: &Document,
+    ) -> Result<Result<Bson, Stop>, Why> {
+        let options = match sessions::transaction_options(arguments) {
+            Ok(options) => options,
+            Err(stop) => return Ok(Err(stop)),
+        };
+        let mut different = None;
+        self.is_in_callback = true;
+        let done = session.with_transaction(options, async |_| {
+            for operation in documents(arguments, "callback") {
+                match Box::pin(self.step(operation)).await {
+                    Ok(None) => {}
+                    Ok(Some(error)) => return Err(*error),
+                    Err(why) => {
+                        different = Some(why);
+                        return Err(ClientOptions::parse("no address").expect_err("it is none"));
+                    }
+                }
+            }
+            Ok(())
+        });
+        let done = done.await;
+        self.is_in_callback = false;
+        match different {
+            Some(why) => Err(why),
+            None => Ok(done.map(|()| Bson::Null).map_err(Stop::from)),
         }
     }
 
@@ -174,25 +232,44 @@ impl<'a> World<'a> {
             return Ok(Ok(Bson::Null));
         }
         let session = match arguments.get_str("session") {
-            Ok(name) => Some(self.sessions.get(name).ok_or_else(|| failed("no session".into()))?),
+            Ok(name) => {
+                Some(&**self.sessions.get(name).ok_or_else(|| failed("no session".into()))?)
+            }
             Err(_) => None,
         };
+        let saved = operation.get_str("saveResultAsEntity").unwrap_or_default();
+        if name == "createChangeStream" {
+            let watch = self.watch(object);
+            return Ok(self.streams.create(saved, watch, arguments, session).await);
+        }
+        if let Some(session) = self.sessions.get(object).filter(|_| name == "withTransaction") {
+            let session = Rc::clone(session);
+            return self.with_transaction(&session, arguments).await;
+        }
         Ok(if let Some(things) = self.collections.get(object) {
             match name {
                 "createFindCursor" => {
-                    let cursor = operation.get_str("saveResultAsEntity").unwrap_or_default();
                     let used = &self.clients[&self.owners[object]].used;
-                    self.cursors.create(cursor, (things, used), arguments, session).await
+                    self.cursors.create(saved, (things, used), arguments, session).await
                 }
-                "createIndex" | "dropIndex" | "dropIndexes" | "listIndexes" | "listIndexNames" => {
-                    admin::on_collection(things, name, arguments, session).await
+                "createIndex" | "dropIndex" | "dropIndexes" | "listIndexes" | "listIndexNames"
+                | "rename" => {
+                    let of = (&self.databases[&self.homes[object]], things);
+                    admin::on_collection(of, name, arguments, session).await
                 }
                 _ => crud::on_collection(things, name, arguments, session).await,
             }
         } else if let Some(bucket) = self.buckets.get(object) {
             bucket::run(bucket, name, arguments).await
         } else if let Some(database) = self.databases.get(object) {
-            admin::on_database(database, name, arguments, session).await
+            match name {
+                "createCommandCursor" => {
+                    let used = &self.clients[&self.owners[object]].used;
+                    let command = admin::cursor_command(database, arguments, session);
+                    self.cursors.keep(saved, used, command).await
+                }
+                _ => admin::on_database(database, name, arguments, session).await,
+            }
         } else if let Some(named) = self.clients.get_mut(object).filter(|_| name == "close") {
             drop(named.client.take());
             Ok(Bson::Null)
@@ -204,17 +281,33 @@ impl<'a> World<'a> {
             }
         } else if self.cursors.has(object) {
             self.cursors.run(object, name).await
+        } else if self.streams.has(object) {
+            self.streams.run(object, name).await
         } else if let Some(session) = self.sessions.get(object).filter(|_| name != "endSession") {
-            on_session(session, name, arguments).await
+            sessions::run(session, name, arguments).await
         } else if object.starts_with("session") && name == "endSession" {
-            drop(self.sessions.remove(object));
-            // What it has goes back in the background.
-            ringway_runtime::yield_now().await;
-            ringway_runtime::yield_now().await;
-            Ok(Bson::Null)
+            self.end_session(object).await
         } else {
             Err(Stop::Missing(format!("{object}: {name}")))
         })
+    }
+
+    /// What a collection, a database or a client watches.
+    fn watch(&self, object: &str) -> Watch<Document> {
+        match (self.collections.get(object), self.databases.get(object)) {
+            (Some(things), _) => things.watch(),
+            (_, Some(database)) => database.watch(),
+            _ => self.clients[object].client.as_ref().expect("it is open").watch(),
+        }
+    }
+
+    async fn end_session(&mut self, name: &str) -> Done {
+        self.note_sessions();
+        drop(self.sessions.remove(name));
+        // What it has goes back in the background.
+        ringway_runtime::yield_now().await;
+        ringway_runtime::yield_now().await;
+        Ok(Bson::Null)
     }
 
     /// Does what a test asks of the one who runs it.
@@ -233,27 +326,36 @@ impl<'a> World<'a> {
                     proxy.fail(point);
                 }
             }
+            "targetedFailPoint" => {
+                let proxy = self.runner.proxy.expect("a sharded cluster");
+                let router = self.session(arguments).router();
+                let router = router.ok_or_else(|| failed("no router is pinned".to_owned()))?;
+                let point = arguments.get_document("failPoint").expect("it");
+                proxy.fail_at(&router.to_string(), point);
+            }
+            "assertSessionPinned" | "assertSessionUnpinned" | "assertSessionTransactionState" => {
+                sessions::check(self.session(arguments), name, arguments)?;
+            }
+            "assertIndexExists" | "assertIndexNotExists" => {
+                outcome::check_index(&self.runner.setup, name, arguments).await?;
+            }
             "createEntities" => {
                 for entity in documents(arguments, "entities") {
                     self.add(entity).await?;
                 }
             }
             "assertCollectionExists" | "assertCollectionNotExists" => {
-                let text = |name| arguments.get_str(name).expect("a name");
-                let database = self.runner.setup.database(text("databaseName"));
-                let names = database.list_collection_names().await;
-                let names = names.map_err(|error| failed(format!("{name}: {error}")))?;
-                let exists = names.iter().any(|it| it == text("collectionName"));
-                if exists != (name == "assertCollectionExists") {
-                    return Err(failed(format!("{name}: {names:?}")));
-                }
+                outcome::check_collection(&self.runner.setup, name, arguments).await?;
             }
             "waitForEvent" => watching::wait_for_event(self.told(arguments), arguments).await?,
             "assertEventCount" => watching::check_count(self.told(arguments), arguments)?,
             "wait" => watching::wait(arguments).await,
             "runOnThread" => {
                 let operation = arguments.get_document("operation").expect("an operation");
-                let things = &self.collections[operation.get_str("object").expect("an object")];
+                let object = operation.get_str("object").expect("an object");
+                let Some(things) = self.collections.get(object) else {
+                    return Err(failed(format!("the runner has no threads for {object}")));
+                };
                 let thread = arguments.get_str("thread").expect("a name").to_owned();
                 self.threads.insert(thread, Some(watching::run_apart(things, operation)));
             }
@@ -273,6 +375,10 @@ impl<'a> World<'a> {
         Ok(())
     }
 
+    fn session(&self, arguments: &Document) -> &ClientSession {
+        &self.sessions[arguments.get_str("session").expect("a name")]
+    }
+
     fn told(&self, arguments: &Document) -> &Arc<Mutex<Vec<Told>>> {
         &self.clients[arguments.get_str("client").expect("a name")].told
     }
@@ -290,166 +396,17 @@ impl<'a> World<'a> {
         }
     }
 
+    /// Saves what the server knows the sessions by.
+    pub(crate) fn note_sessions(&mut self) {
+        for (name, session) in &self.sessions {
+            if let Some(id) = session.id() {
+                self.values.insert(lsid_of(name), bson::doc! { "id": id }.into());
+            }
+        }
+    }
+
     pub(crate) fn compare_events(&self, expected: &Document) -> Result<(), Why> {
         let named = &self.clients[expected.get_str("client").expect("a name")];
         compare(&self.values, expected, &named.told.lock().expect("no panic"))
     }
-}
-
-fn client_options(runner: &Runner<'_>, client: &Document) -> Result<ClientOptions, Why> {
-    let given = client.get_document("uriOptions").ok();
-    let mut words = Vec::new();
-    // A test of monitors has its own period, and the usual one otherwise.
-    let is_telling = matches!(runner.shape, Shape::Telling | Shape::TellingSet);
-    if !is_telling {
-        words.push("heartbeatFrequencyMS=500".to_owned());
-    }
-    match runner.shape {
-        Shape::Single | Shape::Newest | Shape::Telling => {}
-        Shape::ReplicaSet | Shape::TellingSet => words.push("replicaSet=rs".to_owned()),
-        Shape::LoadBalanced => words.push("loadBalanced=true".to_owned()),
-    }
-    if given.is_some_and(|it| it.contains_key("waitQueueTimeoutMS")) {
-        return Err(failed("the client has no waitQueueTimeoutMS".to_owned()));
-    }
-    if is_telling && given.is_some_and(|it| it.contains_key("socketTimeoutMS")) {
-        return Err(failed("the client has no socketTimeoutMS but that of operations".to_owned()));
-    }
-    if is_telling
-        && given.is_some_and(|it| it.get_str("appname").is_ok_and(|it| it == "extendsTimeoutTest"))
-    {
-        return Err(failed("its margin is 250 ms".to_owned()));
-    }
-    let place = match runner.proxy {
-        Some(proxy) if client.get_bool("useMultipleMongoses").is_ok_and(|it| !it) => {
-            &proxy.place_of_one
-        }
-        _ => runner.place,
-    };
-    if !given.is_some_and(|it| it.contains_key("serverSelectionTimeoutMS")) {
-        words.push(format!("serverSelectionTimeoutMS={SELECTION_MS}"));
-    }
-    for (name, value) in given.into_iter().flatten() {
-        words.push(format!("{name}={}", value.to_string().trim_matches('"')));
-    }
-    let uri = format!("mongodb://{place}/?{}", words.join("&"));
-    let options = ClientOptions::parse(&uri);
-    options.map_err(|error| failed(format!("the client's options: {error}")))
-}
-
-pub(crate) fn write_concern(concern: &Document) -> Result<ringway_mongo::WriteConcern, Why> {
-    let word =
-        |(name, value): (&String, &Bson)| format!("{name}={}", value.to_string().trim_matches('"'));
-    let words: Vec<_> = concern.iter().map(word).collect();
-    let uri = ConnectionString::parse(&format!("mongodb://a/?{}", words.join("&")));
-    let uri = uri.map_err(|error| failed(format!("the write concern: {error}")))?;
-    Ok(uri.options.write_concern)
-}
-
-fn with_options(mut session: ClientSession, options: &Document) -> Result<ClientSession, Why> {
-    for (name, value) in options {
-        session = match (&**name, value.as_bool()) {
-            ("snapshot", Some(is_snapshot)) => session.snapshot(is_snapshot),
-            ("causalConsistency", Some(is_causal)) => session.causal_consistency(is_causal),
-            _ => return Err(failed(format!("the client has no session with {name}"))),
-        };
-    }
-    Ok(session)
-}
-
-fn with_concerns(
-    things: &Collection<Document>,
-    options: &Document,
-) -> Result<Collection<Document>, Why> {
-    let mut things = things.clone();
-    let mut words = Vec::new();
-    if let Ok(concern) = options.get_document("writeConcern") {
-        for (name, value) in concern {
-            words.push(format!("{name}={}", value.to_string().trim_matches('"')));
-        }
-    }
-    if let Ok(concern) = options.get_document("readConcern") {
-        words.push(format!("readConcernLevel={}", concern.get_str("level").expect("a level")));
-    }
-    if let Ok(preference) = options.get_document("readPreference") {
-        words.push(format!("readPreference={}", preference.get_str("mode").expect("a mode")));
-    }
-    let uri = ConnectionString::parse(&format!("mongodb://a/?{}", words.join("&")));
-    let uri = uri.map_err(|error| failed(format!("the collection's options: {error}")))?;
-    if let Some(concern) = &uri.options.read_concern {
-        things = things.read_concern(concern);
-    }
-    if options.contains_key("timeoutMS") {
-        return Err(failed(format!("the client has no collection with {options}")));
-    }
-    if let Some(preference) = &uri.options.read_preference {
-        things = things.read_preference(preference).expect("a mode alone is possible");
-    }
-    let written = things.write_concern(&uri.options.write_concern);
-    written.map_err(|error| failed(format!("the collection's options: {error}")))
-}
-
-fn compare_errors(expected: &Document, error: &ringway_mongo::Error) -> Result<(), Why> {
-    let is_of_client = error.server().is_none();
-    let code = error.server().map(|server| server.code);
-    let contains = |part: &str| error.to_string().to_lowercase().contains(&part.to_lowercase());
-    let flag = |name| expected.get_bool(name).ok();
-    let labels = |name| expected.get_array(name).map_or(&[][..], Vec::as_slice).iter();
-    let has = |label: &Bson| error.has_label(label.as_str().expect("a label"));
-    if flag("isClientError").is_some_and(|it| it != is_of_client)
-        || flag("isTimeoutError").is_some_and(|it| it != error.is_timeout())
-        || expected.get_i32("errorCode").is_ok_and(|it| Some(it) != code)
-        || expected.get_str("errorContains").is_ok_and(|part| !contains(part))
-        || !labels("errorLabelsContain").all(has)
-        || labels("errorLabelsOmit").any(has)
-    {
-        return Err(failed(format!("{expected} is expected, not {error}")));
-    }
-    compare_parts(expected, error)?;
-    match (expected.get("expectResult"), error.bulk()) {
-        // Nothing was done, which the test calls unset.
-        (Some(Bson::Document(expected)), Some(bulk))
-            if bulk.result == ringway_mongo::BulkWriteResult::default()
-                && expected.contains_key("$$unsetOrMatches") =>
-        {
-            Ok(())
-        }
-        (Some(expected), Some(bulk)) => matches(&Entities::new(), expected, &crud::partly(bulk))
-            .map_err(|why| failed(format!("what was done before: {why}"))),
-        _ => Ok(()),
-    }
-}
-
-/// Compares the errors of single writes, and of their concern.
-fn compare_parts(expected: &Document, error: &ringway_mongo::Error) -> Result<(), Why> {
-    let nothing = ringway_mongo::BulkFailure::default();
-    let bulk = error.bulk().unwrap_or(&nothing);
-    if let Ok(expected) = expected.get_document("writeErrors") {
-        let code = |it: &ringway_mongo::ServerError| (it.index.to_string(), it.code);
-        let told: Vec<_> = bulk.write_errors.iter().map(code).collect();
-        let code = |(at, it): (&String, &Bson)| {
-            (at.clone(), it.as_document().and_then(|it| it.get_i32("code").ok()).unwrap_or(0))
-        };
-        let mut wanted: Vec<_> = expected.iter().map(code).collect();
-        wanted.sort();
-        if wanted != told {
-            return Err(failed(format!("the writes {wanted:?} were to fail, not {told:?}")));
-        }
-    }
-    let concerns: Vec<_> = documents(expected, "writeConcernErrors").collect();
-    let is_it = |(wanted, told): (&&Document, &ringway_mongo::ServerError)| {
-        wanted.get_i32("code").is_ok_and(|code| code == told.code)
-    };
-    let told = &bulk.write_concern_errors;
-    let are_same = concerns.len() <= told.len() && concerns.iter().zip(told).all(is_it);
-    if are_same { Ok(()) } else { Err(failed(format!("{concerns:?} are expected, not {told:?}"))) }
-}
-
-pub(crate) fn timeout(arguments: &Document) -> Option<Duration> {
-    let millis = arguments.get("timeoutMS")?;
-    let millis = millis.as_i64().or_else(|| millis.as_i32().map(i64::from)).expect("a number");
-    Some(match millis {
-        0 => Duration::MAX,
-        millis => Duration::from_millis(millis.try_into().expect("a time")),
-    })
 }

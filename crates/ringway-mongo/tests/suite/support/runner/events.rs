@@ -82,6 +82,12 @@ impl Told {
         Self { kind, family: "sdam", fields }
     }
 
+    /// Whether it is of a command whose content is not told.
+    pub(crate) fn is_secret(&self) -> bool {
+        let is_empty = |name| self.fields.get_document(name).is_ok_and(|it| it.is_empty());
+        is_empty("command") || is_empty("reply")
+    }
+
     pub(crate) fn field(&self, name: &str) -> Option<&Bson> {
         self.fields.get(name)
     }

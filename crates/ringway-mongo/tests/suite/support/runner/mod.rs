@@ -1,4 +1,4 @@
-//! Runs the specifications' tests of the unified format on FerretDB.
+//! Runs the specifications' tests of the unified format on FerretDB, or on a double of the tests.
 
 mod admin;
 mod bucket;
@@ -6,7 +6,12 @@ mod client_bulk;
 mod crud;
 mod cursors;
 mod entities;
+mod errors;
 mod events;
+mod outcome;
+mod sessions;
+mod settings;
+mod streams;
 mod watching;
 
 use std::thread;
@@ -17,6 +22,7 @@ use ringway_mongo::{Client, Collection};
 use self::entities::World;
 use super::fault_proxy::{FaultProxy, Shape};
 use super::ferret::Ferret;
+use super::mongod::Mongod;
 use super::unified::{Entities, documents, json, matches};
 use super::{options, specs, suite_on_core};
 
@@ -98,13 +104,13 @@ pub(crate) fn run_files(files: Vec<(String, serde_json::Value)>, shape: Shape) -
     for (at, file) in files.into_iter().enumerate() {
         shares[at % SHARES].push(file);
     }
-    Ferret::start()?;
+    Server::start(shape)?;
     let run = |files| {
         thread::spawn(move || {
-            let ferret = Ferret::start().expect("it is built");
+            let server = Server::start(shape).expect("it is built");
             suite_on_core(async move {
-                let proxy = FaultProxy::start(&ferret.place, shape);
-                Runner::behind(&ferret.address, &proxy, shape).run_all(files).await
+                let proxy = FaultProxy::start(server.place(), shape);
+                Runner::behind(server.address(), &proxy, shape).run_all(files).await
             })
         })
     };
@@ -112,6 +118,36 @@ pub(crate) fn run_files(files: Vec<(String, serde_json::Value)>, shape: Shape) -
     let mut tally = Tally::default();
     running.into_iter().for_each(|share| tally.add(share.join().expect("no panic")));
     Some(tally)
+}
+
+/// What is behind a proxy.
+enum Server {
+    Ferret(Ferret),
+    /// The double of the tests, where FerretDB would not do.
+    Whole(Mongod),
+}
+
+impl Server {
+    fn start(shape: Shape) -> Option<Self> {
+        match shape.is_whole() {
+            true => Some(Self::Whole(Mongod::start())),
+            false => Ferret::start().map(Self::Ferret),
+        }
+    }
+
+    fn place(&self) -> &str {
+        match self {
+            Self::Ferret(ferret) => &ferret.place,
+            Self::Whole(mongod) => mongod.place(),
+        }
+    }
+
+    fn address(&self) -> &str {
+        match self {
+            Self::Ferret(ferret) => &ferret.address,
+            Self::Whole(mongod) => mongod.address(),
+        }
+    }
 }
 
 /// Runs tests on one server.
@@ -172,6 +208,7 @@ impl<'a> Runner<'a> {
         for operation in documents(test, "operations") {
             world.check(operation).await?;
         }
+        world.note_sessions();
         for expected in documents(test, "expectEvents") {
             world.compare_events(expected)?;
         }
@@ -183,15 +220,17 @@ impl<'a> Runner<'a> {
 
     /// Whether FerretDB is such a server: it takes itself for MongoDB 7.0, and behind a proxy for a newer one.
     fn is_met(&self, requirement: &Document) -> bool {
-        let own_version = if self.shape == Shape::Newest { [8, 0] } else { [7, 0] };
+        let is_newest = self.shape == Shape::Newest || self.shape.is_whole();
+        let own_version = if is_newest { [8, 0] } else { [7, 0] };
         let version = |name| -> Option<Vec<u32>> {
             let text = requirement.get_str(name).ok()?;
             Some(text.split('.').map(|part| part.parse().expect("a number")).collect())
         };
         let shape = match self.shape {
             Shape::Single | Shape::Newest | Shape::Telling => "single",
-            Shape::ReplicaSet | Shape::TellingSet => "replicaset",
+            Shape::ReplicaSet | Shape::TellingSet | Shape::Whole => "replicaset",
             Shape::LoadBalanced => "load-balanced",
+            Shape::Sharded => "sharded",
         };
         let topologies = requirement.get_array("topologies").ok();
         version("minServerVersion").is_none_or(|least| least[..] <= own_version[..])
@@ -199,16 +238,26 @@ impl<'a> Runner<'a> {
             && topologies.is_none_or(|all| all.contains(&shape.into()))
             && requirement.get_str("serverless").ok() != Some("require")
             && !requirement.get_bool("auth").unwrap_or_default()
+            && !requirement.get_bool("csfle").unwrap_or_default()
     }
 
     async fn prepare(&self, file: &Document) -> Result<(), Why> {
+        if self.shape.is_whole() {
+            let end = self.setup.database("admin").run_command(doc! { "killAllSessions": [] });
+            end.await.expect("the double knows it");
+        }
         for data in documents(file, "initialData") {
             let things = self.collection(data);
             let prepared = async {
                 things.drop().await?;
                 let initial: Vec<_> = documents(data, "documents").cloned().collect();
-                if !initial.is_empty() {
-                    things.insert_many(&initial).await?;
+                match initial.is_empty() {
+                    false => drop(things.insert_many(&initial).await?),
+                    true if self.shape.is_whole() => {
+                        let database = data.get_str("databaseName").expect("a name");
+                        self.setup.database(database).create_collection(things.name()).await?;
+                    }
+                    true => {}
                 }
                 Ok::<_, ringway_mongo::Error>(())
             };
