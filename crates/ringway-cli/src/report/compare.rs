@@ -162,6 +162,11 @@ fn notes(before: &ReadReport, after: &ReadReport, paired: usize) -> Vec<String> 
             notes.push(format!("the two were not measured in the same place: {key} differs"));
         }
     }
+    if before.environment.get("optimised") != after.environment.get("optimised") {
+        notes.push(
+            "one of the two is a debug build, whose figures mean nothing: optimised differs".into(),
+        );
+    }
     notes
 }
 
@@ -193,7 +198,8 @@ fn chance(before: &[f64], after: &[f64]) -> Option<f64> {
     let wins: f64 = after.iter().flat_map(|&a| above(a)).sum();
     let fewer = wins.min((before.len() * after.len()) as f64 - wins);
     let ways = ways(before.len(), after.len());
-    let as_far: f64 = ways.iter().take(fewer.floor() as usize + 1).sum();
+    // Draws count half; half a win is taken for a whole one, which makes the difference smaller.
+    let as_far: f64 = ways.iter().take(fewer.ceil() as usize + 1).sum();
     Some((2.0 * as_far / ways.iter().sum::<f64>()).min(1.0))
 }
 
@@ -254,6 +260,9 @@ mod tests {
         assert!(chance(&[1.0, 2.0, 3.0, 4.0, 7.5], &high).expect("samples") <= 0.05);
         assert!(chance(&[1.0, 2.0, 3.0, 4.0, 8.5], &high).expect("samples") > 0.05);
         assert_eq!(chance(&low, &low), Some(1.0));
+        // A draw is no win.
+        let drawn = chance(&[1.0, 2.0, 3.0, 4.0, 6.0], &high).expect("samples");
+        assert!(drawn > 2.0 / 252.0, "{drawn}");
         assert_eq!(chance(&low, &[]), None);
         assert!(least_chance(3, 3) > CHANCE_MAX && least_chance(4, 4) <= CHANCE_MAX);
     }

@@ -280,6 +280,27 @@ fn a_page_has_charts_and_the_report_inside_it() {
     assert_eq!(read::plain(&read.environment["command"]), report.environment.command);
 }
 
+/// At low rates there are too few samples for a 99th percentile.
+#[test]
+fn a_rate_without_a_percentile_bends_no_ladder() {
+    let mut report = report();
+    let few = Row { latency: Percentiles::default(), ..rung(1e3, 1.0, 0.0) };
+    report.rows = vec![few, rung(1e4, 1.0, 100.0), rung(2e4, 0.995, 300.0), rung(4e4, 0.8, 9e4)];
+    let page = page::render(&document(&report));
+    assert!(page.contains("sustained up to 20.0k a second"), "{page}");
+}
+
+#[test]
+fn a_debug_build_is_not_compared_in_silence() {
+    let mut debug = report();
+    debug.environment.optimised = false;
+    let (before, after) = (document(&report()), document(&debug));
+    let (screen, mut out) = (Screen::PLAIN, Vec::new());
+    compare::print(&before, &after, Format::Table, &screen, &mut out).expect("rows in common");
+    let text = String::from_utf8(out).expect("UTF-8");
+    assert!(text.contains("optimised differs"), "{text}");
+}
+
 #[test]
 fn differences_within_the_noise_are_called_so() {
     let with_rates = |rates: [&[f64]; 4]| {

@@ -104,13 +104,14 @@ fn latencies(x: &Axis, ladders: &[Ladder<'_>], marks: &[Mark]) -> String {
 impl Ladder<'_> {
     /// Returns the highest sustained rate; the rungs are in rising order.
     fn knee(&self) -> Option<f64> {
-        let (mut knee, mut slowest) = (None, f64::INFINITY);
+        let (mut knee, mut slowest) = (None, None::<f64>);
         for (due, achieved, row) in &self.rungs {
-            let p99 = row.p99_us.unwrap_or(0.0);
-            if *achieved < KEPT || p99 > slowest * SLOWER_MAX {
+            // At low rates there may be too few samples to know it.
+            let queues = slowest.zip(row.p99_us).is_some_and(|(slow, p99)| p99 > slow * SLOWER_MAX);
+            if *achieved < KEPT || queues {
                 break;
             }
-            slowest = if slowest.is_finite() { slowest.max(p99) } else { p99 };
+            slowest = row.p99_us.map(|p99| slowest.map_or(p99, |slow| slow.max(p99))).or(slowest);
             knee = Some(*due);
         }
         knee
