@@ -19,6 +19,7 @@ Examples:
   ringway serve echo --listen tcp://[::]:7001 --listen unix:///tmp/echo.sock
   ringway serve echo --listen tls://0.0.0.0:7443 --cert cert.pem --key key.pem
   ringway serve echo --backend epoll --spin 0   sleep as soon as there is nothing to do
+  ringway serve echo --stats 1s                 what it has done, once a second
 
 The server prints `listening on URI` when it is ready and drains on SIGINT or SIGTERM.";
 

@@ -25,6 +25,8 @@ pub(crate) struct ServeConfig {
     pub(crate) client_ca: Option<PathBuf>,
     /// The folder of a registry; `None` keeps it in memory.
     pub(crate) data: Option<PathBuf>,
+    /// How often it prints what it has done, if at all.
+    pub(crate) stats: Option<Duration>,
     /// Whether a parent asks for counters on standard input and ends the server by closing it.
     pub(crate) control: bool,
 }
@@ -97,6 +99,9 @@ impl ServeConfig {
         {
             flag("--delay", format!("{}ns", delay.as_nanos()));
         }
+        if let Some(period) = self.stats {
+            args.extend(["--stats".to_owned(), format!("{}ns", period.as_nanos())]);
+        }
         if self.control {
             args.push("--control".to_owned());
         }
@@ -124,7 +129,8 @@ pub(super) fn resolve(raw: Serve, allowed: &Cores) -> Result<ServeConfig, ValueE
             (Service::MongoResponder { delay: delay.unwrap_or_default() }, flags)
         }
     };
-    let ServeFlags { mut listen, cores, backend, spin, cert, key, client_ca, control } = flags;
+    let ServeFlags { mut listen, cores, backend, spin, cert, key, client_ca, stats, control } =
+        flags;
     if listen.is_empty() {
         listen.push(default_address(service).parse()?);
     }
@@ -143,7 +149,7 @@ pub(super) fn resolve(raw: Serve, allowed: &Cores) -> Result<ServeConfig, ValueE
         )));
     }
     let cores = cores.unwrap_or_else(|| allowed.clone()).within(allowed, "--cores")?;
-    Ok(ServeConfig { service, listen, cores, backend, spin, tls, client_ca, data, control })
+    Ok(ServeConfig { service, listen, cores, backend, spin, tls, client_ca, data, stats, control })
 }
 
 fn default_address(service: Service) -> &'static str {
@@ -195,7 +201,7 @@ mod tests {
     #[test]
     fn a_configuration_survives_the_way_through_its_arguments() {
         for words in [
-            "serve echo",
+            "serve echo --stats 5s",
             "serve rpc --spin 0",
             "serve clock --listen udp://127.0.0.1:1",
             "serve discard --cores 2",

@@ -3,6 +3,7 @@
 mod framing;
 mod handlers;
 mod mongo;
+mod statistics;
 mod stop;
 mod tally;
 
@@ -45,6 +46,8 @@ pub(crate) fn run(config: &ServeConfig) -> Result<(), Box<dyn Error>> {
     if config.control {
         spawn_control(handle.clone(), Arc::clone(&totals), &stop)?;
     }
+    let statistics = config.stats.map(|period| statistics::print_every(period, handle.clone()));
+    let _until_stopped = statistics.transpose()?;
     stop.wait()?;
     // What fails from now on fails because of the stop, such as a write to a log when its core ends.
     let why = failure.get().cloned();

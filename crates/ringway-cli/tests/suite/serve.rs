@@ -160,3 +160,21 @@ fn missing_certificates_are_named() {
     assert_eq!(ended.status.code(), Some(1));
     assert!(ended.err.contains("/no/such.pem"), "{}", ended.err);
 }
+
+#[test]
+fn statistics_are_told_while_something_happens() {
+    let server = Ringway::start("serve echo --listen tcp://127.0.0.1:0 --cores 0 --stats 10ms");
+    let address = server.line().replace("listening on tcp://", "");
+    let mut client = std::net::TcpStream::connect(address).expect("it listens");
+    let mut told = Vec::new();
+    // The bytes may be told in a line after that of the connection.
+    while !told.iter().any(|line: &String| !line.contains("in 0 receives/s")) {
+        client.write_all(b"hello").expect("it reads");
+        client.read_exact(&mut [0; 5]).expect("it answers");
+        told.push(server.line());
+    }
+    assert!(told.iter().all(|line| line.starts_with("open 1, accepted ")), "{told:?}");
+    drop(client);
+    server.terminate();
+    assert_eq!(server.wait().status.code(), Some(0));
+}
