@@ -113,7 +113,7 @@ impl GrpcServer {
     /// others come first, the client is not to blame for what does not arrive.
     pub fn note_reading(&mut self, is_reading: bool, now: Duration) {
         let pause = self.reading.note(is_reading, now);
-        self.http.note_reading(is_reading, pause);
+        self.http.note_reading(is_reading.then_some(pause), now);
     }
 
     /// When an incomplete request is late.

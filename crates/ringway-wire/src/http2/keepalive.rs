@@ -47,17 +47,27 @@ impl Clocks {
         self.answer_until = Stamp::NEVER;
     }
 
-    /// Records whether input is read from now on, and that none was for so long.
-    pub(super) fn note_reading(&mut self, is_reading: bool, pause: Duration) {
-        self.is_unread = !is_reading;
-        for time in [
-            &mut self.handshake_until,
-            &mut self.settings_until,
-            &mut self.block_until,
-            &mut self.heard,
-            &mut self.answer_until,
+    /// Records that input is not read from now on, or that it is, and was not for so long. What has begun in that time
+    /// begins now.
+    pub(super) fn note_reading(
+        &mut self,
+        pause: Option<Duration>,
+        config: &Http2Config,
+        now: Duration,
+    ) {
+        self.is_unread = pause.is_none();
+        let Some(pause) = pause else { return };
+        self.handshake_until = self.handshake_until.after(pause);
+        self.block_until = self.block_until.after(pause);
+        let now = Stamp::of(now);
+        self.heard = self.heard.after(pause).min(now);
+        for (until, wait) in [
+            (&mut self.settings_until, HTTP2_SETTINGS_TIMEOUT),
+            (&mut self.answer_until, config.ping_timeout),
         ] {
-            *time = time.after(pause);
+            if *until != Stamp::NEVER {
+                *until = until.after(pause).min(now.after(wait));
+            }
         }
     }
 

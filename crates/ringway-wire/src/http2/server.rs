@@ -134,9 +134,9 @@ impl Connection<Serving> {
         self.drain = Draining::Announced(Stamp::of(self.now).after(length));
     }
 
-    /// Tells whether the caller reads what the client sends from now on, and how long it did not.
-    pub(crate) fn note_reading(&mut self, is_reading: bool, pause: Duration) {
-        self.keepalive.note_reading(is_reading, pause);
+    /// Tells that the caller does not read what the client sends from now on, or that it does, and how long it did not.
+    pub(crate) fn note_reading(&mut self, pause: Option<Duration>, now: Duration) {
+        self.keepalive.note_reading(pause, &self.config, now);
     }
 
     /// Whether the connection is draining with nothing left to serve or send, so that it can be

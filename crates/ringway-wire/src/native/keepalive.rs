@@ -63,12 +63,13 @@ impl Keepalive {
         self.probed = None;
     }
 
-    /// Puts off what the peer is awaited for, because nothing was read for so long.
-    pub(super) fn put_off(&mut self, pause: Duration) {
-        self.heard = self.heard.saturating_add(pause);
-        for time in [&mut self.probed, &mut self.preface_until].into_iter().flatten() {
-            *time = time.saturating_add(pause);
-        }
+    /// Puts off what the peer is awaited for, because nothing was read for so long until now. What has begun in that
+    /// time begins now.
+    pub(super) fn put_off(&mut self, pause: Duration, now: Duration) {
+        let later = |time: Duration| time.saturating_add(pause);
+        self.heard = later(self.heard).min(now);
+        self.probed = self.probed.map(|probed| later(probed).min(now));
+        self.preface_until = self.preface_until.map(later);
     }
 
     /// Records that the socket has room. If output has waited for that, the peer has taken something:

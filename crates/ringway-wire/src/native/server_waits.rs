@@ -115,7 +115,7 @@ impl Server {
     /// others come first, the client is not to blame for what does not arrive.
     pub fn note_reading(&mut self, is_reading: bool, now: Duration) {
         let pause = self.connection.reading.note(is_reading, now);
-        self.connection.keepalive.put_off(pause);
+        self.connection.keepalive.put_off(pause, now);
     }
 
     /// Ends the calls whose deadline has passed.

@@ -84,3 +84,20 @@ fn a_field_block_is_late_by_the_time_in_which_its_server_has_read() {
     server.handle_timeout(at(205)).expect("it has some time left");
     assert_eq!(server.handle_timeout(at(206)), Err(Violation::BlockTimeout));
 }
+
+#[test]
+fn a_probe_that_was_sent_unread_has_its_time_from_when_its_answer_could_be_read() {
+    let config = ServerConfig { http2: Http2Config::default().into(), max_message: MESSAGE_MAX };
+    let (after, answer) = (Http2Config::default().ping_after, Http2Config::default().ping_timeout);
+    let names = RequestNames::new([("/a.B/C", 1)]);
+    let mut server = GrpcServer::new(config, Arc::new(Vocabulary::new(names)), NOW);
+    let ack = frame(SETTINGS, 1, 0, &[]);
+    let said = [PREFACE, &frame(SETTINGS, 0, 0, &[]), &ack].concat();
+    assert!(server.receive(&mut &said[..], at(0)).expect("sound").is_none());
+    server.note_reading(false, at(10));
+    server.handle_timeout(after).expect("it probes");
+    let read = after + at(1_000);
+    server.note_reading(true, read);
+    server.handle_timeout(read + answer - at(1)).expect("the answer has some time left");
+    assert_eq!(server.handle_timeout(read + answer), Err(Violation::Silent));
+}

@@ -130,3 +130,15 @@ fn what_a_client_has_said_and_its_server_not_read_is_no_silence() {
     pair.server.handle_timeout(at(600)).expect("the answer may be there, and was not read");
     pair.server.handle_timeout(at(605)).expect_err("it has not come within ten seconds");
 }
+
+#[test]
+fn a_probe_that_was_sent_unread_has_its_time_from_when_its_answer_could_be_read() {
+    let config = Config { ping_after: at(30), ..Config::default() };
+    let mut pair = Pair::with(Cut::Nowhere, config.clone(), config);
+    pair.settle(&mut idle);
+    pair.server.note_reading(false, at(10));
+    pair.server.handle_timeout(at(30)).expect("it probes");
+    pair.server.note_reading(true, at(100));
+    pair.server.handle_timeout(at(109)).expect("the answer has some time left");
+    pair.server.handle_timeout(at(110)).expect_err("it has not come within ten seconds");
+}
