@@ -142,11 +142,11 @@ impl Asking {
             let was_connected = self.connection.is_some();
             let checked = self.check_unless_cancelled(&signals).await;
             let Some(deployment) = self.deployment.upgrade() else { return };
+            let is_answered = matches!(checked, Checked::Done(Ok(_)));
             let is_at_once = match checked {
                 Checked::Done(Ok(answer)) => {
                     deployment.learned(self.describe(&deployment, &answer));
-                    drop(deployment);
-                    self.is_streaming() && self.keeps_pace().await
+                    self.is_streaming()
                 }
                 Checked::Done(Err(error)) => {
                     self.disconnect();
@@ -160,8 +160,12 @@ impl Asking {
                     false
                 }
             };
-            if !is_at_once {
-                self.wait(&signals).await;
+            // A client that goes while this waits is gone at once.
+            drop(deployment);
+            match is_at_once {
+                true if is_answered => self.keeps_pace().await,
+                true => {}
+                false => self.wait(&signals).await,
             }
         }
     }
@@ -210,8 +214,8 @@ impl Asking {
         Box::pin(round_trips::measure(greeting, address, self.period, round_trip))
     }
 
-    /// Lets others run, and pauses if the server tells more than there can be to tell. Always true.
-    async fn keeps_pace(&mut self) -> bool {
+    /// Lets others run, and pauses if the server tells more than there can be to tell.
+    async fn keeps_pace(&mut self) {
         self.streamed += 1;
         if self.streamed < STREAMED_MAX {
             yield_now().await;
@@ -219,7 +223,6 @@ impl Asking {
             self.streamed = 0;
             sleep(CHECK_PERIOD_MIN).await;
         }
-        true
     }
 
     /// Waits until it is time for another check.

@@ -9,7 +9,7 @@ use ringway_mongo::{Client, Collection, ReadMode, ReadPreference};
 
 use crate::support::fake::{Answer, Command, Fake, last_batch};
 use crate::support::replica_set::{ReplicaSet, SetState, not_primary};
-use crate::support::{on_core, options};
+use crate::support::{on_core, options, until};
 
 fn things(client: &Client) -> Collection<Document> {
     client.database("d").collection("things")
@@ -493,4 +493,19 @@ impl Proxy {
     fn refused(&self) -> usize {
         self.is_up.lock().expect("no test panics here").refused
     }
+}
+
+#[test]
+fn a_client_is_gone_at_once_when_it_is_dropped_while_a_server_does_not_answer() {
+    let set = ReplicaSet::start(2, proper);
+    set.state().dead.push(1);
+    on_core(async move {
+        // Longer than the test may take.
+        let address = format!("{}&heartbeatFrequencyMS=600000", set.address(&[0]));
+        let client = Client::new(options(&address));
+        things(&client).insert_one(&doc! {}).await.expect("a primary");
+        until(|| client.servers().iter().any(|server| server.error.is_some())).await;
+        drop(client);
+        until(|| set.members[0].ended() == set.members[0].connections()).await;
+    });
 }
