@@ -44,6 +44,8 @@ struct Inner {
     labels: Vec<&'static str>,
     /// The reply of a server that has refused the command, as far as it tells the time.
     times: Option<RawDocumentBuf>,
+    /// Whether the write was done all the same, and was only not confirmed as its concern demands.
+    is_done: bool,
 }
 
 type Source = Box<dyn StdError + Send + Sync>;
@@ -94,6 +96,7 @@ impl Error {
             state_change: None,
             labels: Vec::new(),
             times: None,
+            is_done: false,
         }))
     }
 
@@ -165,7 +168,7 @@ impl Error {
             false => RETRYABLE_WRITES.contains(&failure.code()),
         });
         Ok(failure.filter(|_| is_retryable).map(|failure| {
-            let mut error = Self::write(failure);
+            let mut error = Self::unconfirmed_write(failure);
             error.0.state_change = StateChange::of(reply);
             error.mark(labels::RETRYABLE_WRITE);
             error
@@ -210,6 +213,18 @@ impl Error {
 
     pub(crate) fn write(failure: ServerFailure<'_>) -> Self {
         Self::of_server(Kind::Write, "a write failed", failure)
+    }
+
+    /// A write that was done, and is not confirmed as its write concern demands.
+    pub(crate) fn unconfirmed_write(failure: ServerFailure<'_>) -> Self {
+        let mut error = Self::write(failure);
+        error.0.is_done = true;
+        error
+    }
+
+    /// Whether the server has refused a write, of which nothing was done.
+    pub(crate) fn is_refused_write(&self) -> bool {
+        self.0.kind == Kind::Write && !self.0.is_done
     }
 
     /// Some of many writes have failed. The message has the first.

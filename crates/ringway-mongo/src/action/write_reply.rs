@@ -7,10 +7,10 @@ use crate::error::{Error, Result};
 
 /// The first error of the writes of a reply whose `ok` is 1.
 pub(crate) fn check(body: &RawDocument) -> Result {
-    match ServerFailure::of_write(body).map_err(Error::reply)? {
-        Some(failure) => Err(Error::write(failure)),
-        None => Ok(()),
-    }
+    let Some(failure) = ServerFailure::of_write(body).map_err(Error::reply)? else { return Ok(()) };
+    // Without an error of a write, it is that of the concern.
+    let is_done = ServerFailure::of_writes(body).is_ok_and(|errors| errors.is_empty());
+    Err(if is_done { Error::unconfirmed_write(failure) } else { Error::write(failure) })
 }
 
 /// A count of a reply, however its server writes numbers; 0 if it is missing.

@@ -101,8 +101,8 @@ impl Upload {
         match self.bucket.files.insert_one(&file).await {
             Ok(_) => Ok(self.id),
             Err(error) => {
-                // Without an answer, the file may be there.
-                if !error.is_open() {
+                // Without a clear answer, the file may be there.
+                if error.is_refused_write() || !error.may_have_happened() {
                     self.remove_chunks().await;
                 }
                 Err(error)

@@ -105,7 +105,15 @@ fn nothing_is_written_behind_a_chunk_that_could_not_be_begun() {
 
 #[test]
 fn the_chunks_of_a_file_that_may_be_there_stay() {
-    for (is_answered, removals) in [(true, 1), (false, 0)] {
+    let counted = |n: i32| doc! { "n": n, "ok": 1.0 };
+    let is_there = doc! { "index": 0, "code": 11000, "errmsg": "is there" };
+    let mut taken = counted(0);
+    taken.insert("writeErrors", vec![is_there]);
+    let mut unconfirmed = counted(1);
+    unconfirmed
+        .insert("writeConcernError", doc! { "code": 64, "errmsg": "not replicated in time" });
+    for (answer, removals) in [(Some(taken), 1), (Some(unconfirmed), 0), (None, 0)] {
+        let is_answered = answer.is_some();
         let removed = Arc::new(AtomicUsize::new(0));
         let seen = Arc::clone(&removed);
         let fake = Fake::serve(move |command| match command.name() {
@@ -115,12 +123,7 @@ fn the_chunks_of_a_file_that_may_be_there_stay() {
                 Answer::Reply(doc! { "n": 1, "ok": 1.0 })
             }
             "insert" if command.body.get_str("insert").ok() == Some("fs.files") => {
-                match is_answered {
-                    true => Answer::Reply(doc! {
-                        "n": 0, "ok": 1.0, "writeErrors": [{ "index": 0, "code": 11000, "errmsg": "is there" }],
-                    }),
-                    false => Answer::End(Vec::new()),
-                }
+                answer.clone().map_or(Answer::End(Vec::new()), Answer::Reply)
             }
             _ => Answer::Reply(doc! { "n": 1, "ok": 1.0 }),
         });
