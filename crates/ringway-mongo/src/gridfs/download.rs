@@ -58,8 +58,13 @@ impl Download {
         }
         let cursor = self.cursor.as_mut().expect("it was put there");
         let what = format!("chunk {} of the file {} of GridFS", self.next, self.file.id);
-        if !cursor.advance().await? {
-            return Err(Error::decoding(format!("{what} is missing")));
+        match cursor.advance().await {
+            Ok(true) => {}
+            Ok(false) => return Err(Error::decoding(format!("{what} is missing"))),
+            Err(error) => {
+                self.cursor = None;
+                return Err(error);
+            }
         }
         let bytes = content(cursor.current(), self.next)
             .ok_or_else(|| Error::decoding(format!("{what} is missing, or has no data")))?;

@@ -1,9 +1,10 @@
 //! GridFS, by the specification's tests and beyond them.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
-use bson::{Document, doc};
+use bson::spec::BinarySubtype;
+use bson::{Binary, Document, doc};
 use ringway_mongo::Collection;
 
 use crate::support::fake::{Answer, Fake, last_batch};
@@ -134,4 +135,46 @@ fn the_chunks_of_a_file_that_may_be_there_stay() {
         });
         assert_eq!(removed.load(Ordering::SeqCst), removals);
     }
+}
+
+#[test]
+fn reading_goes_on_where_a_connection_broke() {
+    let looked = Arc::<Mutex<Vec<Document>>>::default();
+    let seen = Arc::clone(&looked);
+    let chunk = |n: i32| {
+        let bytes = Binary { subtype: BinarySubtype::Generic, bytes: vec![b'0' + n as u8] };
+        doc! { "_id": n, "files_id": 1, "n": n, "data": bytes }
+    };
+    let fake = Fake::serve(move |command| match command.name() {
+        "find" if command.body.get_str("find").ok() == Some("fs.files") => {
+            let file = doc! { "_id": 1, "length": 2, "chunkSize": 1 };
+            Answer::Reply(last_batch(vec![file]))
+        }
+        "find" => {
+            let numbers = command.body.get_document("filter").expect("one").get_document("n");
+            let numbers = numbers.expect("those that are wanted").clone();
+            let from = numbers.get_i64("$gte").expect("the first");
+            seen.lock().expect("no panic").push(numbers);
+            match from {
+                0 => {
+                    let cursor =
+                        doc! { "id": 7_i64, "ns": "d.fs.chunks", "firstBatch": [chunk(0)] };
+                    Answer::Reply(doc! { "cursor": cursor, "ok": 1.0 })
+                }
+                _ => Answer::Reply(last_batch(vec![chunk(1)])),
+            }
+        }
+        "getMore" => Answer::End(Vec::new()),
+        _ => Answer::Reply(doc! { "ok": 1.0 }),
+    });
+    on_core(async move {
+        let mut file = client(&fake.address).database("d").gridfs().open(1).await.expect("one");
+        assert_eq!(file.read().await.expect("the first chunk"), Some(b"0".to_vec()));
+        let broken = file.read().await.expect_err("the connection has ended");
+        assert!(broken.is_network(), "{broken}");
+        assert_eq!(file.read().await.expect("the second chunk"), Some(b"1".to_vec()));
+        assert_eq!(file.read().await.expect("the end"), None);
+        let of = |from: i64| doc! { "$gte": from, "$lte": 1_i64 };
+        assert_eq!(*looked.lock().expect("no panic"), [of(0), of(1)]);
+    });
 }
