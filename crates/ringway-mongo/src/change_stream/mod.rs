@@ -63,7 +63,8 @@ impl<T> ChangeStream<T> {
     ///
     /// # Errors
     /// Those of every operation, unless the stream can go on elsewhere; [`is_protocol`](Error::is_protocol) if the
-    /// `_id` of a change is missing, from which the stream would go on. After an error the stream has ended.
+    /// `_id` of a change is missing, from which the stream would go on. After an error the stream has ended, unless its time
+    /// was over ([`is_timeout`](Error::is_timeout)): then the next call goes on behind the last change.
     pub async fn advance(&mut self) -> Result<bool> {
         poll_fn(|cx| self.poll_advance(cx)).await
     }
@@ -82,7 +83,12 @@ impl<T> ChangeStream<T> {
                         self.position.go_to_batch_end(&cursor);
                         self.cursor = Some(cursor);
                     }
-                    Err(error) => return Poll::Ready(Err(error)),
+                    Err(error) => {
+                        if error.is_timeout() {
+                            self.open_again();
+                        }
+                        return Poll::Ready(Err(error));
+                    }
                 }
             }
             let Some(cursor) = &mut self.cursor else { return Poll::Ready(Ok(false)) };
@@ -98,11 +104,13 @@ impl<T> ChangeStream<T> {
                     self.position.go_to_batch_end(cursor);
                     self.cursor = None;
                 }
-                Err(error) if error.is_resumable() => {
+                Err(error) if error.is_resumable() || error.is_timeout() => {
                     tracing::debug!(%error, "a change stream is opened again");
                     self.position.go_to_batch_end(cursor);
-                    self.cursor = None;
-                    self.opening = Some(self.watch.open(&self.position));
+                    self.open_again();
+                    if error.is_timeout() {
+                        return Poll::Ready(Err(error));
+                    }
                 }
                 Err(error) => {
                     self.cursor = None;
@@ -110,6 +118,12 @@ impl<T> ChangeStream<T> {
                 }
             }
         }
+    }
+
+    /// Has the next call open the stream again, behind its last change.
+    fn open_again(&mut self) {
+        self.cursor = None;
+        self.opening = Some(self.watch.open(&self.position));
     }
 
     /// The change that [`advance`](Self::advance) has gone to.

@@ -322,3 +322,27 @@ fn other_errors_end_a_stream() {
         assert_eq!(stages(&log).len(), 6);
     });
 }
+
+#[test]
+fn a_stream_whose_time_is_over_goes_on_behind_its_last_change() {
+    let (fake, log) = serve(vec![
+        batch(true, &[1], None),
+        Answer::Silence,
+        // It is opened again, which takes too long at first.
+        Answer::Silence,
+        batch(true, &[2], None),
+    ]);
+    on_core(async move {
+        let client = Client::new(options(&fake.address).timeout(Duration::from_millis(200)));
+        let mut changes = books(&client).watch().await.expect("opened");
+        let change = changes.next().await.expect("a change").expect("no end");
+        assert_eq!(number(&change), 1);
+        for what in ["the next batch", "the stream"] {
+            assert!(changes.next().await.expect_err(what).is_timeout());
+        }
+        let change = changes.next().await.expect("a change").expect("no end");
+        assert_eq!(number(&change), 2);
+        let after = doc! { "resumeAfter": { "at": 1 } };
+        assert_eq!(stages(&log), [doc! {}, after.clone(), after]);
+    });
+}
