@@ -54,18 +54,12 @@ impl SessionPool {
     pub(crate) fn take(self: &Arc<Self>) -> Session {
         let fresh_since = now().checked_sub(SESSION_TIMEOUT - SESSION_MARGIN);
         let mut free = self.free();
-        let last = free.pop();
         let is_fresh = |last: &FreeSession| fresh_since.is_none_or(|since| last.used_at >= since);
-        let (id, number) = match last {
-            Some(last) if is_fresh(&last) => (last.id, last.number),
-            Some(_) => {
-                // It was used last, so the others are even older.
-                free.clear();
-                (Uuid::new().bytes(), 0)
-            }
-            None => (Uuid::new().bytes(), 0),
-        };
+        // One that was used for long is old when it comes back, and says nothing of those before it.
+        let fresh = std::iter::from_fn(|| free.pop()).find(is_fresh);
         drop(free);
+        let fresh = fresh.map(|fresh| (fresh.id, fresh.number));
+        let (id, number) = fresh.unwrap_or_else(|| (Uuid::new().bytes(), 0));
         let pool = Arc::clone(self);
         Session {
             id,
@@ -145,5 +139,27 @@ impl Drop for Session {
         if !self.is_lost && free.len() < SESSIONS_KEPT {
             free.push(FreeSession { id: self.id, used_at: self.since, number: self.number });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A session that was begun long ago and given back just now says nothing of those below it.
+    #[test]
+    fn an_old_session_is_left_out_and_the_others_stay() {
+        let test = async {
+            let pool = Arc::<SessionPool>::default();
+            let (fresh, mut old) = (pool.take(), pool.take());
+            let id = *fresh.id();
+            let Some(since) = old.since.checked_sub(SESSION_TIMEOUT) else { return };
+            old.since = since;
+            drop(fresh);
+            drop(old);
+            assert_eq!(*pool.take().id(), id);
+            assert_eq!(pool.take_all(), [id], "the old one is gone");
+        };
+        ringway_runtime::block_on(test).expect("a runtime");
     }
 }
