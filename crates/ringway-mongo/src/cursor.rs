@@ -283,7 +283,7 @@ impl<T> Cursor<T> {
         let body = self.batch.body();
         let reply = CursorReply::of(body).map_err(Error::reply)?;
         let batch = reply.batch.as_bytes().as_ptr().addr() - body.as_bytes().as_ptr().addr();
-        (self.id, self.next) = (reply.id, batch + 4);
+        (self.id, self.next, self.current) = (reply.id, batch + 4, 0..0);
         Ok(())
     }
 }

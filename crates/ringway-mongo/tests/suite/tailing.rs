@@ -1,5 +1,6 @@
 //! Cursors that go on at the end of what there is, against servers of the test and FerretDB.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -194,4 +195,24 @@ fn a_plain_thread_waits_as_well() {
     for n in [0, 1, 1] {
         assert_eq!(entries.next().wait().expect("read"), Some(doc! { "n": n }));
     }
+}
+
+#[test]
+fn an_empty_batch_has_no_current_document() {
+    let asked = Arc::<AtomicUsize>::default();
+    let count = Arc::clone(&asked);
+    let fake = server(move |_| match count.fetch_add(1, Ordering::SeqCst) {
+        0 => batch("nextBatch", &[]),
+        _ => Answer::Silence,
+    });
+    on_core(async move {
+        let client = Client::new(options(&fake.address));
+        let entries = log(&client).find(doc! {}).cursor_type(CursorType::TailableAwait);
+        let mut entries = entries.await.expect("found");
+        assert!(entries.advance().await.expect("of the first batch"));
+        drop_when(entries.advance(), || asked.load(Ordering::SeqCst) == 2).await;
+        let current = catch_unwind(AssertUnwindSafe(|| entries.current().to_owned()));
+        let panic = ringway_runtime::panic_message(current.expect_err("there is none"));
+        assert!(panic.contains("has not gone to a document"), "{panic}");
+    });
 }
