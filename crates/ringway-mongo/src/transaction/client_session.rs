@@ -168,8 +168,11 @@ impl ClientSession {
             let result = match body(self).await {
                 Ok(result) => result,
                 Err(error) => {
-                    if self.is_open() {
-                        self.abort().await?;
+                    if self.is_open()
+                        && let Err(why) = self.abort().await
+                    {
+                        tracing::debug!(error = %why, "a transaction was not aborted");
+                        return Err(error);
                     }
                     if error.is_transient_transaction() && patience.is_left() {
                         self.pause(&mut patience).await?;

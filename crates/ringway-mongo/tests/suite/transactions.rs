@@ -1,7 +1,10 @@
 //! Transactions, against servers of the test: none that has them can be had.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 
 use bson::{Document, doc};
 use ringway_mongo::{
@@ -385,5 +388,29 @@ fn a_commit_that_is_given_up_can_only_be_sent_again() {
         let concern = second.get_document("writeConcern").expect("a majority");
         assert_eq!(concern.get_str("w").ok(), Some("majority"));
         assert_eq!(set.got("abortTransaction").len(), 0);
+    });
+}
+
+/// The body has left an operation under way, so the transaction cannot be aborted now.
+#[test]
+fn the_error_of_a_body_is_returned_though_its_transaction_cannot_be_aborted() {
+    let set = ReplicaSet::start(1, |state, member, command| match command.name() {
+        "find" => Answer::Silence,
+        _ => proper(state, member, command),
+    });
+    on_core(async move {
+        let client = Client::new(options(&set.address(&[0])));
+        let (session, accounts) = (client.start_session(), accounts(&client));
+        let mut left = None;
+        let failed = session.with_transaction(TransactionOptions::new(), async |session| {
+            let mut find = accounts.find_one(doc! {}).session(session).into_future();
+            let begun = poll_fn(|cx| Poll::Ready(Pin::new(&mut find).poll(cx).is_pending())).await;
+            assert!(begun, "nobody answers");
+            left = Some(find);
+            accounts.with_type::<f64>().insert_one(&f64::NAN).await.map(drop)
+        });
+        let error = failed.await.expect_err("no document");
+        assert!(error.is_document(), "{error}");
+        drop(left);
     });
 }
