@@ -11,7 +11,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
@@ -123,6 +123,33 @@ impl Multiplexer {
         self.queue.borrow().is_empty()
     }
 
+    /// A connection for the commands that wait; `None` as soon as none does.
+    async fn lease(&self) -> Option<Result<Lease>> {
+        let mut lease = pin!(self.deployment.lease(Wanted::Write, None));
+        poll_fn(|cx| {
+            if self.is_empty() {
+                return Poll::Ready(None);
+            }
+            drop(self.driver.replace(Some(cx.waker().clone())));
+            lease.as_mut().poll(cx).map(Some)
+        })
+        .await
+    }
+
+    /// Takes a command out that is not sent and that nobody wants any more.
+    fn forget(&self, queued: &Rc<Queued>) {
+        let mut queue = self.queue.borrow_mut();
+        // Those whose time is over are nearly always the first ones.
+        let gone =
+            queue.iter().position(|it| Rc::ptr_eq(it, queued)).and_then(|at| queue.remove(at));
+        let is_last = gone.is_some() && queue.is_empty();
+        drop(queue);
+        let driver = if is_last { self.driver.take() } else { None };
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+    }
+
     /// Ends the commands that are not sent.
     fn fail(&self, why: &Error) {
         let left = self.queue.take();
@@ -179,6 +206,9 @@ impl Awaited {
 impl Drop for Awaited {
     fn drop(&mut self) {
         self.queued.is_given_up.set(true);
+        if !self.queued.is_sent.get() {
+            self.multiplexer.forget(&self.queued);
+        }
         drop(self.take());
         drop_contained("the destructor of a waker", self.queued.waker.take());
     }
@@ -190,8 +220,8 @@ struct Driver(Rc<Multiplexer>);
 impl Driver {
     async fn run(&self) {
         let Self(multiplexer) = self;
-        while !multiplexer.is_empty() {
-            match multiplexer.deployment.lease(Wanted::Write, None).await {
+        while let Some(leased) = multiplexer.lease().await {
+            match leased {
                 Ok(lease) => {
                     if let Err(error) = exchange(multiplexer, lease).await {
                         tracing::debug!(%error, "a shared connection has ended");
@@ -308,9 +338,6 @@ impl Exchange<'_> {
 
     fn next(&self, in_flight: usize) -> Option<Rc<Queued>> {
         let mut queue = self.multiplexer.queue.borrow_mut();
-        while queue.front().is_some_and(|next| next.is_given_up.get()) {
-            queue.pop_front();
-        }
         let next = queue.front()?;
         let len = next.command.command.as_bytes().len();
         let has_room = self.bytes == 0 || self.bytes + len <= PIPELINE_BYTES_MAX;

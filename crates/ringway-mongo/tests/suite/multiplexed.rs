@@ -12,7 +12,8 @@ use ringway_runtime::{JoinHandle, Runtime, spawn, yield_now};
 
 use crate::support::fake::{Answer, Command, Fake, reply};
 use crate::support::ferret::Ferret;
-use crate::support::{client, drop_when, on_core, options};
+use crate::support::replica_set::ReplicaSet;
+use crate::support::{client, drop_when, on_core, options, until};
 
 /// Commands of a test that are under way together.
 const COUNT: i32 = 5;
@@ -230,6 +231,36 @@ fn a_command_that_is_given_up_before_its_turn_is_never_sent() {
         assert_eq!(number(&ping(&handle, 4).await), Some(4));
     });
     assert_eq!(*seen.lock().expect("no panic"), [2, 4]);
+}
+
+#[test]
+fn commands_that_were_given_up_take_no_place_among_those_that_wait() {
+    const PLACES: usize = 1 << 16;
+    // Nobody is greeted, so nothing can be sent.
+    let fake = Fake::serve_all(|_| Answer::Silence);
+    on_core(async move {
+        let handle = client(&fake.address).database("d").multiplexed();
+        for _ in 0..=PLACES {
+            drop_when(ping(&handle, 1).into_future(), || true).await;
+        }
+    });
+}
+
+#[test]
+fn a_client_whose_commands_were_given_up_is_gone_at_once_when_it_is_dropped() {
+    let set = ReplicaSet::start(1, |_, _, _| Answer::Silence);
+    set.state().elect(None);
+    on_core(async move {
+        // Longer than the test may take.
+        let address = format!("{}&serverSelectionTimeoutMS=600000", set.address(&[0]));
+        let client = client(&address);
+        drop_when(ping(&client.database("d").multiplexed(), 1).into_future(), || {
+            set.members[0].commands() > 0
+        })
+        .await;
+        drop(client);
+        until(|| set.members[0].ended() == set.members[0].connections()).await;
+    });
 }
 
 #[test]
