@@ -219,6 +219,8 @@ Examples:
   ringway bench mongo --op ping -c 100 --delay 30ms             over a long line
   ringway bench mongo --mode pipeline --batch-size 64 -c 1      many commands on one connection
   ringway bench mongo --sync -c 1 --peers                       threads that block
+  ringway bench mongo --op find_one --fanout 8 -c 10            eight reads at a time by each task
+  ringway bench mongo --host db.internal --total 5000           a run of so many operations
   ringway bench mongo --uri mongodb://127.0.0.1 --op find_one   a server that keeps documents";
 
 pub(super) const SERVE_REGISTRY: &str = "\

@@ -217,7 +217,10 @@ mod tests {
         check("bench mongo --batch-size 4", "--mode pipeline");
         check("bench mongo --mode pipeline --op ping,bulk", "no bulk");
         check("bench mongo --mode pipeline --peers", "has none");
-        check("bench mongo --user ada", "--uri");
+        check("bench mongo --user ada --password p", "--uri or --host");
+        check("bench mongo --host a --uri mongodb://a", "--uri");
+        check("bench mongo --fanout 2 --mode pipeline", "no pipelines");
+        check("bench mongo --total 5 --peers", "--peers has no --total");
         check("bench mongo --uri mongodb://a,b", "one server");
         check("bench mongo --uri mongodb://a --delay 1ms", "--delay");
         check("bench idle --addr tcp://127.0.0.1:1", "did not start");

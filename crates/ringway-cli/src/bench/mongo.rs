@@ -79,12 +79,22 @@ pub(super) async fn run(
             Score::with_usage(Usage::of_this_process)
         }
         MongoSend::Threads => Score::with_usage(Usage::default),
-        MongoSend::Tasks | MongoSend::Pipelines(_) => Score::new(),
+        MongoSend::Tasks | MongoSend::Fans(_) | MongoSend::Pipelines(_) => Score::new(),
     };
+    if let Some(total) = job.total {
+        score.set_most((total as f64 * part.share_of_all()).ceil() as u64);
+    }
     let count = part.connections.len() as u32;
     let uri = connection_string(&job, &part.uri);
-    let options = ClientOptions::parse(&uri).map_err(io::Error::other)?.pool_size_max(count);
-    let database = Client::new(options).database(DATABASE);
+    let places = match load.send {
+        MongoSend::Fans(fan) => count.saturating_mul(fan),
+        _ => count,
+    };
+    let mut options = ClientOptions::parse(&uri).map_err(io::Error::other)?.pool_size_max(places);
+    if let Some(limit) = job.timeout {
+        options = options.timeout(limit);
+    }
+    let database = Client::new(options).database(job.database.as_deref().unwrap_or(DATABASE));
     if let Err(error) = prepare(&part, &job, &database).await {
         fail(&score, &error);
     }
@@ -93,6 +103,7 @@ pub(super) async fn run(
         let work = MongoLane::new(&database, number, Arc::clone(&shared));
         match load.send {
             MongoSend::Threads => spawn(threads::run(work, load.op, Rc::clone(&score))),
+            MongoSend::Fans(fan) => spawn(work.run_fans(load.op, fan, Rc::clone(&score))),
             _ => spawn(work.run(load, Rc::clone(&score))),
         }
     };
@@ -108,7 +119,9 @@ fn connection_string(job: &MongoJob, server: &Uri) -> String {
 async fn prepare(part: &Part, job: &MongoJob, database: &Database) -> ringway_mongo::Result {
     database.ping().await?;
     if job.uri.is_some() && part.connections.start == 0 {
-        database.drop().await?;
+        for name in [READ, WRITTEN] {
+            database.collection::<Document>(name).drop().await?;
+        }
         let books: Vec<Book> = (0..BOOKS).map(Book::new).collect();
         database.collection::<Book>(READ).insert_many(&books).await?;
     }
@@ -188,7 +201,7 @@ impl MongoLane {
         while !score.is_over() {
             let begun = Instant::now();
             let is_answered = match send {
-                MongoSend::Tasks | MongoSend::Threads => {
+                MongoSend::Tasks | MongoSend::Threads | MongoSend::Fans(_) => {
                     let outcome = self.one(op).await;
                     self.shared.note(outcome, begun, Instant::now(), &score)
                 }
@@ -202,6 +215,36 @@ impl MongoLane {
                     }
                 }
             };
+            if !is_answered {
+                ringway_runtime::sleep(limits::FAILED_CALL_PAUSE).await;
+            }
+        }
+    }
+
+    /// Runs so many operations at a time, and waits for all of them before the next ones.
+    async fn run_fans(self, op: MongoOp, fan: u32, score: Rc<Score>) {
+        let lane = |at: u32| {
+            let number = (self.sequence as u32).wrapping_mul(fan).wrapping_add(at);
+            Self::new(&self.database, number, Arc::clone(&self.shared))
+        };
+        let mut lanes: Vec<Self> = (0..fan).map(lane).collect();
+        while !score.is_over() {
+            let begun = Instant::now();
+            let start = |mut lane: Self| {
+                spawn(async move {
+                    let outcome = lane.one(op).await;
+                    (lane, outcome, Instant::now())
+                })
+            };
+            let started: Vec<_> = lanes.drain(..).map(start).collect();
+            let mut is_answered = true;
+            for operation in started {
+                let Ok((lane, outcome, ended)) = operation.await else {
+                    return score.failed(false, false, "an operation panicked");
+                };
+                is_answered &= self.shared.note(outcome, begun, ended, &score);
+                lanes.push(lane);
+            }
             if !is_answered {
                 ringway_runtime::sleep(limits::FAILED_CALL_PAUSE).await;
             }

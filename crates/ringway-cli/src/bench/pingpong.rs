@@ -35,7 +35,8 @@ pub(super) async fn play(part: Part, series: Series, size: usize) -> io::Result<
     part.read_costs_before()?;
     let before = Usage::of_this_core();
     let began = game.begin();
-    let timeline = timeline::watch(began, part.length.measured, || game.replies.get()).await;
+    let (length, done) = (part.length.measured, || game.replies.get());
+    let timeline = timeline::watch(began, length, done, None).await;
     let elapsed = game.end(began);
     game.drain().await;
     let after = Usage::of_this_core();

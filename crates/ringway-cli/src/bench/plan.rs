@@ -304,6 +304,9 @@ impl Setting {
             Workload::Mongo(MongoLoad { send: MongoSend::Pipelines(batch), .. }) => {
                 put("batch", json!(batch))
             }
+            Workload::Mongo(MongoLoad { send: MongoSend::Fans(fan), .. }) => {
+                put("fanout", json!(fan))
+            }
             Workload::PingPong
             | Workload::Idle
             | Workload::Receive(_)

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::foreign::printable;
 use ringway_rpc::{Code, Status};
+use ringway_runtime::sync::Notify;
 use ringway_runtime::{JoinHandle, sleep, timeout};
 
 use super::connect;
@@ -27,6 +28,10 @@ pub(super) struct Score {
     began: Cell<Instant>,
     /// Operations within the measured interval.
     counted: Cell<u64>,
+    /// After how many of them the interval ends before its time, and when that was.
+    most: Cell<u64>,
+    full_at: Cell<Option<Instant>>,
+    full: Notify,
     /// Operations begun within it, where known.
     begun: Cell<u64>,
     /// Operations that ended after it and began before.
@@ -51,6 +56,9 @@ impl Score {
             phase: Cell::new(Phase::WarmUp),
             began: Cell::new(Instant::now()),
             counted: Cell::new(0),
+            most: Cell::new(u64::MAX),
+            full_at: Cell::new(None),
+            full: Notify::new(),
             begun: Cell::new(0),
             late: Cell::new(0),
             verified: Cell::new(0),
@@ -63,7 +71,17 @@ impl Score {
     /// Whether no further operation should begin.
     #[inline]
     pub(super) fn is_over(&self) -> bool {
-        self.phase.get() == Phase::Drain
+        self.phase.get() == Phase::Drain || self.is_full()
+    }
+
+    /// Ends the measured interval after so many operations.
+    pub(super) fn set_most(&self, operations: u64) {
+        self.most.set(operations);
+    }
+
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.full_at.get().is_some()
     }
 
     /// Counts `count` begun operations, independent of replies to others.
@@ -79,8 +97,14 @@ impl Score {
     pub(super) fn add(&self, operations: u64) {
         match self.phase.get() {
             Phase::WarmUp => {}
-            Phase::Measured => self.counted.set(self.counted.get() + operations),
-            Phase::Drain => self.late.set(self.late.get() + operations),
+            Phase::Measured if !self.is_full() => {
+                self.counted.set(self.counted.get() + operations);
+                if self.counted.get() >= self.most.get() {
+                    self.full_at.set(Some(Instant::now()));
+                    self.full.notify_one();
+                }
+            }
+            Phase::Measured | Phase::Drain => self.late.set(self.late.get() + operations),
         }
     }
 
@@ -220,9 +244,12 @@ impl Score {
         let began = Instant::now();
         self.began.set(began);
         self.phase.set(Phase::Measured);
-        let timeline = timeline::watch(began, part.length.measured, || self.counted.get()).await;
+        let done = || self.counted.get();
+        let length = part.length.measured;
+        let timeline = timeline::watch(began, length, done, Some(&self.full)).await;
         self.phase.set(Phase::Drain);
-        let elapsed = began.elapsed();
+        let ended = self.full_at.get().unwrap_or_else(Instant::now);
+        let elapsed = ended.duration_since(began);
         self.drain(lanes).await;
         let after = (self.usage)();
         part.read_costs_after()?;

@@ -133,6 +133,12 @@ impl Row {
         Some(all * 1e6 / self.rate.median)
     }
 
+    /// Allocations of the measured side, which is the client of MongoDB.
+    pub(super) fn allocations(&self) -> Option<f64> {
+        let side = if self.suite == "mongo" { &self.client } else { self.measured_side() };
+        side.allocations_per_op
+    }
+
     /// What the measured side has cost: the server, or the only one.
     pub(super) fn measured_side(&self) -> &Cost {
         if self.has_one_thread() { &self.client } else { &self.server }

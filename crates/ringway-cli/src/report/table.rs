@@ -83,7 +83,7 @@ pub(super) fn grid(rows: &[Row]) -> Grid {
     number("within", "±µs", &|row| humane::plain(row.clock.map(|clock| clock.error_us)));
     number("server", "µs/op", &|row| humane::plain(row.server.cpu_us_per_op));
     number("syscalls", "/op", &|row| humane::plain(row.measured_side().syscalls_per_op));
-    number("allocs", "/op", &|row| humane::plain(row.measured_side().allocations_per_op));
+    number("allocs", "/op", &|row| humane::plain(row.allocations()));
     number("client", "µs/op", &|row| humane::plain(row.client.cpu_us_per_op));
     number("rate", "×epoll", &|row| humane::plain(row.versus_epoll.rate));
     number("server", "×epoll", &|row| humane::plain(row.versus_epoll.server_cpu));

@@ -66,6 +66,27 @@ fn pipelines_of_the_mongo_client() {
 }
 
 #[test]
+fn fans_of_the_mongo_client() {
+    let rows = rows("-d 0.3 -c 2 --fanout 4 --op ping,find_one,mixed --timeout-sec 5", 0);
+    assert_eq!(rows.len(), 3);
+    for row in &rows {
+        assert_eq!(row["parameters"]["fanout"], 4);
+        assert!(number(row, "rate") > 0.0 && number(row, "errors") == 0.0, "{row}");
+        assert!(number(row, "verified") > 0.0, "each answer is looked at: {row}");
+        assert!(row["client"]["allocations_per_op"].is_f64(), "{row}");
+    }
+}
+
+#[test]
+fn a_run_ends_after_its_operations() {
+    // In the time alone it would not end before the test does.
+    let begun = std::time::Instant::now();
+    let rows = rows("-d 600 -c 2 --total 500 --op ping", 0);
+    assert!(begun.elapsed() < std::time::Duration::from_secs(500));
+    assert!(number(&rows[0], "rate") > 0.0 && number(&rows[0], "verified") >= 500.0, "{rows:?}");
+}
+
+#[test]
 fn a_late_responder_bounds_the_rate() {
     let rows = rows("-d 0.3 -c 4 --op ping --delay 20ms", 0);
     let [row] = &rows[..] else { panic!("one row: {rows:?}") };

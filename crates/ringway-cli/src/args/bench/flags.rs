@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+use super::mongo_flags::BenchMongoFlags;
 use crate::args::access_flags::AccessFlags;
-use crate::args::choices::{
-    Backend, Format, MongoMode, MongoOp, Protocol, RegistryMode, RpcMode, Transport,
-};
+use crate::args::choices::{Backend, Format, Protocol, RegistryMode, RpcMode, Transport};
 use crate::args::examples;
 use crate::args::values::{self, Cores, Uri};
 use crate::limits;
@@ -159,42 +158,6 @@ pub(crate) struct BenchRegistryFlags {
     #[arg(short = 'w', long, value_name = "N", conflicts_with_all = ["mode", "depth"])]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) workers: Option<u32>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct BenchMongoFlags {
-    /// Operations, one row per value: those of one document; 1,000 documents in a batch, borrowed, as
-    /// structs or owned; 100 documents written by one command; four find_one to one insert_one
-    /// [default: all]
-    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
-    pub(crate) op: Vec<MongoOp>,
-    /// How a connection sends them: one after the other, or many at a time; pipelines have ping and
-    /// find_one [default: normal]
-    #[arg(long, value_enum)]
-    pub(crate) mode: Option<MongoMode>,
-    /// Each connection has a thread that blocks for each operation, as programs without tasks do
-    #[arg(long)]
-    pub(crate) sync: bool,
-    /// Commands of a pipeline, which are all under way together [default: 16]
-    #[arg(long, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::MONGO_BATCH_MAX)))]
-    pub(crate) batch_size: Option<u32>,
-    /// The responder answers after this time, e.g. 30ms, as over a long line [default: at once]
-    #[arg(long, value_name = "SPAN", value_parser = values::parse_timeout, conflicts_with = "uri")]
-    pub(crate) delay: Option<Duration>,
-    /// Measure a running MongoDB server by its connection string, in a database `ringway_bench`, which is
-    /// emptied [default: start a responder]
-    #[arg(long, value_name = "URI")]
-    pub(crate) uri: Option<String>,
-    /// User of --uri
-    #[arg(long, value_name = "NAME", requires = "uri", requires = "password")]
-    pub(crate) user: Option<String>,
-    /// Password of --user; other users of this machine can see it
-    #[arg(long, value_name = "TEXT", requires = "user")]
-    pub(crate) password: Option<String>,
-    /// The database that knows the user [default: admin]
-    #[arg(long, value_name = "NAME", requires = "user")]
-    pub(crate) auth_db: Option<String>,
 }
 
 #[derive(Debug, Args)]

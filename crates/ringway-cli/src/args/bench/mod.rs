@@ -7,6 +7,7 @@ mod event;
 mod flags;
 mod list;
 mod mongo;
+mod mongo_flags;
 mod placement;
 mod registry;
 mod rpc;

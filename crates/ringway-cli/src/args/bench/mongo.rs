@@ -2,7 +2,8 @@
 
 use ringway_mongo::{ConnectionString, HostAddress};
 
-use super::flags::{BenchFlags, BenchMongoFlags};
+use super::flags::BenchFlags;
+use super::mongo_flags::BenchMongoFlags;
 use super::suite::{MongoJob, MongoLoad, MongoSend};
 use crate::args::choices::{MongoMode, MongoOp};
 use crate::args::values::ValueError;
@@ -13,10 +14,23 @@ pub(super) fn resolve(
     common: &mut BenchFlags,
     flags: BenchMongoFlags,
 ) -> Result<(Vec<MongoLoad>, MongoJob), ValueError> {
-    let BenchMongoFlags { op, mode, sync, batch_size, delay, uri, user, password, auth_db } = flags;
-    let loads = loads(op, mode, sync, batch_size)?;
+    let BenchMongoFlags { op, mode, sync, batch_size, fanout, delay, user, password, .. } = flags;
+    let loads = loads(op, mode, sync, (batch_size, fanout))?;
     if common.peers && mode == Some(MongoMode::Pipeline) {
         return Err(ValueError::new("--peers has no pipelines: MongoDB's driver has none"));
+    }
+    let ours = [
+        ("--fanout", fanout.is_some()),
+        ("--total", flags.total.is_some()),
+        ("--timeout-sec", flags.timeout_sec.is_some()),
+        ("--db", flags.db.is_some()),
+    ];
+    if let Some((flag, _)) = ours.into_iter().find(|(_, is_given)| *is_given && common.peers) {
+        return Err(ValueError::new(format!("--peers has no {flag}: its program has one way")));
+    }
+    let uri = flags.uri.or_else(|| uri_of(flags.host.as_deref(), flags.port));
+    if uri.is_none() && user.is_some() {
+        return Err(ValueError::new("--user needs a running server: add --uri or --host"));
     }
     let given = [
         ("-s", !common.size.is_empty(), "its documents have one size"),
@@ -31,21 +45,35 @@ pub(super) fn resolve(
     }
     let login = user.zip(password);
     let uri = match (uri, login) {
-        (Some(uri), Some(login)) => Some(with_login(&uri, &login, auth_db.as_deref())?),
+        (Some(uri), Some(login)) => Some(with_login(&uri, &login, flags.auth_db.as_deref())?),
         (uri, _) => uri,
     };
-    Ok((loads, MongoJob { uri, delay: delay.unwrap_or_default() }))
+    let (database, timeout, total) = (flags.db, flags.timeout_sec, flags.total);
+    Ok((loads, MongoJob { uri, delay: delay.unwrap_or_default(), database, timeout, total }))
+}
+
+/// The connection string of a server that is given by host or port.
+fn uri_of(host: Option<&str>, port: Option<u16>) -> Option<String> {
+    if host.is_none() && port.is_none() {
+        return None;
+    }
+    let host = host.unwrap_or("127.0.0.1");
+    let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+    Some(format!("mongodb://{host}:{}", port.unwrap_or(PORT_DEFAULT)))
 }
 
 fn loads(
     ops: Vec<MongoOp>,
     mode: Option<MongoMode>,
     is_sync: bool,
-    batch_size: Option<u32>,
+    (batch_size, fanout): (Option<u32>, Option<u32>),
 ) -> Result<Vec<MongoLoad>, ValueError> {
     let (every, send) = match mode {
         Some(MongoMode::Pipeline) if is_sync => {
             return Err(ValueError::new("--sync has one operation after the other, no pipelines"));
+        }
+        Some(MongoMode::Pipeline) if fanout.is_some() => {
+            return Err(ValueError::new("--fanout has operations on their own, and no pipelines"));
         }
         Some(MongoMode::Pipeline) => {
             (&PIPELINED[..], MongoSend::Pipelines(batch_size.unwrap_or(BATCH_DEFAULT)))
@@ -54,7 +82,7 @@ fn loads(
             return Err(ValueError::new("--batch-size is that of pipelines; add --mode pipeline"));
         }
         _ if is_sync => (&EVERY_OP[..], MongoSend::Threads),
-        _ => (&EVERY_OP[..], MongoSend::Tasks),
+        _ => (&EVERY_OP[..], fanout.map_or(MongoSend::Tasks, MongoSend::Fans)),
     };
     if let Some(op) = ops.iter().find(|op| !every.contains(op)) {
         let op = op.as_str();
@@ -100,6 +128,9 @@ fn percent(text: &str) -> String {
     text.bytes().map(encode).collect()
 }
 
+/// The port of MongoDB.
+const PORT_DEFAULT: u16 = 27017;
+
 /// As many as the client itself has under way by default.
 const BATCH_DEFAULT: u32 = 16;
 
@@ -142,10 +173,32 @@ mod tests {
     }
 
     #[test]
+    fn the_words_of_the_source_report() {
+        let words = "bench mongo --total 5000 --concurrency 50 --timeout-sec 5 --mode normal --fanout 8 \
+                     --buffer-size 16384 --alloc-stats --host db.internal --port 27018 --db shop --user ada \
+                     --password secret --auth-db people";
+        let Ok(Config::Bench(config)) = parse_words(words) else { panic!("{words}") };
+        let Suite::Mongo { job, connections, loads } = &config.suites[0] else { panic!("{words}") };
+        assert_eq!(connections, &[50]);
+        assert!(loads.len() == 8 && loads.iter().all(|load| load.send == MongoSend::Fans(8)));
+        assert_eq!((job.total, job.timeout), (Some(5000), Some(Duration::from_secs(5))));
+        assert_eq!(job.database.as_deref(), Some("shop"));
+        let parsed =
+            ConnectionString::parse(job.uri.as_deref().expect("one")).expect("well formed");
+        assert_eq!(parsed.hosts[0].to_string(), "db.internal:27018");
+        assert_eq!(parsed.credential.expect("a user").source, "people");
+        for alone in ["--host ::1", "--port 27018"] {
+            let parsed = parse_words(&format!("bench mongo {alone}"));
+            let Ok(Config::Bench(config)) = parsed else { panic!("{alone}") };
+            assert!(matches!(config.target, Target::Running(_)), "{:?}", config.target);
+        }
+    }
+
+    #[test]
     fn a_responder_over_a_long_line() {
         let words = "bench mongo --op ping,mixed --concurrency 50 --delay 30ms";
         let Ok(Config::Bench(config)) = parse_words(words) else { panic!("{words}") };
-        let job = MongoJob { uri: None, delay: Duration::from_millis(30) };
+        let job = MongoJob { delay: Duration::from_millis(30), ..MongoJob::default() };
         let loads = [MongoOp::Ping, MongoOp::Mixed]
             .map(|op| MongoLoad { op, send: MongoSend::Tasks })
             .into();

@@ -150,6 +150,8 @@ pub(crate) enum MongoSend {
     Tasks,
     /// One after the other, for each of which a thread blocks.
     Threads,
+    /// So many at a time by each task, which waits for all of them.
+    Fans(u32),
     /// So many commands together.
     Pipelines(u32),
 }
@@ -158,19 +160,25 @@ impl MongoLoad {
     /// Operations that are under way together, of each task or thread.
     pub(crate) fn depth(self) -> u32 {
         match self.send {
-            MongoSend::Pipelines(batch) => batch,
+            MongoSend::Fans(count) | MongoSend::Pipelines(count) => count,
             MongoSend::Tasks | MongoSend::Threads => 1,
         }
     }
 }
 
-/// The server of the mongo suite.
-#[derive(Clone, PartialEq, Eq)]
+/// The server of the mongo suite, and what holds for all of its rows.
+#[derive(Clone, PartialEq, Eq, Default)]
 pub(crate) struct MongoJob {
     /// The connection string of a running server; `None` for a responder of our own.
     pub(crate) uri: Option<String>,
     /// The time after which the responder answers.
     pub(crate) delay: Duration,
+    /// The database of the documents, if it is not that of the bench.
+    pub(crate) database: Option<String>,
+    /// How long an operation may take; as long as the client lets it if `None`.
+    pub(crate) timeout: Option<Duration>,
+    /// After how many operations a run ends, if its time is not over before.
+    pub(crate) total: Option<u64>,
 }
 
 /// The connection string may contain a password.
