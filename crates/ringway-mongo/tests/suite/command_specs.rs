@@ -1,5 +1,5 @@
-//! The specifications' tests of command monitoring, sessions and collections, on FerretDB behind a proxy that fails on
-//! demand.
+//! The specifications' tests of commands, sessions and collections, on FerretDB or on a double that has what it lacks, behind
+//! a proxy that fails on demand.
 
 use crate::support::fault_proxy::Shape;
 use crate::support::runner::run_suite;
@@ -20,18 +20,18 @@ fn commands_are_told_as_specified() {
         ("there is no n in", "FerretDB does not count what it has refused"),
     ];
     check("command_monitoring", Shape::ReplicaSet, 29, &reasons);
+    let reasons = [("nobody expects Some(\"x\")", "the double has no `returnKey`")];
+    check("command_monitoring", Shape::Whole, 32, &reasons);
 }
 
 #[test]
 fn sessions_are_used_as_specified() {
-    let reasons = [
-        ("the result of", "FerretDB has no snapshots, and shows what it has"),
-        (
-            "has no assertSession",
-            "whether a session is used again is seen in its next command only",
-        ),
-    ];
-    check("sessions", Shape::ReplicaSet, 20, &reasons);
+    let reasons = [(
+        "has no assertSession",
+        "whether a session is used again is seen in its next command only",
+    )];
+    check("sessions", Shape::Whole, 25, &reasons);
+    check("sessions", Shape::Sharded, 21, &reasons);
 }
 
 #[test]
@@ -66,9 +66,5 @@ fn the_runner_of_tests_keeps_to_the_format() {
 
 #[test]
 fn collections_are_managed_as_specified() {
-    let reasons = [
-        ("is not implemented yet", "FerretDB has no time series"),
-        ("the result of list", "FerretDB has no clustered indexes"),
-    ];
-    check("collection_management", Shape::ReplicaSet, 2, &reasons);
+    check("collection_management", Shape::Whole, 7, &[]);
 }

@@ -16,6 +16,7 @@ fn check(folder: &str, shape: Shape, passed: usize, reasons: &Reasons) {
 fn reads_are_tried_again_as_specified() {
     let deprecated = "`count` and `mapReduce` are deprecated, and not there";
     check("retryable_reads/unified", Shape::Single, 277, &[("has no Collection::", deprecated)]);
+    check("retryable_reads/unified", Shape::Whole, 328, &[("has no Collection::", deprecated)]);
 }
 
 #[test]
@@ -27,4 +28,5 @@ fn writes_are_tried_again_as_specified() {
         110,
         &[("is not implemented yet", missing)],
     );
+    check("retryable_writes/unified", Shape::Whole, 119, &[]);
 }

@@ -358,7 +358,7 @@ impl Talk {
             server.write_all(&request.bytes).ok()?;
         }
         let mut reply = read(server)?.body;
-        if request.reads_snapshot() && !request.body.contains_key("autocommit") {
+        if request.reads_snapshot() && !self.shape.is_whole() {
             let at = Bson::Timestamp(bson::Timestamp { time: 1, increment: 1 });
             match reply.get_document_mut("cursor") {
                 Ok(cursor) => drop(cursor.insert("atClusterTime", at)),

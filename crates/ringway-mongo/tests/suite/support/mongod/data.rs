@@ -79,7 +79,14 @@ impl Data {
                 if self.collections.contains_key(&namespace) {
                     return Err(refused(48, "NamespaceExists", "the collection exists"));
                 }
-                self.create(&namespace, body.clone());
+                let is_option = |(name, _): &(String, Bson)| {
+                    !["create", "lsid"].contains(&&**name) && !name.starts_with('$')
+                };
+                let mut options: Document = body.clone().into_iter().filter(is_option).collect();
+                if let Ok(index) = options.get_document_mut("clusteredIndex") {
+                    index.insert("v", 2);
+                }
+                self.create(&namespace, options);
                 doc! {}
             }
             "drop" => {
@@ -102,7 +109,12 @@ impl Data {
                 let Some(things) = self.collections.get(&namespace) else {
                     return Err(refused(26, "NamespaceNotFound", "ns does not exist"));
                 };
-                let first = doc! { "v": 2, "key": { "_id": 1 }, "name": "_id_" };
+                let clustered = things.options.get_document("clusteredIndex");
+                let mut first = doc! { "v": 2, "key": { "_id": 1 }, "name": "_id_" };
+                if let Ok(clustered) = clustered {
+                    first.extend(clustered.clone());
+                    first.insert("clustered", true);
+                }
                 let documents = std::iter::once(first).chain(things.indexes.clone()).collect();
                 return Ok(Done::Cursor { namespace, documents });
             }
@@ -264,7 +276,11 @@ impl Data {
             self.create(namespace, Document::new());
         }
         let things = self.collections.get_mut(namespace).expect("it was made");
-        if things.documents.iter().any(|it| query::same(it.get("_id"), new.get("_id"))) {
+        // A series has no keys.
+        let is_series = things.options.contains_key("timeseries");
+        let is_there =
+            || things.documents.iter().any(|it| query::same(it.get("_id"), new.get("_id")));
+        if !is_series && is_there() {
             return Err(refused(11000, "DuplicateKey", "E11000 duplicate key error"));
         }
         things.documents.push(new.clone());
@@ -277,7 +293,8 @@ impl Data {
         query::check(filter)?;
         let is_multi = statement.get_bool("multi").unwrap_or_default();
         let mut count = Count::default();
-        for at in self.places(namespace, filter, is_multi) {
+        let order = statement.get_document("sort").ok();
+        for at in self.places(namespace, filter, order, is_multi) {
             let old = self.collections[namespace].documents[at].clone();
             let new = query::updated(old.clone(), &statement["u"], false)?;
             count.n += 1;
@@ -297,7 +314,7 @@ impl Data {
         let filter = statement.get_document("q").expect("a filter");
         query::check(filter)?;
         let is_multi = statement.get("limit").map_or(0, query::whole) == 0;
-        let places = self.places(namespace, filter, is_multi);
+        let places = self.places(namespace, filter, None, is_multi);
         for at in places.iter().rev() {
             self.remove(namespace, *at);
         }
@@ -309,7 +326,8 @@ impl Data {
         let filter = body.get_document("query").unwrap_or(&nothing);
         query::check(filter)?;
         let flag = |name| body.get_bool(name).unwrap_or_default();
-        let (old, new) = match self.places(namespace, filter, false).first() {
+        let order = body.get_document("sort").ok();
+        let (old, new) = match self.places(namespace, filter, order, false).first() {
             Some(at) if flag("remove") => (Some(self.remove(namespace, *at)), None),
             Some(at) => {
                 let old = self.collections[namespace].documents[*at].clone();
@@ -327,11 +345,21 @@ impl Data {
         Ok(doc! { "value": shown.map_or(Bson::Null, Bson::from) })
     }
 
-    fn places(&self, namespace: &str, filter: &Document, is_multi: bool) -> Vec<usize> {
+    fn places(
+        &self,
+        namespace: &str,
+        filter: &Document,
+        order: Option<&Document>,
+        is_multi: bool,
+    ) -> Vec<usize> {
         let all = self.collections.get(namespace).map_or(&[][..], |things| &things.documents);
-        let found = all.iter().enumerate().filter(|(_, it)| matches(it, filter));
-        let found = found.map(|(at, _)| at);
-        if is_multi { found.collect() } else { found.take(1).collect() }
+        let mut found: Vec<_> = all.iter().filter(|it| matches(it, filter)).cloned().collect();
+        sorted(&mut found, order);
+        found.truncate(if is_multi { usize::MAX } else { 1 });
+        let place = |document: Document| all.iter().position(|it| *it == document);
+        let mut places: Vec<_> = found.into_iter().filter_map(place).collect();
+        places.sort_unstable();
+        places
     }
 
     fn replace(&mut self, namespace: &str, at: usize, update: &Bson, new: Document) {
@@ -359,6 +387,9 @@ impl Data {
         };
         let fields = filter.iter().filter(|(_, value)| is_value(value));
         let mut new: Document = fields.map(|(key, value)| (key.clone(), value.clone())).collect();
+        if let Some(id) = update.as_document().and_then(|update| update.get("_id")) {
+            new.insert("_id", id.clone());
+        }
         if !new.contains_key("_id") {
             new.insert("_id", bson::oid::ObjectId::new());
         }

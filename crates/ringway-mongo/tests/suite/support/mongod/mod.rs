@@ -5,11 +5,11 @@ mod changes;
 mod data;
 mod query;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, Timestamp, doc};
 
 use self::changes::{Log, Stream};
 use self::data::{Change, Data, Done, Refused, refused};
@@ -20,6 +20,9 @@ const AWAIT: Duration = Duration::from_secs(1);
 
 /// The newest version of the protocol: that of MongoDB 8.0.
 const WIRE_VERSION: i32 = 25;
+
+/// Writes whose data can be read of snapshots.
+const HISTORY_LEN: usize = 64;
 
 /// How many members may be asked to confirm a write.
 const MEMBERS: i64 = 3;
@@ -44,6 +47,8 @@ struct State {
     transactions: HashMap<Vec<u8>, Transaction>,
     cursors: HashMap<i64, Cursor>,
     last_cursor: i64,
+    /// The data at the times of the last writes, for who reads of a snapshot.
+    history: BTreeMap<u32, Data>,
 }
 
 struct Transaction {
@@ -164,15 +169,51 @@ impl State {
         }
         let done = match body.contains_key("autocommit") {
             true => self.run_in_transaction(name, body)?,
+            false if Snapshot::of(body).is_some() => return self.read_snapshot(name, body),
             false => {
                 let done = self.data.execute(body);
-                self.log.add(&mut self.data);
+                self.note_changes();
                 done?
             }
         };
         Ok(match done {
             Done::Reply(reply) => reply,
             Done::Cursor { namespace, documents } => self.first(body, namespace, documents),
+        })
+    }
+
+    fn note_changes(&mut self) {
+        if self.data.changes.is_empty() {
+            return;
+        }
+        self.log.add(&mut self.data);
+        self.history.insert(self.log.now().increment, self.data.clone());
+        while self.history.len() > HISTORY_LEN {
+            self.history.pop_first();
+        }
+    }
+
+    /// Specification: Snapshot Reads.
+    fn read_snapshot(&mut self, name: &str, body: &Document) -> Result<Document, Refused> {
+        if !["find", "aggregate", "distinct"].contains(&name) {
+            let why = "only find, aggregate and distinct read of snapshots";
+            return Err(refused(72, "InvalidOptions", why));
+        }
+        let now = self.log.now();
+        let at = Snapshot::of(body).and_then(|Snapshot(at)| at).unwrap_or(now);
+        let then = self.history.range(..=at.increment).next_back();
+        let mut data = then.map_or_else(|| self.data.clone(), |(_, data)| data.clone());
+        Ok(match data.execute(body)? {
+            Done::Reply(mut reply) => {
+                reply.insert("atClusterTime", at);
+                reply
+            }
+            Done::Cursor { namespace, documents } => {
+                let mut reply = self.first(body, namespace, documents);
+                let cursor = reply.get_document_mut("cursor").expect("it was put there");
+                cursor.insert("atClusterTime", at);
+                reply
+            }
         })
     }
 
@@ -242,7 +283,7 @@ impl State {
                     own.was_committed = true;
                     let changes = std::mem::take(&mut own.changes);
                     changes.into_iter().for_each(|change| self.data.apply(change));
-                    self.log.add(&mut self.data);
+                    self.note_changes();
                 } else if !own.was_committed {
                     return Err(gone());
                 }
@@ -269,6 +310,17 @@ impl State {
         own.data = Some(data);
         own.changes.extend(changes);
         Ok(done)
+    }
+}
+
+/// That a command reads of a snapshot, and of which time.
+struct Snapshot(Option<Timestamp>);
+
+impl Snapshot {
+    fn of(body: &Document) -> Option<Self> {
+        let concern = body.get_document("readConcern").ok()?;
+        let is_it = concern.get_str("level").is_ok_and(|level| level == "snapshot");
+        is_it.then(|| Self(concern.get_timestamp("atClusterTime").ok()))
     }
 }
 

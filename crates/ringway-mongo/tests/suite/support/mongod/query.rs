@@ -8,9 +8,13 @@ use super::data::{Refused, refused};
 
 /// Refuses what is no filter.
 pub(super) fn check(filter: &Document) -> Result<(), Refused> {
+    let is_unknown = |value: &Bson| {
+        let operators = value.as_document().filter(|it| has_operators(it));
+        operators.is_some_and(|it| it.keys().any(|key| !OPERATORS.contains(&&**key)))
+    };
     let wrong = |(key, value): &(&String, &Bson)| match &***key {
         "$or" | "$and" => value.as_array().is_none(),
-        key => key.starts_with('$'),
+        key => key.starts_with('$') || is_unknown(value),
     };
     match filter.iter().find(wrong) {
         None => Ok(()),
@@ -19,6 +23,9 @@ pub(super) fn check(filter: &Document) -> Result<(), Refused> {
         }
     }
 }
+
+const OPERATORS: [&str; 10] =
+    ["$gt", "$gte", "$lt", "$lte", "$eq", "$ne", "$in", "$nin", "$exists", "$type"];
 
 pub(super) fn matches(document: &Document, filter: &Document) -> bool {
     filter.iter().all(|(key, wanted)| {
@@ -50,7 +57,9 @@ fn fits(value: Option<&Bson>, wanted: &Bson) -> bool {
             "$in" => is_one_of(wanted),
             "$nin" => !is_one_of(wanted),
             "$exists" => value.is_some() == (*wanted != Bson::Boolean(false)),
-            other => panic!("the double has no operator {other}"),
+            // Of types, `null` is asked for.
+            "$type" => value == Some(&Bson::Null) && wanted.as_str() == Some("null"),
+            other => unreachable!("{other} was refused"),
         }
     })
 }
@@ -217,6 +226,9 @@ pub(super) fn updated(
     }
     for (operator, fields) in update {
         for (path, value) in fields.as_document().into_iter().flatten() {
+            if path.contains("$[") {
+                return Err(refused(238, "NotImplemented", "array filters are not there"));
+            }
             match &**operator {
                 "$set" => *place(&mut document, path) = value.clone(),
                 "$setOnInsert" if is_new => *place(&mut document, path) = value.clone(),
