@@ -1,7 +1,6 @@
 //! `find`
 
 use std::marker::PhantomData;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,10 +8,10 @@ use bson::RawDocumentBuf;
 
 use super::explain::{Explain, Verbosity};
 use super::settings::{Fields, Settings, option};
-use crate::client_core::{ClientCore, Purpose, Streams};
+use crate::client_core::{Purpose, Streams};
 use crate::client_shared::ClientShared;
 use crate::collection_shared::{CollectionShared, CommandKind};
-use crate::cursor::{Cursor, CursorType, Place};
+use crate::cursor::{BatchTime, Cursor, CursorType, Place};
 use crate::error::{Error, Fate, Kind, Result};
 use crate::raw_argument::IntoRaw;
 use crate::running::{OnCore, Operation};
@@ -101,8 +100,8 @@ impl<T> Find<T> {
     }
 
     /// Sets how long the server waits for a document before it answers a cursor of the type
-    /// [`TailableAwait`](CursorType::TailableAwait) that there is none; a second by default. It must be less than the
-    /// client's time of an operation. Other cursors do not wait.
+    /// [`TailableAwait`](CursorType::TailableAwait) that there is none; a second by default. It must be less than the time
+    /// of a batch, which is that of this action or else the client's. Other cursors do not wait.
     pub fn max_await_time(mut self, limit: Duration) -> Self {
         self.max_await = Some(limit);
         self
@@ -119,12 +118,11 @@ impl<T> Find<T> {
         Explain::new(self.settings, CommandKind::Find, own, verbosity)
     }
 
-    fn check(&self, core: &Rc<ClientCore>) -> Result {
-        let what = match self.max_await.filter(|_| self.kind == CursorType::TailableAwait) {
-            Some(time) if time >= core.timeout() => format!(
-                "the server would wait {time:?} for a document, and the client {:?}",
-                core.timeout()
-            ),
+    fn check(&self) -> Result {
+        let what = match (self.place.max_await, self.place.time) {
+            (Some(time), BatchTime::Each(limit)) if time >= limit => {
+                format!("the server would wait {time:?} for a document, and the client {limit:?}")
+            }
             _ if self.place.is_exhaust && self.kind != CursorType::NonTailable => {
                 "a tailable cursor asks for each batch: leave `exhaust` or `cursor_type` out".into()
             }
@@ -186,7 +184,6 @@ impl<T: 'static> Operation for Find<T> {
     }
 
     async fn run(mut self, OnCore(core): OnCore) -> Result<Cursor<T>> {
-        self.check(&core)?;
         let batch_size = self.first_batch_size();
         self.kind.set(&mut self.settings.fields);
         self.place.max_await = self.max_await.filter(|_| self.kind == CursorType::TailableAwait);
@@ -195,6 +192,7 @@ impl<T: 'static> Operation for Find<T> {
             self.settings.set_time_per_batch();
         }
         self.place.time = self.settings.batch_time(&core);
+        self.check()?;
         let filter = self.filter?;
         let mut session = self.settings.used_session(&core)?;
         if self.place.is_exhaust {

@@ -66,6 +66,10 @@ fn what_contradicts_itself_is_refused_before_anything_is_sent() {
         let waits = find().cursor_type(CursorType::TailableAwait);
         let error = waits.max_await_time(Duration::from_secs(1)).await.expect_err("too long");
         assert!(error.is_options() && error.to_string().contains("would wait 1s"), "{error}");
+        let waits = find().cursor_type(CursorType::TailableAwait);
+        let waits = waits.timeout(Duration::from_millis(500));
+        let error = waits.max_await_time(Duration::from_millis(600)).await.expect_err("too long");
+        assert!(error.is_options() && error.to_string().contains("the client 500ms"), "{error}");
         let error = find().cursor_type(CursorType::Tailable).exhaust(true).await;
         let error = error.expect_err("one or the other");
         assert!(error.is_options() && error.to_string().contains("exhaust"), "{error}");
