@@ -36,6 +36,19 @@ pub(crate) fn files(folder: &str) -> Option<Vec<(String, Value)>> {
     Some(files_of(&folder_of(folder)?).into_iter().map(read).collect())
 }
 
+/// Keeps the tests with these titles, `file: description`.
+pub(crate) fn only(mut files: Vec<(String, Value)>, titles: &[String]) -> Vec<(String, Value)> {
+    for (name, file) in &mut files {
+        let tests = file["tests"].as_array_mut().expect("a file has tests");
+        tests.retain(|test| {
+            let title = format!("{name}: {}", test["description"].as_str().expect("a name"));
+            titles.contains(&title)
+        });
+    }
+    files.retain(|(_, file)| file["tests"].as_array().is_some_and(|tests| !tests.is_empty()));
+    files
+}
+
 /// All folders of the specifications that have files of JSON, in order.
 pub(crate) fn folders() -> Option<Vec<String>> {
     let root = folder_of("")?;
