@@ -108,7 +108,8 @@ impl<T> ChangeStream<T> {
                     tracing::debug!(%error, "a change stream is opened again");
                     self.position.go_to_batch_end(cursor);
                     self.open_again();
-                    if error.is_timeout() {
+                    // A server that labels its own time as passing is asked again, and nobody is told.
+                    if !error.is_resumable() {
                         return Poll::Ready(Err(error));
                     }
                 }
