@@ -97,7 +97,7 @@ impl<T> Collection<T> {
     pub fn watch(&self) -> Watch<Document> {
         let CollectionShared { client, database, name, .. } = &*self.shared;
         let watch = Watch::new(client, Arc::clone(database), Some(Arc::clone(name)));
-        watch.within(self.shared.concerns().time)
+        watch.concerned(self.shared.concerns())
     }
 
     /// Counts the documents that match a filter.

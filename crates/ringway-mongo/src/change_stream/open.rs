@@ -8,6 +8,7 @@ use ringway_wire::mongo::CursorReply;
 
 use crate::client_core::{Attempt, OperationTime, Purpose, ReadConcernOf, Slot};
 use crate::client_shared::ClientShared;
+use crate::collection_shared::Concerns;
 use crate::connection::Answer;
 use crate::cursor::{BatchTime, Cursor, Place};
 use crate::error::{Error, Fate, Kind, Result};
@@ -24,6 +25,8 @@ pub(super) struct OpenStream {
     pub(super) max_await: Option<Duration>,
     /// The time of opening it, and of each batch, if it is another one than the client's.
     pub(super) time: Option<Duration>,
+    /// Those of its collection, or of the client.
+    pub(super) concerns: Concerns,
     /// The session of the user, if it runs in one.
     pub(super) session: Option<Arc<KeptSession>>,
 }
@@ -36,19 +39,21 @@ impl Operation for OpenStream {
     }
 
     async fn run(self, OnCore(core): OnCore) -> Result<Self::Output> {
-        let Self { client, database, command, batch_size, comment, max_await, time, session } =
-            self;
+        let Self { client, database, command, batch_size, comment, max_await, time, .. } = self;
+        let (concerns, session) = (self.concerns, self.session);
         let command = command?;
         let mut session = match session {
             Some(kept) => core.kept_session(&kept)?,
             None => UsedSession::own(core.session()),
         };
         check(&session)?;
-        let concern = Some(ReadConcernOf(core.options().read_concern.as_ref()));
+        let concern = Some(ReadConcernOf(concerns.read.as_ref()));
+        let reads = concerns.reads.as_deref();
         let limit = time.unwrap_or_else(|| core.timeout());
         let is_told = time.is_some() || core.options().is_time_told;
         let time = OperationTime::from(limit).told(is_told);
-        let attempt = Attempt { concern, ..Attempt::new(&mut session, time, Purpose::Read) };
+        let attempt = Attempt::new(&mut session, time, Purpose::Read);
+        let attempt = Attempt { concern, reads, ..attempt };
         let write = |slot: Slot<'_>| slot.write_any(&command, &database);
         let answer =
             core.run_in(attempt, write, |answer: Answer<'_>| Ok(answer.into_owned())).await?;

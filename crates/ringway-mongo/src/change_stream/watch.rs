@@ -13,6 +13,7 @@ use super::open::OpenStream;
 use super::{ChangeStream, Position};
 use crate::action::Fields;
 use crate::client_shared::ClientShared;
+use crate::collection_shared::Concerns;
 use crate::error::{Error, Fate, Kind, Result};
 use crate::raw_argument::IntoRaw;
 use crate::running::Running;
@@ -40,6 +41,7 @@ pub struct Watch<T> {
     max_await: Option<Duration>,
     time: Option<Duration>,
     session: Option<Arc<KeptSession>>,
+    concerns: Concerns,
     fault: Option<Error>,
     changes: PhantomData<fn() -> T>,
 }
@@ -64,6 +66,7 @@ impl<T> Watch<T> {
             max_await: None,
             time: None,
             session: None,
+            concerns: Concerns::of(client),
             fault: None,
             changes: PhantomData,
         }
@@ -87,7 +90,7 @@ impl<T> Watch<T> {
     /// Sets the type of the changes.
     pub fn with_type<U>(self) -> Watch<U> {
         let Self { client, database, collection, stage, stages, fields, start, began, .. } = self;
-        let Self { batch_size, comment, max_await, time, session, fault, .. } = self;
+        let Self { batch_size, comment, max_await, time, session, concerns, fault, .. } = self;
         Watch {
             client,
             database,
@@ -102,6 +105,7 @@ impl<T> Watch<T> {
             max_await,
             time,
             session,
+            concerns,
             fault,
             changes: PhantomData,
         }
@@ -175,6 +179,11 @@ impl<T> Watch<T> {
         self
     }
 
+    /// The same with the concerns and the time of its collection.
+    pub(crate) fn concerned(self, concerns: &Concerns) -> Self {
+        Self { concerns: concerns.clone(), ..self.within(concerns.time) }
+    }
+
     /// Sets the session that it runs in, also when it is opened again elsewhere. Its batches come one after the other with
     /// the other operations of the session, of which none may be under way meanwhile.
     pub fn session(mut self, session: &ClientSession) -> Self {
@@ -220,6 +229,7 @@ impl<T> Watch<T> {
             comment: self.comment.clone(),
             max_await: self.max_await,
             time: self.time,
+            concerns: self.concerns.clone(),
             session: self.session.clone(),
         })
     }

@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bson::{Document, Timestamp, doc};
-use ringway_mongo::{Client, Collection, TransactionOptions};
+use ringway_mongo::{
+    Client, Collection, ReadConcern, ReadMode, ReadPreference, TransactionOptions,
+};
 
 use crate::support::fake::{Answer, Command, Fake, hello};
 use crate::support::replica_set::ReplicaSet;
@@ -344,5 +346,31 @@ fn a_stream_whose_time_is_over_goes_on_behind_its_last_change() {
         assert_eq!(number(&change), 2);
         let after = doc! { "resumeAfter": { "at": 1 } };
         assert_eq!(stages(&log), [doc! {}, after.clone(), after]);
+    });
+}
+
+#[test]
+fn a_stream_is_read_as_its_collection_says() {
+    let answers = vec![batch(true, &[], Some(1)), refused(43, &[]), batch(true, &[1], None)];
+    let answers = Mutex::new(answers.into_iter());
+    let set = ReplicaSet::start(2, move |_, _, command| match command.name() {
+        "killCursors" => Answer::Reply(doc! { "ok": 1.0 }),
+        _ => answers.lock().expect("no panic").next().unwrap_or(Answer::Silence),
+    });
+    on_core(async move {
+        let client = Client::new(options(&set.address(&[0, 1])));
+        let secondary = ReadPreference::new(ReadMode::Secondary);
+        let books = books(&client).read_preference(&secondary).expect("one that can be");
+        let books = books.read_concern(&ReadConcern { level: "majority".into() });
+        let mut changes = books.watch().await.expect("opened");
+        changes.next().await.expect("a change").expect("no end");
+        // Also when it is opened again.
+        let opened = set.got("aggregate");
+        assert_eq!(opened.len(), 2);
+        for (member, body) in opened {
+            assert_eq!(member, 1, "the secondary");
+            let concern = doc! { "level": "majority" };
+            assert_eq!(body.get_document("readConcern").ok(), Some(&concern), "{body}");
+        }
     });
 }
