@@ -320,20 +320,8 @@ impl ClientCore {
         read: impl FnOnce(Answer<'_>) -> Result<R>,
     ) -> Result<R> {
         let (purpose, reads) = (attempt.purpose, attempt.reads);
-        let wanted = used.wanted(purpose, reads);
-        let mut lease = match self.deployment.lease(wanted, *attempt.server).await {
-            Ok(lease) => lease,
-            Err(mut error) => {
-                used.transaction_failed(&mut error);
-                return Err(error);
-            }
-        };
-        let pin = self.deployment.pin(used.wanted(purpose, reads));
-        let server = pin.as_ref().map_or_else(|| lease.pool().id(), Pin::id);
-        let kind = lease.server();
-        *attempt.server = Some(server);
-        attempt.check_number(lease.numbers_writes(), used.sent.get())?;
-        let max_time = attempt.max_time(|| self.deployment.least_round_trip(lease.pool()))?;
+        let (mut lease, pin, max_time) = self.lease(attempt, used).await?;
+        let (kind, server) = (lease.server(), attempt.server.expect("it was leased there"));
         let is_router = kind == ServerKind::Mongos;
         attempt.has_labels = lease.labels_errors() || is_router;
         let pinned = |is_first| self.pinned(&lease, pin.as_ref(), is_first);
@@ -406,6 +394,34 @@ impl ClientCore {
         let told = error.times();
         told.iter().for_each(|told| heard(&self.clock, lease.server(), used.times(), told));
         used.transaction_failed(error);
+    }
+
+    /// The connection for a try, what it stays with, and how long the server may work, if that has to be said.
+    async fn lease(
+        &self,
+        attempt: &mut OneTry<'_>,
+        used: &mut SessionUse<'_>,
+    ) -> Result<(Lease, Option<Pin<'_>>, Option<i64>)> {
+        let (purpose, reads) = (attempt.purpose, attempt.reads);
+        let wanted = used.wanted(purpose, reads);
+        let leased = self.deployment.lease(wanted, *attempt.server).await;
+        let lease = leased.map_err(|mut error| {
+            used.transaction_failed(&mut error);
+            error
+        })?;
+        let pin = self.deployment.pin(used.wanted(purpose, reads));
+        *attempt.server = Some(pin.as_ref().map_or_else(|| lease.pool().id(), Pin::id));
+        let checked = attempt.check_number(lease.numbers_writes(), used.sent.get());
+        let round_trip = || self.deployment.least_round_trip(lease.pool());
+        match checked.and_then(|()| attempt.max_time(round_trip)) {
+            Ok(max_time) => Ok((lease, pin, max_time)),
+            Err(error) => {
+                if let Some(pin) = pin {
+                    pin.end(lease, used.keep_unsent(purpose));
+                }
+                Err(error)
+            }
+        }
     }
 
     /// `$readPreference` of a command for a server of a kind.

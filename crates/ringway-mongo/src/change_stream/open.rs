@@ -47,6 +47,7 @@ impl Operation for OpenStream {
             None => UsedSession::own(core.session()),
         };
         check(&session)?;
+        session.transaction.note_operation();
         let concern = Some(ReadConcernOf(concerns.read.as_ref()));
         let reads = concerns.reads.as_deref();
         let limit = time.unwrap_or_else(|| core.timeout());

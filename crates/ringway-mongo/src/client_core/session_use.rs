@@ -102,6 +102,11 @@ impl SessionUse<'_> {
         }
     }
 
+    /// The same if the command was not sent: whoever had the connection before has it still.
+    pub(super) fn keep_unsent(&self, purpose: Purpose) -> Keep {
+        self.keep(purpose, matches!(purpose, Purpose::Cursor(_)), None)
+    }
+
     /// The times of the session, if a user keeps it.
     pub(super) fn times(&mut self) -> Option<&mut SessionTimes> {
         self.session.as_mut()?.times.as_deref_mut()

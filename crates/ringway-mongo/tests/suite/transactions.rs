@@ -99,6 +99,24 @@ fn commands_of_a_transaction_have_its_number() {
 }
 
 #[test]
+fn a_transaction_is_not_committed_again_behind_a_change_stream_of_its_session() {
+    let set = ReplicaSet::start(1, |state, member, command| match command.name() {
+        "aggregate" => Answer::Reply(last_batch(vec![])),
+        _ => proper(state, member, command),
+    });
+    on_core(async move {
+        let client = Client::new(options(&set.address(&[0])));
+        let session = client.start_session();
+        session.start_transaction(TransactionOptions::new()).expect("none is open");
+        accounts(&client).insert_one(&doc! {}).session(&session).await.expect("inserted");
+        session.commit().await.expect("committed");
+        drop(accounts(&client).watch().session(&session).await.expect("opened"));
+        is_refused(session.commit().await, "no transaction");
+        assert_eq!(set.got("commitTransaction").len(), 1);
+    });
+}
+
+#[test]
 fn an_empty_transaction_is_not_told() {
     let set = ReplicaSet::start(1, proper);
     on_core(async move {
