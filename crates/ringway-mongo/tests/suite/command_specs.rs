@@ -37,7 +37,7 @@ fn sessions_are_used_as_specified() {
 #[test]
 fn commands_of_users_are_sent_as_specified() {
     let reasons = [
-        ("there is no apiStrict", "the versioned API is not there"),
+        ("there is no apiVersion", "the versioned API is not there"),
         ("has no cappedCollection", "the runner has no collections that operations make"),
     ];
     check("run_command/unified", Shape::Whole, 15, &reasons);
