@@ -222,7 +222,20 @@ fn take_authority(request: &mut Request) -> Result<()> {
 
 /// Whether a text can be a `Host` or `:authority`: a host, perhaps with a port, and no user.
 pub(crate) fn is_host(text: &[u8]) -> bool {
-    !text.contains(&b'@') && Authority::try_from(text).is_ok()
+    is_plain_host(text) || !text.contains(&b'@') && Authority::try_from(text).is_ok()
+}
+
+/// Whether it is a name or an IPv4 address, perhaps with a port. Nearly all are, and this takes no memory.
+fn is_plain_host(text: &[u8]) -> bool {
+    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
+    let name_len = text.iter().take_while(|byte| is_of_name(byte)).count();
+    let is_port =
+        |port: &[u8]| (1..=5).contains(&port.len()) && port.iter().all(u8::is_ascii_digit);
+    match text[name_len..].split_first() {
+        None => name_len > 0,
+        Some((b':', port)) => name_len > 0 && is_port(port),
+        Some(_) => false,
+    }
 }
 
 /// Refuses a target that is too long.

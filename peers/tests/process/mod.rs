@@ -24,8 +24,9 @@ pub(crate) fn measured(case: &str, key: &str, run: impl Fn(&str) -> Output) -> S
         let output = run(seconds);
         let json = stdout(&output);
         assert!(output.status.success(), "{case}: {json}");
-        if member(&json, key).parse().is_ok_and(|value: f64| value > 0.0) {
-            assert!(number(&json, "rate") > 0.0, "{case}: {json}");
+        // What began in the time may end behind it: then it has a latency, and counts for no rate.
+        let is_there = member(&json, key).parse().is_ok_and(|value: f64| value > 0.0);
+        if is_there && number(&json, "rate") > 0.0 {
             return json;
         }
     }
