@@ -35,6 +35,9 @@ impl Stamp {
     }
 }
 
+/// Stands for the time of the next look at the clock, where something begins that no input has told the time of.
+pub(crate) const AT_NEXT_LOOK: Duration = Duration::MAX;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,6 +11,7 @@ mod ends;
 mod executed;
 mod held_back;
 mod http;
+mod late_replies;
 mod left_over;
 mod listener;
 pub(crate) mod mutation;

@@ -15,7 +15,7 @@ use crate::limits::{
 };
 use crate::native::Credit;
 use crate::native::{Body, Gone, Outgoing};
-use crate::stamp::Stamp;
+use crate::stamp::{AT_NEXT_LOOK, Stamp};
 
 impl<R: Role> Connection<R> {
     /// Sends a part of a stream's content: `prefix`, then `body`. `end` marks the last part,
@@ -182,11 +182,11 @@ impl<R: Role> Connection<R> {
 
     /// Queues content, and returns whether the writer may go on.
     fn queue(&mut self, stream: StreamHandle, prefix: &[u8], body: Body<'_>, end: bool) -> bool {
-        let now = self.now;
         let s = self.streams.at(stream.slot);
         let before = s.queued();
         if before == 0 {
-            s.touched = now;
+            // Nothing may have come for long, so that the time is not known.
+            (s.touched, self.stall_at) = (AT_NEXT_LOOK, Stamp::of(self.now));
         }
         s.push_small(prefix);
         match body {
@@ -199,9 +199,6 @@ impl<R: Role> Connection<R> {
         self.queued += s.queued() - before;
         s.wants_writable |= s.queued() > UNSENT_MARK || self.queued > HTTP2_QUEUED_MARK;
         let has_room = !s.wants_writable;
-        if self.stall_at == Stamp::NEVER {
-            self.stall_at = Stamp::of(now).after(self.config.stall_timeout);
-        }
         self.schedule(stream.slot);
         has_room
     }
@@ -347,14 +344,18 @@ impl<R: Role> Connection<R> {
     /// the slot of a client's stream is free from then on, and another stream must not have it earlier.
     pub(super) fn look_for_stalls(&mut self) {
         let (now, timeout) = (self.now, self.config.stall_timeout);
-        let waiting = self.streams.open_streams().filter(|(_, s)| s.queued() > 0);
-        let until: Vec<_> =
-            waiting.map(|(stream, s)| (stream, s.touched.saturating_add(timeout))).collect();
-        let next = until.iter().map(|&(_, at)| at).filter(|&at| at > now).min();
-        self.stall_at = next.map_or(Stamp::NEVER, Stamp::of);
-        for (stream, _) in until.into_iter().filter(|&(_, at)| at <= now) {
-            self.streams.at(stream.slot).touched = now; // it is reported once
-            self.pending.push_back(Event::Failed { stream, code: ErrorCode::CANCEL });
+        self.stall_at = Stamp::NEVER;
+        for (stream, s) in self.streams.open_streams_mut().filter(|(_, s)| s.queued() > 0) {
+            if s.touched == AT_NEXT_LOOK {
+                s.touched = now;
+            }
+            let until = s.touched.saturating_add(timeout);
+            if until > now {
+                self.stall_at = self.stall_at.min(Stamp::of(until));
+            } else {
+                s.touched = now; // it is reported once
+                self.pending.push_back(Event::Failed { stream, code: ErrorCode::CANCEL });
+            }
         }
     }
 

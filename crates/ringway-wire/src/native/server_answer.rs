@@ -10,6 +10,7 @@ use super::too_large::TooLarge;
 use super::{
     Flags, FrameKind, Gone, MetaReader, MetaWriter, Reply, Settings, StreamId, Tag, Violation,
 };
+use crate::stamp::AT_NEXT_LOOK;
 
 /// Statuses that the machine answers with.
 pub(super) const CANCELLED: u8 = 1;
@@ -69,7 +70,7 @@ impl Server {
                 // The client's time to take the reply begins now, however long the handler took.
                 let timeout_us = slot.timeout_us;
                 connection.note_time(stream_index, timeout_us);
-                connection.streams.at(stream_index).touched = connection.now;
+                connection.streams.at(stream_index).touched = AT_NEXT_LOOK;
                 connection.streams.abandon(stream_index);
                 self.watch(index);
             }

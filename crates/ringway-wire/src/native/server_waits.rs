@@ -11,6 +11,7 @@ use super::server_answer::{DEADLINE_EXCEEDED, UNIMPLEMENTED};
 use super::server_event::ServerEvent;
 use super::slots::{Found, NO_STREAM, Phase};
 use super::{Piece, RequestHead, StreamId, Violation};
+use crate::stamp::AT_NEXT_LOOK;
 
 impl Server {
     /// Takes back a request whose method needs it complete: one message, and the end after it. It
@@ -103,11 +104,22 @@ impl Server {
         let stream = connection.streams.get(slot.stream);
         let stalled = stream.touched.saturating_add(connection.config.stall_timeout);
         match slot.phase {
+            Phase::Closing if stream.touched == AT_NEXT_LOOK => Some(connection.now),
             Phase::Closing => Some(stream.until.min(stalled)),
             _ if stream.receive.request.is_some() => {
                 Some(stream.until.min(connection.reading.when(stalled, connection.now)))
             }
             _ => None,
+        }
+    }
+
+    /// Begins the time to take a reply that was given since the time was last known.
+    fn begin_taking(&mut self, index: usize) {
+        let connection = &mut self.connection;
+        let slot = *connection.slots.get(index);
+        if slot.stream != NO_STREAM && connection.streams.get(slot.stream).touched == AT_NEXT_LOOK {
+            connection.note_time(slot.stream, slot.timeout_us);
+            connection.streams.at(slot.stream).touched = connection.now;
         }
     }
 
@@ -124,6 +136,7 @@ impl Server {
             let Found::Live(index) = self.connection.slots.find(id) else {
                 continue;
             };
+            self.begin_taking(index);
             match self.limit(index) {
                 None => {}
                 Some(limit) if limit > now => self.waits.arm(limit, id),

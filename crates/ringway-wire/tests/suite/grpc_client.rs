@@ -744,6 +744,30 @@ fn a_server_that_takes_requests_slowly_is_not_dead() {
 }
 
 #[test]
+fn a_long_request_has_its_time_however_long_its_connection_was_quiet() {
+    let mut client = new_client();
+    hear(&mut client, &[frame(SETTINGS, 0, 0, &[]), frame(SETTINGS, ACK, 0, &[])].concat());
+    sent(&mut client);
+    // Longer than a stream may stand still, and less than a client is silent.
+    let at = Duration::from_secs(305);
+    assert!(client.poll_timeout() > Some(at), "nobody tells it the time");
+    let long = || Some(Body::Shared(vec![7; 1 << 20].into()));
+    let call = client.open(Open { message: long(), ..unary() }).expect("room");
+    assert!(client.poll_timeout() <= Some(at), "it asks for the time");
+    client.handle_timeout(at).expect("nothing is due");
+    assert!(!client.has_events(), "it has just begun");
+    assert!(!sent(&mut client).is_empty() && client.unsent(call) > 0);
+    let late = at + Duration::from_secs(300);
+    client.receive(&mut &frame(PING, 0, 0, &[0; 8])[..], late).expect("it is alive");
+    let other = client.open(Open { message: long(), ..unary() }).expect("room");
+    client.handle_timeout(late).expect("it is alive");
+    assert!(client.has_events(), "its server takes nothing of the first");
+    let told = client.receive(&mut &[][..], late).expect("it is alive");
+    assert!(matches!(told, Some(ClientEvent::Response { stream, .. }) if stream == call));
+    assert!(!client.has_events() && client.unsent(other) > 0, "the other has just begun");
+}
+
+#[test]
 fn a_call_whose_server_takes_nothing_ends_although_another_begins_before_that_is_told() {
     let mut client = new_client();
     hear(&mut client, &[frame(SETTINGS, 0, 0, &[]), frame(SETTINGS, ACK, 0, &[])].concat());
