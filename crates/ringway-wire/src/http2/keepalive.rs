@@ -13,6 +13,8 @@ pub(super) struct Clocks {
     handshake_until: Stamp,
     /// Deadline for the acknowledgement of our SETTINGS.
     settings_until: Stamp,
+    /// Whether SETTINGS were sent since the time was last known: their deadline counts from when it is next known.
+    are_settings_new: bool,
     /// Deadline for the rest of an incomplete field block.
     block_until: Stamp,
     heard: Stamp,
@@ -32,6 +34,7 @@ impl Clocks {
         Self {
             handshake_until: now.after(config.handshake_timeout),
             settings_until: Stamp::NEVER,
+            are_settings_new: false,
             block_until: Stamp::NEVER,
             heard: now,
             answer_until: Stamp::NEVER,
@@ -96,8 +99,13 @@ impl Clocks {
         self.settings_until = Stamp::of(now).after(HTTP2_SETTINGS_TIMEOUT);
     }
 
+    /// Records that SETTINGS were sent by the way, after nobody knows how much silence.
+    pub(super) fn note_settings_changed(&mut self) {
+        self.are_settings_new = true;
+    }
+
     pub(super) fn note_settings_acknowledged(&mut self) {
-        self.settings_until = Stamp::NEVER;
+        (self.settings_until, self.are_settings_new) = (Stamp::NEVER, false);
     }
 
     pub(super) fn note_block(&mut self, begins: bool, now: Duration) {
@@ -108,6 +116,9 @@ impl Clocks {
     }
 
     pub(super) fn deadline(&self, config: &Http2Config) -> Stamp {
+        if self.are_settings_new {
+            return self.heard;
+        }
         let ping = match self.answer_until {
             Stamp::NEVER => self.heard.after(config.ping_after),
             until => until,
@@ -121,6 +132,9 @@ impl Clocks {
     ///
     /// Fails when a deadline has passed.
     pub(super) fn look(&mut self, config: &Http2Config, now: Duration) -> Result<bool, Violation> {
+        if std::mem::take(&mut self.are_settings_new) {
+            self.note_settings_sent(now);
+        }
         if std::mem::take(&mut self.has_gone_on) {
             self.hear(now); // when exactly is not known
             if self.settings_until != Stamp::NEVER {

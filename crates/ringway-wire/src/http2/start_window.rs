@@ -51,7 +51,7 @@ impl<R: Role> Connection<R> {
         let by = start.said.saturating_sub(start.counted);
         start.counted += by;
         put_settings(&[(setting::INITIAL_WINDOW_SIZE, start.said)], &mut self.outbox.written);
-        self.keepalive.note_settings_sent(self.now);
+        self.keepalive.note_settings_changed();
         self.streams.open_streams_mut().for_each(|(_, s)| s.window.raise(by));
     }
 

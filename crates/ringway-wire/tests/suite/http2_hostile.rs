@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use ringway_wire::http2::{
-    Body, ErrorCode, Event, Http2Client, Http2Server, NewRequest, NoStream, StreamHandle, Violation,
+    Body, Connection, ErrorCode, Event, Http2Client, Http2Config, Http2Server, NewRequest,
+    NoStream, Serving, StreamHandle, Violation,
 };
 
 use crate::support::http2::*;
@@ -391,6 +392,22 @@ fn a_peer_that_takes_nothing_loses_its_stream() {
         server.handle_timeout(now).expect("it answers");
     }
     panic!("the stream lives for ever");
+}
+
+#[test]
+fn changed_settings_have_their_time_however_long_the_connection_was_quiet() {
+    let config = Http2Config { ping_after: Duration::from_secs(600), ..Http2Config::default() };
+    let mut server = Connection::<Serving>::new(config, vocabulary(), NOW);
+    let said = [PREFACE, &frame(SETTINGS, 0, 0, &[]), &frame(SETTINGS, ACK, 0, &[])].concat();
+    assert!(server.receive(&mut &said[..], NOW).expect("fine").is_none());
+    let at = Duration::from_secs(500);
+    server.set_memory_pressure(true);
+    assert!(server.poll_timeout() <= Some(at), "it asks for the time");
+    server.handle_timeout(at).expect("nobody has had time to answer");
+    output(&mut server, usize::MAX);
+    let late = at + Duration::from_secs(30);
+    assert_eq!(server.poll_timeout(), Some(late));
+    assert_eq!(server.handle_timeout(late), Err(Violation::SettingsTimeout));
 }
 
 #[test]
