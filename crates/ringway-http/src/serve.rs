@@ -222,20 +222,30 @@ fn take_authority(request: &mut Request) -> Result<()> {
 
 /// Whether a text can be a `Host` or `:authority`: a host, perhaps with a port, and no user.
 pub(crate) fn is_host(text: &[u8]) -> bool {
-    is_plain_host(text) || !text.contains(&b'@') && Authority::try_from(text).is_ok()
+    let is_sound = || Authority::try_from(text).is_ok_and(|it| has_port_or_none(&it));
+    is_plain_host(text) || !text.contains(&b'@') && is_sound()
 }
 
 /// Whether it is a name or an IPv4 address, perhaps with a port. Nearly all are, and this takes no memory.
 fn is_plain_host(text: &[u8]) -> bool {
     let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
     let name_len = text.iter().take_while(|byte| is_of_name(byte)).count();
-    let is_port =
-        |port: &[u8]| (1..=5).contains(&port.len()) && port.iter().all(u8::is_ascii_digit);
     match text[name_len..].split_first() {
         None => name_len > 0,
-        Some((b':', port)) => name_len > 0 && is_port(port),
+        Some((b':', port)) => name_len > 0 && std::str::from_utf8(port).is_ok_and(is_port),
         Some(_) => false,
     }
+}
+
+/// Whether what follows the host is nothing, a colon, or a colon and a port.
+pub(crate) fn has_port_or_none(authority: &Authority) -> bool {
+    let port = authority.as_str().strip_prefix(authority.host()).unwrap_or_default();
+    let port = port.strip_prefix(':').unwrap_or_default();
+    port.is_empty() || is_port(port)
+}
+
+fn is_port(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u16>().is_ok()
 }
 
 /// Refuses a target that is too long.

@@ -62,6 +62,9 @@ fn malformed_requests_are_answered_400_and_nothing_behind_them_is_read() {
         "GET / HTTP/1.1\r\nhost: user@h\r\n\r\n",
         "GET / HTTP/1.1\r\nhost: http://h/\r\n\r\n",
         "GET / HTTP/1.1\r\nhost: [::1\r\n\r\n",
+        "GET / HTTP/1.1\r\nhost: h:x\r\n\r\n",
+        "GET / HTTP/1.1\r\nhost: h:65536\r\n\r\n",
+        "GET http://h:+80/ HTTP/1.1\r\nhost: h\r\n\r\n",
         "GET http://user@h/ HTTP/1.1\r\nhost: h\r\n\r\n",
         "GET / HTTP/1.1 \r\nhost: h\r\n\r\n",
     ] {
