@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::rc::{Rc, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use crate::body_account::BodyAccount;
 use crate::error::{Error, Result};
 use crate::feed::{BodyFeed, RequestContent};
-use crate::limits::{BODY_RATE_MIN, BODY_STALL};
+use crate::limits::{BODY_RATE_MIN, BODY_STALL, WHOLE_WATCHED_MIN};
 use crate::peer_watch::PeerWatch;
 use crate::reply_account::ReplyAccount;
 use crate::upgrade::Upgrade;
@@ -366,14 +366,18 @@ impl Body {
         matches!(self.0, Kind::Stream(_) | Kind::Sized { .. })
     }
 
-    /// Returns what says whether a stream is still to be read; `None` if it is none.
+    /// Returns what says whether a part of the body is still to be read or held; `None` if it is short, and is queued with
+    /// its head.
     pub(crate) fn watched(&mut self) -> Option<Weak<()>> {
-        let alive = Rc::new(());
-        let watch = Rc::downgrade(&alive);
-        let with = |stream| Box::pin(WatchedStream { stream, _alive: alive });
+        let alive = Arc::new(());
+        let watch = Arc::downgrade(&alive);
+        let with = |stream| Box::pin(Watched { inner: stream, _alive: Arc::clone(&alive) });
         self.0 = match std::mem::take(&mut self.0) {
             Kind::Stream(stream) => Kind::Stream(with(stream)),
             Kind::Sized { left, stream } => Kind::Sized { left, stream: with(stream) },
+            Kind::Whole(bytes) if bytes.len() >= WHOLE_WATCHED_MIN => {
+                Kind::Whole(Bytes::from_owner(Watched { inner: bytes, _alive: alive }))
+            }
             other => {
                 self.0 = other;
                 return None;
@@ -398,17 +402,23 @@ impl Body {
     }
 }
 
-/// A stream whose end, or drop, others see.
-struct WatchedStream {
-    stream: BodyStream,
-    _alive: Rc<()>,
+/// A stream or bytes whose end, or drop, others see.
+struct Watched<T> {
+    inner: T,
+    _alive: Arc<()>,
 }
 
-impl Stream for WatchedStream {
+impl Stream for Watched<BodyStream> {
     type Item = Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes>>> {
-        self.stream.as_mut().poll_next(cx)
+        self.inner.as_mut().poll_next(cx)
+    }
+}
+
+impl AsRef<[u8]> for Watched<Bytes> {
+    fn as_ref(&self) -> &[u8] {
+        &self.inner
     }
 }
 

@@ -11,21 +11,22 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
 use http::uri::{Authority, Scheme};
 use http::{Method, Uri};
 use hyper::body::{Body as _, Incoming};
-use hyper::client::conn::http1::{self, SendRequest};
+use hyper::client::conn::http1;
 use ringway_net::ClientTls;
 use ringway_runtime::{spawn_named, timeout};
 use serde::de::DeserializeOwned;
 
-use self::idle::{Idle, Pool};
+use self::idle::{Idle, Link, Pool};
 use crate::body::{Gathered, Pace, next_chunk};
 use crate::peer_watch::PeerWatch;
 use crate::queued_io::QueuedIo;
 use crate::reply_account::ReplyAccount;
+use crate::serve::has_port_or_none;
 use crate::{Body, Error, Result, limits};
 
 /// A client of HTTP/1.1 servers, for the tasks of one core; clones share their connections.
 ///
-/// A connection is reused once its reply has been read to the end, if its request has ended as well. If the server has closed it meanwhile, so that a
+/// A connection is reused once its reply has been read to the end, if its request has been sent to the end as well. If the server has closed it meanwhile, so that a
 /// request cannot be sent on it, the request goes to a new one. A request that may have been sent is never
 /// sent twice.
 ///
@@ -137,16 +138,16 @@ impl Client {
     ) -> Result<http::Response<ClientBody>> {
         let watch = request.body_mut().watched();
         loop {
-            let (mut sender, is_new) = match self.pool.take(server) {
-                Some(sender) => (sender, false),
+            let (mut link, is_new) = match self.pool.take(server) {
+                Some(link) => (link, false),
                 None => (self.connect(server).await?, true),
             };
-            if sender.ready().await.is_err() && !is_new {
+            if link.sender.ready().await.is_err() && !is_new {
                 continue; // the server has closed it meanwhile
             }
-            match sender.try_send_request(request).await {
+            match link.sender.try_send_request(request).await {
                 Ok(response) => {
-                    let idle = Idle::new(Rc::clone(&self.pool), server.clone(), sender, watch);
+                    let idle = Idle::new(Rc::clone(&self.pool), server.clone(), link, watch);
                     return Ok(response.map(|incoming| ClientBody::new(incoming, idle)));
                 }
                 Err(mut failed) => match failed.take_message() {
@@ -157,17 +158,14 @@ impl Client {
         }
     }
 
-    async fn connect(&self, server: &Server) -> Result<SendRequest<Body>> {
-        let (sender, connection) = self.open(server).await?;
+    async fn connect(&self, server: &Server) -> Result<Link> {
+        let (link, connection) = self.open(server).await?;
         // The request that waits for it gets the error.
         spawn_named("HTTP client", async move { drop(connection.await) });
-        Ok(sender)
+        Ok(link)
     }
 
-    async fn open(
-        &self,
-        server: &Server,
-    ) -> Result<(SendRequest<Body>, http1::Connection<QueuedIo, Body>)> {
+    async fn open(&self, server: &Server) -> Result<(Link, http1::Connection<QueuedIo, Body>)> {
         let failed = |error: ringway_net::Error| Error::unavailable(format!("{server}: {error}"));
         let mut client = ringway_net::Client::new(server.address()).map_err(failed)?;
         client = client.attempts_max(1);
@@ -175,12 +173,14 @@ impl Client {
             client = client.tls(tls.clone());
         }
         let io = client.open().await.map_err(failed)?.into_io();
-        http1::Builder::new()
+        let peer = io.connection().downgrade();
+        let (sender, connection) = http1::Builder::new()
             .max_buf_size(limits::HEAD_BYTES_MAX.max(64 << 10))
             .max_headers(limits::FIELDS_MAX)
             .handshake(QueuedIo::new(io, PeerWatch::default(), ReplyAccount::default()))
             .await
-            .map_err(|error| lost(server, &error))
+            .map_err(|error| lost(server, &error))?;
+        Ok((Link { sender, peer }, connection))
     }
 }
 
@@ -210,8 +210,7 @@ fn addressed(mut request: http::Request<Body>) -> Result<(Server, http::Request<
     if authority.as_str().contains('@') {
         return Err(why_not("users and passwords belong into a header"));
     }
-    let port = authority.as_str().strip_prefix(authority.host()).unwrap_or_default();
-    if !matches!(port, "" | ":") && authority.port_u16().is_none() {
+    if !has_port_or_none(&authority) {
         return Err(why_not("its port is no number up to 65535"));
     }
     let target = uri.path_and_query().map_or("/", |target| target.as_str());

@@ -37,6 +37,10 @@ pub(crate) const PIECE_LENT_MIN: usize = 16 << 10;
 /// Bytes of the longest piece that is queued so. Its last part pins all of it, and counts by its own length.
 pub(crate) const PIECE_LENT_MAX: usize = 256 << 10;
 
+/// Bytes of a whole request body whose way into the connection's queue is watched: a shorter one is there with its head, since
+/// a connection that takes a request has an empty queue.
+pub(crate) const WHOLE_WATCHED_MIN: usize = 64 << 10;
+
 /// Idle connections that a client keeps for each server.
 pub(crate) const IDLE_PER_SERVER_MAX: usize = 32;
 

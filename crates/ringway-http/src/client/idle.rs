@@ -2,10 +2,12 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
+use std::sync::Weak;
 use std::time::Instant;
 
 use hyper::client::conn::http1::SendRequest;
+use ringway_net::WeakPeer;
 use ringway_runtime::now;
 
 use super::Server;
@@ -17,27 +19,45 @@ pub(super) struct Pool {
     servers: RefCell<HashMap<Server, Vec<Unused>>>,
 }
 
+/// A connection to a server.
+pub(super) struct Link {
+    /// Takes one request after the other.
+    pub(super) sender: SendRequest<Body>,
+    /// Knows what the kernel has not taken yet.
+    pub(super) peer: WeakPeer,
+}
+
+impl Link {
+    /// Whether a request would not wait for what is sent before it. A server may answer before it has read all of a
+    /// request, and never read the rest.
+    fn is_free(&self) -> bool {
+        let is_sent = self.peer.upgrade().is_some_and(|peer| peer.queued_bytes() == 0);
+        is_sent && !self.sender.is_closed()
+    }
+}
+
 struct Unused {
-    sender: SendRequest<Body>,
+    link: Link,
     since: Instant,
 }
 
 impl Unused {
     fn is_good(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.since) < limits::IDLE_KEPT && !self.sender.is_closed()
+        let is_young = now.saturating_duration_since(self.since) < limits::IDLE_KEPT;
+        is_young && !self.link.sender.is_closed()
     }
 }
 
 impl Pool {
     /// Takes a connection that its server has not closed, as far as known.
-    pub(super) fn take(&self, server: &Server) -> Option<SendRequest<Body>> {
+    pub(super) fn take(&self, server: &Server) -> Option<Link> {
         let now = now();
         let mut gone = Vec::new(); // dropped when nothing is borrowed
         let mut servers = self.servers.borrow_mut();
         let unused = servers.get_mut(server)?;
         let taken = loop {
             match unused.pop() {
-                Some(one) if one.is_good(now) => break Some(one.sender),
+                Some(one) if one.is_good(now) => break Some(one.link),
                 Some(one) => gone.push(one),
                 None => break None,
             }
@@ -50,7 +70,7 @@ impl Pool {
         taken
     }
 
-    fn put(&self, server: Server, sender: SendRequest<Body>) {
+    fn put(&self, server: Server, link: Link) {
         let now = now();
         let mut servers = self.servers.borrow_mut();
         let mut gone: Vec<Unused> = Vec::new();
@@ -66,7 +86,7 @@ impl Pool {
         let unused = servers.entry(server).or_default();
         gone.extend(unused.extract_if(.., |one| !one.is_good(now)));
         if unused.len() < limits::IDLE_PER_SERVER_MAX {
-            unused.push(Unused { sender, since: now });
+            unused.push(Unused { link, since: now });
         }
         drop(servers);
         drop(gone);
@@ -84,8 +104,8 @@ impl std::fmt::Debug for Pool {
 pub(super) struct Idle {
     pool: Rc<Pool>,
     server: Server,
-    sender: SendRequest<Body>,
-    /// Is alive while the body of the request goes on.
+    link: Link,
+    /// Is alive while the body of the request goes on, or waits for room in the queue.
     request: Option<Weak<()>>,
 }
 
@@ -93,18 +113,18 @@ impl Idle {
     pub(super) fn new(
         pool: Rc<Pool>,
         server: Server,
-        sender: SendRequest<Body>,
+        link: Link,
         request: Option<Weak<()>>,
     ) -> Self {
-        Self { pool, server, sender, request }
+        Self { pool, server, link, request }
     }
 
     /// Returns the connection after its reply was read, unless another request would wait for the end of this one.
     pub(super) fn give_back(self) {
-        let Self { pool, server, sender, request } = self;
+        let Self { pool, server, link, request } = self;
         let goes_on = request.is_some_and(|request| request.strong_count() > 0);
-        if !goes_on && !sender.is_closed() {
-            pool.put(server, sender);
+        if !goes_on && link.is_free() {
+            pool.put(server, link);
         }
     }
 }

@@ -83,8 +83,8 @@ impl Client {
         server: &Server,
         request: http::Request<Body>,
     ) -> Result<(http::Response<Incoming>, Option<Upgraded>)> {
-        let (mut sender, mut connection) = self.open(server).await?;
-        let mut answering = pin!(sender.send_request(request));
+        let (mut link, mut connection) = self.open(server).await?;
+        let mut answering = pin!(link.sender.send_request(request));
         let mut has_ended = None;
         let response = poll_fn(|cx| {
             if has_ended.is_none()

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::future::pending;
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -107,7 +107,12 @@ fn a_client_with_another_trust_uses_no_connection_of_its_clone() {
 fn a_connection_is_used_again_when_its_reply_has_been_read() {
     let seen = Arc::new(Mutex::new(HashSet::new()));
     let ids = Arc::clone(&seen);
-    let router = Arc::new(Router::new().get("/", async |_| Ok(text("x".repeat(100_000)))));
+    let routes = Router::new().get("/", async |_| Ok(text("x".repeat(100_000))));
+    let upload = async |request: Request| {
+        let length = request.into_body().bytes().await?.len();
+        Ok(text(length.to_string()))
+    };
+    let router = Arc::new(routes.post("/", upload));
     let server = Server::bind("tcp://127.0.0.1:0").expect("an address").threads(1);
     let server = server
         .start(async move |connection: Connection| {
@@ -122,6 +127,10 @@ fn a_connection_is_used_again_when_its_reply_has_been_read() {
         for _ in 0..10 {
             let response = client.get(&url).await?;
             assert_eq!(response.into_body().bytes(100_000).await?.len(), 100_000);
+        }
+        for length in [1, 100_000, 2_000_000] {
+            let reply = client.post(&url, "text/plain", vec![0; length]).await?;
+            assert_eq!(reply.into_body().bytes(100).await?, length.to_string());
         }
         // Given up before its end, it is not used again.
         drop(client.get(&url).await?);
@@ -170,8 +179,8 @@ impl futures_core::Stream for Silence {
     }
 }
 
-#[test]
-fn a_connection_whose_request_goes_on_is_not_used_for_another() {
+/// Answers two requests, each on a connection of its own, when it has read their first bytes; more is not read.
+fn early_answers() -> (String, thread::JoinHandle<Vec<TcpStream>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
     let url = format!("http://{}/", listener.local_addr().expect("an address"));
     let server = thread::spawn(move || {
@@ -185,14 +194,23 @@ fn a_connection_whose_request_goes_on_is_not_used_for_another() {
         }
         sockets
     });
-    let replies = block_on(async move {
-        let client = Client::new();
-        let early = client.post(&url, "text/plain", Body::stream(Silence)).await?;
-        let early = early.into_body().bytes(2).await?;
-        Ok::<_, Error>([early, client.get(&url).await?.into_body().bytes(2).await?])
-    });
-    assert_eq!(replies.expect("a runtime").expect("two replies"), ["ok", "ok"]);
-    server.join().expect("two connections");
+    (url, server)
+}
+
+#[test]
+fn a_connection_whose_request_goes_on_is_not_used_for_another() {
+    let far_too_much_for_the_kernel = vec![0; 64 << 20];
+    for body in [Body::stream(Silence), far_too_much_for_the_kernel.into()] {
+        let (url, server) = early_answers();
+        let replies = block_on(async move {
+            let client = Client::new();
+            let early = client.post(&url, "text/plain", body).await?;
+            let early = early.into_body().bytes(2).await?;
+            Ok::<_, Error>([early, client.get(&url).await?.into_body().bytes(2).await?])
+        });
+        assert_eq!(replies.expect("a runtime").expect("two replies"), ["ok", "ok"]);
+        server.join().expect("two connections");
+    }
 }
 
 #[track_caller]
