@@ -42,7 +42,7 @@ Examples:
   ringway bench grpc -c 2 -l 400 -s 47          our client and server over gRPC
   ringway bench call tcp://127.0.0.1:9000 market.v1.Market/Quote '{}'    load on your own method
 
-The table goes to standard output, progress to standard error. The exit status is 0 if every payload
+The table goes to standard output, progress to standard error. The exit status is 0 if every payload \
 was right, 1 if any was wrong or any request failed, 2 if the arguments were wrong.";
 
 pub(super) const PINGPONG: &str = "\
@@ -83,7 +83,7 @@ Examples:
   ringway serve clock --listen tcp://0.0.0.0:7003 --listen udp://0.0.0.0:7003
   ringway bench roundtrip --addr udp://127.0.0.1:7003
 
-A request is 16 bytes. The first 8 come back as they are, and the others as the server's time in
+A request is 16 bytes. The first 8 come back as they are, and the others as the server's time in \
 microseconds since 1970, a little-endian number.";
 
 pub(super) const ROUNDTRIP: &str = "\
@@ -92,7 +92,7 @@ Examples:
   ringway bench roundtrip --transport tcp,udp,unix
   ringway bench roundtrip --addr udp://10.0.0.1:7003 --pause 200ms -d 10    another machine's clock
 
-The offset is that of the server's clock, by the fastest exchange of all runs; it may be wrong by
+The offset is that of the server's clock, by the fastest exchange of all runs; it may be wrong by \
 half of that round trip.";
 
 pub(super) const SERVE_RPC: &str = "\
@@ -117,8 +117,8 @@ Examples:
   ringway call grpc://127.0.0.1:50051 --list                     any gRPC server with reflection
   ringway call grpcs://example.org:443 shop.v1.Shop/Order '{\"item\": 7}' --cacert ca.pem
 
-Each reply is a line on standard output; a terminal shows control characters as \\u001b and the like.
-The program ends with its call, even if there is more input. A call that fails prints its status to
+Each reply is a line on standard output; a terminal shows control characters as \\u001b and the like. \
+The program ends with its call, even if there is more input. A call that fails prints its status to \
 standard error, and the exit status is 1.";
 
 pub(super) const RPC: &str = "\
@@ -163,7 +163,7 @@ Examples:
   ringway bench call tls://market:9000 market.v1.Market/Quote - -H 'authorization: Bearer 1' < q
   ringway bench call grpc://127.0.0.1:50051 shop.v1.Shop/Order '{\"item\": 7}' -c 8 -p 16
 
-A call ends with its last reply. Calls that end with a status other than OK are counted by status,
+A call ends with its last reply. Calls that end with a status other than OK are counted by status, \
 and are not among the latencies. Use this only on servers of your own.";
 
 pub(super) const EVENT: &str = "\
@@ -172,7 +172,7 @@ Examples:
   ringway bench event -n 100,1000,10000 -a 1,100
   ringway bench event -n 1000 -a 100 -w 1000 --peers    beside a plain loop over epoll
 
-An iteration is over when the last byte has been read. The percentiles are those of iterations;
+An iteration is over when the last byte has been read. The percentiles are those of iterations; \
 the time of an operation is that of one event: a byte that is written, read and checked.";
 
 pub(super) const CODEC: &str = "\
@@ -208,7 +208,7 @@ Examples:
   ringway serve mongo-responder --cores 0
   ringway serve mongo-responder --delay 30ms    as over a line with this round trip
 
-It parses each command and keeps nothing. One command in 10,000 fails. When it ends, it prints how
+It parses each command and keeps nothing. One command in 10,000 fails. When it ends, it prints how \
 many it has answered, how busy it was, and how many it could answer at the most.";
 
 pub(super) const BENCH_MONGO: &str = "\

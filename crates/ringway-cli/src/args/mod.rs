@@ -136,6 +136,25 @@ mod tests {
         insta::assert_snapshot!("help_report", help("report --help"));
     }
 
+    /// A break within a sentence would stand beside those that a narrow terminal makes.
+    #[test]
+    fn sentences_below_the_flags_are_broken_by_the_terminal_alone() {
+        fn check(command: &clap::Command) {
+            let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let is_prose = |line: &str| !matches!(line, "" | "Examples:") && !line.starts_with(' ');
+            let lines: Vec<&str> = text.lines().collect();
+            for pair in lines.windows(2) {
+                assert!(
+                    !pair.iter().all(|line| is_prose(line)),
+                    "{}: {pair:?}",
+                    command.get_name()
+                );
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&flags::Cli::command());
+    }
+
     #[test]
     fn help_fits_100_columns() {
         let suites = [

@@ -336,6 +336,8 @@ impl Setting {
     /// Returns the number of operations in flight, if it is fixed and each has its own latency.
     pub(super) fn in_flight(&self) -> Option<u32> {
         match self.workload {
+            // Those of a fan that are answered wait for the others.
+            Workload::Mongo(MongoLoad { send: MongoSend::Fans(2..), .. }) => None,
             // A planned failure is no sample of the latencies, but too rare to be noticed.
             Workload::Mongo(load) => Some(self.connections * load.depth()),
             Workload::PingPong | Workload::Ttcp | Workload::Roundtrip { pause: Duration::ZERO } => {
@@ -452,6 +454,19 @@ mod tests {
         let words = "ringway bench mongo --op ping -c 1 --peers --uri mongodb://a:1";
         assert_eq!(pairs(words), both("tcp://a:1"));
         assert_eq!(pairs("ringway bench mongo --op ping -c 1").len(), 1);
+    }
+
+    #[test]
+    fn as_many_are_in_flight_as_are_replaced_at_once() {
+        for (words, in_flight) in [
+            ("", Some(3)),
+            ("--mode pipeline --batch-size 8", Some(24)),
+            ("--fanout 1", Some(3)),
+            ("--fanout 8", None),
+        ] {
+            let config = config(&format!("ringway bench mongo --op find_one -c 3 {words}"));
+            assert_eq!(settings(&config)[0].in_flight(), in_flight, "{words}");
+        }
     }
 
     #[test]
