@@ -96,9 +96,10 @@ impl Prober {
 
     /// Makes one exchange. Returns whether its answer was right.
     async fn exchange(&self, score: &Score) -> io::Result<bool> {
+        // The clock is read within the time of the exchange, which is what bounds the error of the offset.
+        let begun = Instant::now();
         let mine = clock::now_us().max(self.last.get() + 1);
         self.last.set(mine);
-        let begun = Instant::now();
         self.line.send(clock::request(mine));
         let answered = timeout(limits::EXCHANGE_MAX, self.line.answer_to(mine)).await;
         let answer = answered.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
