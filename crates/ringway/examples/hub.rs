@@ -37,7 +37,7 @@ async fn attend(connection: Connection, hub: &Hub) -> ringway::Result {
         match line.split_once(' ') {
             Some(("sub", topic)) if subscriptions.len() < TOPICS_MAX => {
                 let mut hub = hub.lock().expect("no panic");
-                let known = hub.entry(topic.to_owned()).or_default();
+                let Some(known) = find(&mut hub, topic) else { break };
                 subscriptions.insert(topic.to_owned(), known.subscribers.join(lines.connection()));
                 if let Some(last) = known.last.clone() {
                     lines.connection().send(last);
@@ -48,10 +48,7 @@ async fn attend(connection: Connection, hub: &Hub) -> ringway::Result {
                 let Some(content) = next(&mut lines).await? else { break };
                 let message = Bytes::from(format!("pub {topic}\r\n{content}\r\n"));
                 let mut hub = hub.lock().expect("no panic");
-                if hub.len() >= TOPICS_MAX && !hub.contains_key(topic) {
-                    break;
-                }
-                let known = hub.entry(topic.to_owned()).or_default();
+                let Some(known) = find(&mut hub, topic) else { break };
                 known.last = Some(message.clone());
                 known.subscribers.send(message);
             }
@@ -59,6 +56,12 @@ async fn attend(connection: Connection, hub: &Hub) -> ringway::Result {
         }
     }
     Ok(())
+}
+
+/// Returns a topic, which is made if there is room.
+fn find<'h>(hub: &'h mut HashMap<String, Topic>, topic: &str) -> Option<&'h mut Topic> {
+    let has_room = hub.len() < TOPICS_MAX || hub.contains_key(topic);
+    has_room.then(|| hub.entry(topic.to_owned()).or_default())
 }
 
 async fn next(lines: &mut Framed<Line>) -> ringway::Result<Option<String>> {

@@ -1,5 +1,5 @@
-//! A part of memcached: `get`, `set` and `delete` of its text protocol, for any of its clients.
-//! Values are shared by all cores and are sent without a copy.
+//! A part of memcached: `get`, `set` and `delete` of its text protocol, without `noreply`. Values are
+//! shared by all cores and are sent without a copy.
 //!
 //! Run it: `cargo run --release --example memcached`; then `nc 127.0.0.1 11211`, `set a 0 0 5`,
 //! `hello`, `get a`. An argument is the address to listen on.
@@ -23,17 +23,16 @@ fn main() -> ringway::Result {
 }
 
 async fn serve(mut connection: Connection, store: &Store) -> ringway::Result {
-    let mut input = Vec::new();
+    let (mut input, mut taken) = (Vec::new(), 0);
     while let Some(view) = connection.recv().await? {
         input.extend_from_slice(&view);
         drop(view);
-        let mut taken = 0;
-        while let Some(step) = step(&input[taken..], &connection, store) {
+        while let Some(step) = input.get(taken..).and_then(|rest| step(rest, &connection, store)) {
             taken += step;
             // A client that does not read is not served on.
             poll_fn(|cx| connection.poll_drained(cx)).await?;
         }
-        input.drain(..taken);
+        taken -= input.drain(..taken.min(input.len())).len(); // a refused value is still to come
         if input.len() > VALUE_BYTES_MAX + LINE_BYTES_MAX {
             connection.write(b"CLIENT_ERROR line too long\r\n");
             break;
@@ -53,18 +52,19 @@ fn step(input: &[u8], connection: &Connection, store: &Store) -> Option<usize> {
             connection.write(b"END\r\n");
         }
         (Some("set"), [key, flags, _expiry, length]) => {
-            let fields = flags.parse().ok().zip(length.parse::<usize>().ok());
-            let Some((flags, length)) = fields.filter(|&(_, length)| length <= VALUE_BYTES_MAX)
-            else {
+            let Some((flags, length)) = flags.parse().ok().zip(length.parse::<u32>().ok()) else {
                 connection.write(b"CLIENT_ERROR bad command line format\r\n");
                 return Some(end + 2);
             };
-            let value = input.get(end + 2..end + 2 + length + 2)?.strip_suffix(b"\r\n");
+            let (length, whole) = (length as usize, end + 2 + length as usize + 2);
+            let value = input.get(end + 2..whole).map(|value| value.strip_suffix(b"\r\n"));
             connection.write(match value {
-                Some(value) => set(key, flags, value, store),
-                None => b"CLIENT_ERROR bad data chunk\r\n",
+                _ if length > VALUE_BYTES_MAX => b"SERVER_ERROR object too large for cache\r\n",
+                Some(Some(value)) => set(key, flags, value, store),
+                Some(None) => b"CLIENT_ERROR bad data chunk\r\n",
+                None => return None,
             });
-            return Some(end + 2 + length + 2);
+            return Some(whole); // of a refused one as well: what is in it is no command
         }
         (Some("delete"), [key]) => {
             let gone = store.lock().expect("no panic").remove(*key);

@@ -39,8 +39,11 @@ fn redirect(table: &Table, request: &Request) -> Result<Response, Error> {
 async fn add(table: &Table, request: Request) -> Result<Response, Error> {
     let key = param(&request, "key").to_owned();
     let url = String::from_utf8(request.into_body().bytes().await?.into()).unwrap_or_default();
-    // A line break would be another header.
-    if !url.starts_with("http") || url.contains(|letter: char| !letter.is_ascii_graphic()) {
+    // A line break would be another header, and a long address would be kept and sent as one.
+    if url.len() > URL_BYTES_MAX
+        || !url.starts_with("http")
+        || url.contains(|letter: char| !letter.is_ascii_graphic())
+    {
         return Err(Error::bad_request("send the address to go to, such as https://example.org/"));
     }
     let mut table = table.lock().expect("no panic");
@@ -52,3 +55,4 @@ async fn add(table: &Table, request: Request) -> Result<Response, Error> {
 }
 
 const KEYS_MAX: usize = 100_000;
+const URL_BYTES_MAX: usize = 2048;

@@ -47,7 +47,10 @@ async fn admit(mut board: [u8; 81], waiting: &Arc<AtomicUsize>) -> String {
         count.fetch_sub(1, Ordering::Relaxed);
         is_solved.then(|| board.map(|cell| char::from(b'0' + cell)).iter().collect())
     };
-    let Ok(task) = spawn_blocking(work) else { return "ServerTooBusy".into() };
+    let Ok(task) = spawn_blocking(work) else {
+        waiting.fetch_sub(1, Ordering::Relaxed);
+        return "ServerTooBusy".into();
+    };
     task.await.ok().flatten().unwrap_or("NoSolution".into())
 }
 

@@ -141,7 +141,8 @@ fn short_url() {
     let found = get();
     assert!(found.starts_with("HTTP/1.1 302 "), "{found}");
     assert!(found.contains("location: https://example.org/a?b=c\r\n"), "{found}");
-    for wrong in ["ftp://a", "http://a\r\nset-cookie: b", ""] {
+    let too_long = format!("http://a/{}", "b".repeat(2048));
+    for wrong in ["ftp://a", "http://a\r\nset-cookie: b", "", &too_long] {
         assert!(post(wrong).starts_with("HTTP/1.1 400 "), "{wrong}");
     }
     example.stop();
@@ -206,6 +207,12 @@ fn memcached() {
     check(&mut one, "set a 0 0 9999999999\r\n", &["CLIENT_ERROR bad command line format"]);
     check(&mut one, "incr a 1\r\n", &["ERROR"]);
 
+    // A value that is too long is skipped: what is in it is no command.
+    let commands = "delete b\r\n".repeat(200_000);
+    let too_long = format!("set c 0 0 {}\r\n{commands}\r\nget b c\r\n", commands.len());
+    let answer = ["SERVER_ERROR object too large for cache", "VALUE b 0 0", "", "END"];
+    check(&mut one, &too_long, &answer);
+
     // A value of a megabyte in pieces, asked for more often than a queue holds.
     let value = "v".repeat(1 << 20);
     check(&mut one, &format!("set big 0 0 {}\r\n{value}\r\n", value.len()), &["STORED"]);
@@ -241,6 +248,15 @@ fn hub() {
     assert_eq!([reader.line(), reader.line()], ["pub snow\r\n", "again\r\n"], "no rain");
     writer.say("what\r\n");
     assert_eq!(writer.rest(), "pub rain\r\nagain\r\n");
+
+    // Subscribers fill the table of topics as publishers do, however often they come again.
+    let topics: String = (0..9_998).map(|n| format!("sub {n}\r\n")).collect();
+    reader.say(&topics);
+    reader.say("sub full\r\n");
+    assert_eq!(reader.rest(), "", "there is no room for another topic");
+    let mut writer = Talk::with(address);
+    writer.say("sub rain\r\n");
+    assert_eq!([writer.line(), writer.line()], ["pub rain\r\n", "again\r\n"]);
     example.stop();
 }
 
