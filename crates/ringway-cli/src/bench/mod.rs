@@ -148,7 +148,7 @@ impl<'a> Bench<'a> {
         user_call: Option<Arc<UserCall>>,
         programs: Programs,
     ) -> Result<Self, Box<dyn Error>> {
-        let most = settings.iter().map(|setting| setting.connections).max().unwrap_or(0);
+        let most = settings.iter().map(Setting::sockets).max().unwrap_or(0);
         descriptors::ensure(most)?;
         let message_bytes = settings.iter().map(|setting| setting.size as usize).max().unwrap_or(0);
         let runs: usize = settings.iter().map(|setting| setting.contenders.len()).sum();

@@ -333,6 +333,16 @@ impl Setting {
         ) || self.workload.is_put()
     }
 
+    /// Returns the number of sockets that a side may need: each operation of a fan has one.
+    pub(super) fn sockets(&self) -> u32 {
+        match self.workload {
+            Workload::Mongo(MongoLoad { send: MongoSend::Fans(count), .. }) => {
+                self.connections.saturating_mul(count)
+            }
+            _ => self.connections,
+        }
+    }
+
     /// Returns the number of operations in flight, if it is fixed and each has its own latency.
     pub(super) fn in_flight(&self) -> Option<u32> {
         match self.workload {
@@ -458,14 +468,15 @@ mod tests {
 
     #[test]
     fn as_many_are_in_flight_as_are_replaced_at_once() {
-        for (words, in_flight) in [
-            ("", Some(3)),
-            ("--mode pipeline --batch-size 8", Some(24)),
-            ("--fanout 1", Some(3)),
-            ("--fanout 8", None),
+        for (words, in_flight, sockets) in [
+            ("", Some(3), 3),
+            ("--mode pipeline --batch-size 8", Some(24), 3),
+            ("--fanout 1", Some(3), 3),
+            ("--fanout 8", None, 24),
         ] {
             let config = config(&format!("ringway bench mongo --op find_one -c 3 {words}"));
-            assert_eq!(settings(&config)[0].in_flight(), in_flight, "{words}");
+            let setting = &settings(&config)[0];
+            assert_eq!((setting.in_flight(), setting.sockets()), (in_flight, sockets), "{words}");
         }
     }
 

@@ -1,5 +1,7 @@
 //! `ringway bench mongo` and `ringway serve mongo-responder` as a user meets them.
 
+use std::process::Command;
+
 use serde_json::Value;
 
 use crate::support::run;
@@ -98,4 +100,16 @@ fn a_server_that_is_gone_is_an_error_of_the_row() {
     let uri = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=100";
     let rows = rows(&format!("-d 0.1 -c 1 --op ping --uri {uri}"), 1);
     assert!(number(&rows[0], "errors") > 0.0, "{rows:?}");
+}
+
+#[test]
+fn a_fan_without_a_socket_for_each_of_its_operations_is_not_measured() {
+    let script = format!(
+        "ulimit -n 300; exec {} bench mongo --op find_one -c 50 --fanout 16 -d 0.1 --repeat 1",
+        env!("CARGO_BIN_EXE_ringway"),
+    );
+    let ended = Command::new("sh").args(["-c", &script]).output().expect("there is a shell");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("800 connections need 864 file descriptors"), "{said}");
 }
