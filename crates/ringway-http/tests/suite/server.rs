@@ -7,7 +7,8 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_core::Stream;
-use ringway_http::{Body, Error, Request, Response, Result, Router, json, param, text};
+use ringway_http::{Body, Error, HttpLimits, Request, Response, Result, Router, json, param, text};
+use ringway_net::{Server, SlowReader};
 
 use crate::support::{Running, read_to_end, read_until};
 
@@ -218,6 +219,37 @@ fn a_long_piece_of_a_reply_is_sent_from_its_own_memory() {
     let answer = server.tell(get("/"));
     assert!(answer.ends_with("xmoved"), "{}", &answer[answer.len() - 10..]);
     assert_eq!(answer.bytes().filter(|byte| *byte == b'x').count(), 32 << 10);
+}
+
+/// Gives so many pieces as long as those of files.
+struct FilePieces(u32);
+
+impl Stream for FilePieces {
+    type Item = Result<Bytes>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Bytes>>> {
+        let left = self.0.checked_sub(1);
+        self.0 = left.unwrap_or_default();
+        Poll::Ready(left.map(|_| Ok(vec![b'x'; 128 << 10].into())))
+    }
+}
+
+/// Such a server closes a connection whose queue is longer than its high-water mark.
+#[test]
+fn answers_that_are_longer_than_the_queue_may_be_are_no_slow_readers() {
+    let long = async |_| Ok(text("x".repeat(1 << 20)));
+    let pieces = async |_| Ok(Response::new(Body::sized_stream(1 << 20, FilePieces(8))));
+    for high_water in [4 << 10, 128 << 10] {
+        let server = Server::bind("tcp://127.0.0.1:0").expect("an address");
+        let server = server.high_water(high_water).slow_reader(SlowReader::Close);
+        let router = Router::new().get("/long", long).get("/pieces", pieces);
+        let server = Running::of(server, router, HttpLimits::default());
+        for path in ["/long", "/pieces"] {
+            let answer = server.tell(get(path));
+            let (_, body) = answer.split_once("\r\n\r\n").expect("a head");
+            assert_eq!(body.len(), 1 << 20, "{path}, {high_water}");
+        }
+    }
 }
 
 #[test]

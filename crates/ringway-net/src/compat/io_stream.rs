@@ -159,13 +159,27 @@ impl IoStream {
             ready!(self.connection.poll_drained(cx))?;
             self.is_congested = false;
         }
-        let taken = len.min(POLL_WRITE_BYTES_MAX);
+        let most = self.connection.limits().send_queue_max;
+        let mut taken = len.min(POLL_WRITE_BYTES_MAX);
+        if self.room(most) < taken {
+            // A longer queue would end the connection, as that of a peer that does not read.
+            if self.room(most) < most / 4 {
+                ready!(self.connection.poll_flushed(cx))?;
+            }
+            taken = taken.min(self.room(most)).max(1);
+        }
         match queue(&self.connection, taken) {
             Pressure::Low => {}
             Pressure::High => self.is_congested = true,
             Pressure::Closed => return Poll::Ready(Err(self.write_error(cx))),
         }
         Poll::Ready(Ok(taken))
+    }
+
+    /// The bytes that may be queued where the queue may have `most`. An eighth is left for what TLS adds, and for what
+    /// short segments count besides their bytes.
+    fn room(&self, most: usize) -> usize {
+        (most - most / 8).saturating_sub(self.connection.queued_bytes())
     }
 
     /// Writes as many slices as one write accepts; a small head and its body then leave together.
