@@ -85,18 +85,22 @@ pub(crate) struct OperationTime {
 }
 
 impl OperationTime {
-    pub(crate) fn since(began: Instant, limit: Duration) -> Self {
-        let spent = now_exact().saturating_duration_since(began);
-        Self { limit, spent, is_told: false }
+    /// The same time, of which what has passed since then is spent.
+    pub(crate) fn since(self, began: Instant) -> Self {
+        Self { spent: now_exact().saturating_duration_since(began), ..self }
     }
 
-    /// The same time, of which servers are told or not.
-    pub(crate) fn told(self, is_told: bool) -> Self {
-        Self { is_told, ..self }
+    /// The same time, of which servers are not told.
+    pub(crate) fn untold(self) -> Self {
+        Self { is_told: false, ..self }
     }
 
     pub(crate) fn is_told(self) -> bool {
         self.is_told
+    }
+
+    pub(crate) fn limit(self) -> Duration {
+        self.limit
     }
 
     fn left(self) -> Duration {
@@ -154,9 +158,10 @@ impl ClientCore {
         self.options.timeout
     }
 
-    /// The time of an operation that has none of its own.
-    pub(crate) fn time(&self) -> OperationTime {
-        OperationTime::from(self.timeout()).told(self.options.is_time_told)
+    /// The time of an operation: its own, or else the client's. Servers are told of one that somebody has set.
+    pub(crate) fn time(&self, own: Option<Duration>) -> OperationTime {
+        let is_told = own.is_some() || self.options.is_time_told;
+        OperationTime { is_told, ..own.unwrap_or_else(|| self.timeout()).into() }
     }
 
     /// A session that the user keeps, for one operation.
@@ -202,7 +207,7 @@ impl ClientCore {
         read: impl FnOnce(Answer<'_>) -> Result<R>,
     ) -> Result<R> {
         let mut session = self.session();
-        let attempt = Attempt::new(&mut session, self.time(), purpose);
+        let attempt = Attempt::new(&mut session, self.time(None), purpose);
         self.run_in(attempt, write, read).await
     }
 

@@ -144,11 +144,19 @@ pub(crate) enum BatchTime {
 }
 
 impl BatchTime {
+    /// That of an operation which begins then. One that servers are told of is that of all batches.
+    pub(crate) fn of(time: OperationTime, began: impl FnOnce() -> Instant) -> Self {
+        match time.is_told() {
+            true => Self::All { began: began(), limit: time.limit() },
+            false => Self::Each(time.limit()),
+        }
+    }
+
     /// What is left of it for the next batch. Servers are not told: they know it of the first one.
     fn next(self) -> OperationTime {
         match self {
             Self::Each(limit) => limit.into(),
-            Self::All { began, limit } => OperationTime::since(began, limit),
+            Self::All { began, limit } => OperationTime::from(limit).since(began),
         }
     }
 }

@@ -91,11 +91,6 @@ impl Command {
     }
 }
 
-/// The time of a command: its own, or the client's.
-fn time_of(core: &ClientCore, own: Option<Duration>) -> OperationTime {
-    own.map_or_else(|| core.time(), |limit| OperationTime::from(limit).told(true))
-}
-
 /// The command without a time in its write concern, if the time of the operation holds.
 fn timeless(command: RawDocumentBuf, time: OperationTime) -> RawDocumentBuf {
     let concern = command.get_document("writeConcern").ok().filter(|it| has_time(it));
@@ -176,7 +171,7 @@ impl Operation for CommandReplied {
 
     async fn run(self, OnCore(core): OnCore) -> Result<RawDocumentBuf> {
         let Command { command, database, purpose, time, reads, session, .. } = self.0;
-        let time = time_of(&core, time);
+        let time = core.time(time);
         let (command, reads) = (timeless(command?, time), reads.transpose()?);
         let mut session = used_session(&core, session)?;
         if session.transaction.is_open() && reads.as_ref().is_some_and(Reads::is_elsewhere) {
@@ -218,7 +213,8 @@ impl<T: 'static> Operation for CommandCursor<T> {
         let command = command?;
         let mut session = used_session(&core, session)?;
         let began = now_exact();
-        let attempt = Attempt::new(&mut session, time_of(&core, time), purpose);
+        let time = core.time(time);
+        let attempt = Attempt::new(&mut session, time, purpose);
         let write = |slot: crate::client_core::Slot<'_>| slot.write_any(&command, &database);
         let keep = |answer: Answer<'_>| {
             if purpose == Purpose::WriteOnce {
@@ -232,11 +228,7 @@ impl<T: 'static> Operation for CommandCursor<T> {
         };
         let namespace = CursorReply::of(answer.body()).map_err(Error::reply)?.namespace;
         let collection = namespace.split_once('.').map_or("", |(_, collection)| collection).into();
-        let limit = time.unwrap_or_else(|| core.timeout());
-        let time = match time.is_some() || core.options().is_time_told {
-            true => BatchTime::All { began, limit },
-            false => BatchTime::Each(limit),
-        };
+        let time = BatchTime::of(time, || began);
         let place = Place::new(client, database, collection);
         let place = Place { batch_size, comment, max_await, time, ..place };
         Cursor::new(&core, place, session, answer)

@@ -180,25 +180,17 @@ impl Settings {
 
     /// The time that is left to it.
     pub(crate) fn time(&self, core: &Rc<ClientCore>) -> OperationTime {
-        let own = self.timeout.or(self.concerns_now().time);
-        let limit = own.unwrap_or_else(|| core.timeout());
-        let is_told = !self.is_time_per_batch && (own.is_some() || core.options().is_time_told);
-        let time = self.began.map_or(limit.into(), |began| OperationTime::since(began, limit));
-        time.told(is_told)
+        let time = core.time(self.timeout.or(self.concerns_now().time));
+        let time = if self.is_time_per_batch { time.untold() } else { time };
+        self.began.map_or(time, |began| time.since(began))
     }
 
     /// The time of further batches, and whether the first one is told what is left of all.
     ///
     /// Specification: Client Side Operations Timeout, "timeoutMode".
     pub(crate) fn batch_time(&mut self, core: &Rc<ClientCore>) -> BatchTime {
-        let own = self.timeout.or(self.concerns_now().time);
-        let limit = own.unwrap_or_else(|| core.timeout());
-        let is_set = own.is_some() || core.options().is_time_told;
-        if self.is_time_per_batch || !is_set {
-            return BatchTime::Each(limit);
-        }
-        let began = *self.began.get_or_insert_with(now_exact);
-        BatchTime::All { began, limit }
+        let time = self.time(core);
+        BatchTime::of(time, || *self.began.get_or_insert_with(now_exact))
     }
 
     pub(crate) fn set_time_per_batch(&mut self) {

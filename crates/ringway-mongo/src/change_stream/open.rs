@@ -6,7 +6,7 @@ use std::time::Duration;
 use bson::{Bson, RawDocumentBuf};
 use ringway_wire::mongo::CursorReply;
 
-use crate::client_core::{Attempt, OperationTime, Purpose, ReadConcernOf, Slot};
+use crate::client_core::{Attempt, Purpose, ReadConcernOf, Slot};
 use crate::client_shared::ClientShared;
 use crate::collection_shared::Concerns;
 use crate::connection::Answer;
@@ -50,9 +50,7 @@ impl Operation for OpenStream {
         session.transaction.note_operation();
         let concern = Some(ReadConcernOf(concerns.read.as_ref()));
         let reads = concerns.reads.as_deref();
-        let limit = time.unwrap_or_else(|| core.timeout());
-        let is_told = time.is_some() || core.options().is_time_told;
-        let time = OperationTime::from(limit).told(is_told);
+        let time = core.time(time);
         let attempt = Attempt::new(&mut session, time, Purpose::Read);
         let attempt = Attempt { concern, reads, ..attempt };
         let write = |slot: Slot<'_>| slot.write_any(&command, &database);
@@ -60,7 +58,7 @@ impl Operation for OpenStream {
             core.run_in(attempt, write, |answer: Answer<'_>| Ok(answer.into_owned())).await?;
         let namespace = CursorReply::of(answer.body()).map_err(Error::reply)?.namespace;
         let collection = namespace.split_once('.').map_or("", |(_, collection)| collection).into();
-        let time = BatchTime::Each(limit);
+        let time = BatchTime::Each(time.limit());
         let place = Place {
             batch_size,
             comment,

@@ -28,7 +28,7 @@ impl ClientCore {
     pub(crate) async fn end_sessions(self: &Rc<Self>) {
         let (ids, began) = (self.sessions.take_all(), now_exact());
         for some in ids.chunks(SESSIONS_ENDED_MAX) {
-            let time = OperationTime::since(began, SESSIONS_END_TIMEOUT);
+            let time = OperationTime::from(SESSIONS_END_TIMEOUT).since(began);
             if let Err(error) = self.end_some(some, time).await {
                 tracing::debug!(%error, "sessions are left to the server");
                 return;

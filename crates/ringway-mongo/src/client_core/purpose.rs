@@ -24,7 +24,6 @@ impl Purpose {
     pub(super) fn wanted(self, reads: Option<&Reads>) -> Wanted<'_> {
         match self {
             Self::Read => Wanted::Read(reads),
-            Self::ReadOnce if reads.is_some() => Wanted::Read(reads),
             Self::Cursor(server) => Wanted::At(server),
             // A command of the user goes elsewhere if the user says so.
             Self::ReadOnce if reads.is_some() => Wanted::Read(reads),

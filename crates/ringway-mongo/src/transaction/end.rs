@@ -126,15 +126,13 @@ async fn send_twice(
     time: Option<Duration>,
 ) -> Result {
     session.transaction.phase = Phase::Ending { is_commit };
-    let (began, limit) = (now_exact(), time.unwrap_or_else(|| core.timeout()));
-    let is_told = time.is_some() || core.options().is_time_told;
-    let time = OperationTime::from(limit).told(is_told);
+    let (began, time) = (now_exact(), core.time(time));
     let first = match send(core, session, (is_commit, is_again), time).await {
         Err(error) if error.allows_another_write() => error,
         ended => return ended,
     };
     session.transaction.unpin();
-    let time = OperationTime::since(began, limit).told(is_told);
+    let time = time.since(began);
     send(core, session, (is_commit, true), time).await.map_err(|second| second.after(first))
 }
 
