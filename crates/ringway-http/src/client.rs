@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
+use http::header::{CONTENT_TYPE, HOST, HeaderValue};
 use http::uri::{Authority, Scheme};
 use http::{Method, Uri};
 use hyper::body::{Body as _, Incoming};
@@ -21,7 +21,7 @@ use crate::body::{Gathered, Pace, next_chunk};
 use crate::peer_watch::PeerWatch;
 use crate::queued_io::QueuedIo;
 use crate::reply_account::ReplyAccount;
-use crate::serve::has_port_or_none;
+use crate::serve::{has_port_or_none, set_length};
 use crate::{Body, Error, Result, limits};
 
 /// A client of HTTP/1.1 servers, for the tasks of one core; clones share their connections.
@@ -220,18 +220,9 @@ fn addressed(mut request: http::Request<Body>) -> Result<(Server, http::Request<
         request.headers_mut().insert(HOST, host.map_err(|_| why_not("its host is malformed"))?);
     }
     *request.uri_mut() = target;
-    set_length(&mut request);
+    let length = request.body().size_hint().exact();
+    set_length(request.headers_mut(), length);
     Ok((Server { is_tls, authority }, request))
-}
-
-/// Makes the length that the caller has set that of the body, if that is known. A server that was promised more would read
-/// the next request as a part of this one.
-fn set_length(request: &mut http::Request<Body>) {
-    if let Some(length) = request.body().size_hint().exact()
-        && request.headers().contains_key(CONTENT_LENGTH)
-    {
-        request.headers_mut().insert(CONTENT_LENGTH, length.into());
-    }
 }
 
 /// A server with reusable connections.

@@ -7,7 +7,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderValue};
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderValue};
 use http::uri::{Authority, Uri};
 use http::{Method, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
@@ -162,7 +162,10 @@ async fn answer(respond: &impl AsyncFn(Request) -> Response, mut request: Reques
         Ok(()) => {
             let is_head = *request.method() == Method::HEAD;
             let mut response = respond(request).await;
-            set_length(&mut response, is_head);
+            let length = response.body().size_hint().exact();
+            let has_content = response.status() != StatusCode::NOT_MODIFIED;
+            let length = length.filter(|length| has_content && (!is_head || *length > 0));
+            set_length(response.headers_mut(), length);
             response
         }
         Err(error) => {
@@ -174,15 +177,11 @@ async fn answer(respond: &impl AsyncFn(Request) -> Response, mut request: Reques
     }
 }
 
-/// Makes the length that a handler has set that of its body, if that is known. A handler that passes on the fields of another
-/// server's answer, with other content, would otherwise have the next answer read as a part of its own.
-fn set_length(response: &mut Response, is_head: bool) {
-    let length = response.body().size_hint().exact();
-    let has_content = response.status() != StatusCode::NOT_MODIFIED;
-    if let Some(length) = length.filter(|length| has_content && (!is_head || *length > 0))
-        && response.headers().contains_key(CONTENT_LENGTH)
-    {
-        response.headers_mut().insert(CONTENT_LENGTH, length.into());
+/// Makes the length that somebody has set that of the body, if that is known. Who passes on the fields of another message,
+/// with other content, would otherwise have the next message of the connection read as a part of this one.
+pub(crate) fn set_length(headers: &mut HeaderMap, length: Option<u64>) {
+    if let Some(length) = length.filter(|_| headers.contains_key(CONTENT_LENGTH)) {
+        headers.insert(CONTENT_LENGTH, length.into());
     }
 }
 
