@@ -27,8 +27,8 @@ use crate::{Body, Error, Result, limits};
 /// A client of HTTP/1.1 servers, for the tasks of one core; clones share their connections.
 ///
 /// A connection is reused once its reply has been read to the end, if its request has been sent to the end as well. If the server has closed it meanwhile, so that a
-/// request cannot be sent on it, the request goes to a new one. A request that may have been sent is never
-/// sent twice.
+/// request cannot be sent on it, the request goes to a new one. So does a GET or HEAD without a body that the server has not
+/// answered before it closed such a connection; any other request that may have been sent is never sent twice.
 ///
 /// # Examples
 ///
@@ -145,14 +145,15 @@ impl Client {
             if link.sender.ready().await.is_err() && !is_new {
                 continue; // the server has closed it meanwhile
             }
+            let again = if is_new { None } else { repeatable(&request) };
             match link.sender.try_send_request(request).await {
                 Ok(response) => {
                     let idle = Idle::new(Rc::clone(&self.pool), server.clone(), link, watch);
                     return Ok(response.map(|incoming| ClientBody::new(incoming, idle)));
                 }
-                Err(mut failed) => match failed.take_message() {
-                    Some(unsent) if !is_new => request = unsent,
-                    _ => return Err(lost(server, failed.error())),
+                Err(mut failed) => match failed.take_message().filter(|_| !is_new).or(again) {
+                    Some(unsent) => request = unsent,
+                    None => return Err(lost(server, failed.error())),
                 },
             }
         }
@@ -182,6 +183,21 @@ impl Client {
             .map_err(|error| lost(server, &error))?;
         Ok((Link { sender, peer }, connection))
     }
+}
+
+/// Returns a copy of a request that may be sent again when a connection that was used before has closed without an answer
+/// (RFC 9112, section 9.3.1).
+fn repeatable(request: &http::Request<Body>) -> Option<http::Request<Body>> {
+    let is_safe = matches!(*request.method(), Method::GET | Method::HEAD);
+    if !is_safe || !request.body().is_end_stream() {
+        return None;
+    }
+    let mut copy = http::Request::new(Body::empty());
+    copy.method_mut().clone_from(request.method());
+    copy.uri_mut().clone_from(request.uri());
+    copy.headers_mut().clone_from(request.headers());
+    *copy.version_mut() = request.version();
+    Some(copy)
 }
 
 fn lost(server: &Server, error: &hyper::Error) -> Error {

@@ -168,6 +168,48 @@ fn a_connection_that_was_closed_meanwhile_costs_no_request() {
     server.join().expect("three connections");
 }
 
+/// RFC 9112, section 9.3.1. A server may close an idle connection while a request is on its way.
+#[test]
+fn a_get_that_a_used_connection_has_lost_is_sent_again() {
+    for (is_get, answered) in [(true, 2), (false, 1)] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
+        let url = format!("http://{}/", listener.local_addr().expect("an address"));
+        let server = thread::spawn(move || {
+            let mut request = [0; 1024];
+            let mut read = |socket: &mut TcpStream| {
+                assert_ne!(socket.read(&mut request).expect("a request"), 0);
+            };
+            let reply = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+            let (mut socket, _) = listener.accept().expect("a client");
+            read(&mut socket);
+            socket.write_all(reply).expect("a reply");
+            read(&mut socket);
+            drop(socket);
+            if is_get {
+                let (mut socket, _) = listener.accept().expect("the client again");
+                read(&mut socket);
+                socket.write_all(reply).expect("a reply");
+            }
+        });
+        let replies = block_on(async move {
+            let client = Client::new();
+            let mut replies = 0;
+            for _ in 0..2 {
+                let reply = match is_get {
+                    true => client.get(&url).await,
+                    false => client.post(&url, "text/plain", "x").await,
+                };
+                let Ok(reply) = reply else { continue };
+                assert_eq!(reply.into_body().bytes(2).await.expect("a body"), "ok");
+                replies += 1;
+            }
+            replies
+        });
+        assert_eq!(replies.expect("a runtime"), answered);
+        server.join().expect("all its connections");
+    }
+}
+
 /// A stream that never has anything.
 struct Silence;
 
