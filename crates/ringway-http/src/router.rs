@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 use crate::body::{Request, Response};
 use crate::contained::{Contained, Handling};
 use crate::error::{Error, Result};
-use crate::files::Files;
+use crate::files::{Files, to_folder};
 
 type Handler = Arc<dyn Fn(Request) -> Handling<'static, Response> + Send + Sync>;
 
@@ -39,6 +39,8 @@ type Handler = Arc<dyn Fn(Request) -> Handling<'static, Response> + Send + Sync>
 pub struct Router {
     paths: matchit::Router<usize>,
     routes: Vec<Route>,
+    /// The paths below which files are served, without their slash.
+    folders: Vec<String>,
     fallback: Option<Handler>,
 }
 
@@ -103,7 +105,8 @@ impl Router {
         self
     }
 
-    /// Serves the files of a folder below `prefix`, such as `/static`. A prefix of `/` takes all paths without a route.
+    /// Serves the files of a folder below `prefix`, such as `/static`, which itself is redirected to `/static/` if it has no
+    /// route. A prefix of `/` takes all paths without a route.
     ///
     /// # Panics
     /// Panics as [`route`](Self::route) does.
@@ -116,8 +119,9 @@ impl Router {
     /// let router = Router::new().files("/static", Files::new("/srv/www"));
     /// # drop(router);
     /// ```
-    pub fn files(self, prefix: &str, files: Files) -> Self {
+    pub fn files(mut self, prefix: &str, files: Files) -> Self {
         let (prefix, files) = (prefix.trim_end_matches('/'), Arc::new(files));
+        self.folders.push(prefix.to_owned());
         let below = Arc::clone(&files);
         self.get(&format!("{prefix}/"), async move |request| files.respond(&request, "").await)
             .get(&format!("{prefix}/{{*path}}"), async move |request| {
@@ -136,7 +140,11 @@ impl Router {
 
     /// Whether some method of `path` has a route.
     pub fn has(&self, path: &str) -> bool {
-        self.fallback.is_some() || self.paths.at(path).is_ok()
+        self.fallback.is_some() || self.paths.at(path).is_ok() || self.is_folder(path)
+    }
+
+    fn is_folder(&self, path: &str) -> bool {
+        self.folders.iter().any(|folder| folder == path)
     }
 
     /// Answers a request by its route.
@@ -150,6 +158,7 @@ impl Router {
     async fn handle(&self, mut request: Request) -> Result<Response> {
         let Ok(found) = self.paths.at(request.uri().path()) else {
             return match &self.fallback {
+                _ if self.is_folder(request.uri().path()) => Ok(to_folder(request.uri())),
                 Some(fallback) => Contained::begin(|| fallback(request)).await,
                 None => Err(Error::not_found("there is nothing at this path")),
             };

@@ -8,10 +8,12 @@ use http::header::{
     IF_UNMODIFIED_SINCE, RANGE,
 };
 use httpdate::{fmt_http_date, parse_http_date};
+use ringway_runtime::fs::Metadata;
 
 use crate::limits;
 
-/// Identifies a version of a file by its length and the time of its last change.
+/// Identifies a version of a file by its length, the time of its last change, and the time at which the file system noted
+/// it: programs set the former as they like, for example to the same for all files of an archive.
 #[derive(Debug)]
 pub(super) struct Version {
     /// The tag without its quotes.
@@ -36,12 +38,17 @@ pub(super) enum Verdict {
 const LAST_DATE: Duration = Duration::from_secs(253_402_300_799);
 
 impl Version {
-    pub(super) fn new(modified: SystemTime, length: u64, now: SystemTime) -> Self {
+    pub(super) fn new(file: &Metadata, now: SystemTime) -> Self {
+        Self::of(file.modified, file.changed, file.len, now)
+    }
+
+    fn of(modified: SystemTime, changed: SystemTime, length: u64, now: SystemTime) -> Self {
         let age = now.duration_since(modified).unwrap_or_default();
-        let since = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let seconds = Duration::from_secs(since.min(LAST_DATE).as_secs());
+        let since = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let seconds = Duration::from_secs(since(modified).min(LAST_DATE).as_secs());
+        let (modified, changed) = (since(modified).as_nanos(), since(changed).as_nanos());
         Self {
-            tag: format!("{:x}-{length:x}", since.as_nanos()),
+            tag: format!("{modified:x}-{length:x}-{changed:x}"),
             is_strong: age >= limits::TAG_STRONG_AFTER,
             modified: UNIX_EPOCH + seconds,
         }
@@ -116,7 +123,7 @@ mod tests {
     /// A change half a second after 2001-09-09 01:46:40.
     fn version(age: Duration) -> Version {
         let modified = UNIX_EPOCH + OLD + Duration::from_millis(500);
-        Version::new(modified, 16, modified + age)
+        Version::of(modified, modified, 16, modified + age)
     }
 
     #[track_caller]
@@ -128,7 +135,7 @@ mod tests {
         assert_eq!(version.judge(&headers), verdict, "{headers:?}");
     }
 
-    const SAME: &str = "\"de0b6b3c5316500-10\"";
+    const SAME: &str = "\"de0b6b3c5316500-10-de0b6b3c5316500\"";
     const THEN: &str = "Sun, 09 Sep 2001 01:46:40 GMT";
     const BEFORE: &str = "Sun, 09 Sep 2001 01:46:39 GMT";
 
@@ -180,9 +187,9 @@ mod tests {
     #[test]
     fn a_file_of_any_time_has_a_date() {
         let now = UNIX_EPOCH + OLD;
-        let early = Version::new(UNIX_EPOCH - OLD, 1, now);
+        let early = Version::of(UNIX_EPOCH - OLD, now, 1, now);
         assert_eq!(early.modified(), "Thu, 01 Jan 1970 00:00:00 GMT");
-        let late = Version::new(UNIX_EPOCH + Duration::from_secs(1 << 40), 1, now);
+        let late = Version::of(UNIX_EPOCH + Duration::from_secs(1 << 40), now, 1, now);
         assert_eq!(late.modified(), "Fri, 31 Dec 9999 23:59:59 GMT");
         assert!(!late.is_strong, "a file of the future may change in any tick");
     }

@@ -12,7 +12,7 @@ use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderValue, LAST_MODIFIED,
     LOCATION, X_CONTENT_TYPE_OPTIONS,
 };
-use http::{Method, StatusCode};
+use http::{Method, StatusCode, Uri};
 use ringway_runtime::fs::File;
 
 use self::conditions::{Verdict, Version};
@@ -74,12 +74,12 @@ impl Files {
         let file = match File::open_beneath(&self.root, &path).await {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::IsADirectory && !is_folder => {
-                return Ok(to_folder(request.uri().path()));
+                return Ok(to_folder(request.uri()));
             }
             Err(error) => return Err(refused(&path, &error)),
         };
         let metadata = file.metadata().await.map_err(|error| refused(&path, &error))?;
-        let version = Version::new(metadata.modified, metadata.len, SystemTime::now());
+        let version = Version::new(&metadata, SystemTime::now());
         let mut response = self.answer(request, file, metadata.len, &version)?;
         let has_content = matches!(response.status(), StatusCode::OK | StatusCode::PARTIAL_CONTENT);
         if has_content {
@@ -160,10 +160,11 @@ fn not_found() -> Error {
 
 /// Redirects to the same path with a slash at its end, so that links in the page lead below it. The location is
 /// the last part of the path alone: a whole path that begins with two slashes would name another host.
-fn to_folder(path: &str) -> Response {
+pub(crate) fn to_folder(uri: &Uri) -> Response {
     let mut response = reply::status(StatusCode::PERMANENT_REDIRECT);
-    let last = path.rsplit('/').next().unwrap_or_default();
-    let location = format!("./{last}/").try_into().expect("a part of a URI");
+    let last = uri.path().rsplit('/').next().unwrap_or_default();
+    let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    let location = format!("./{last}/{query}").try_into().expect("parts of a URI");
     response.headers_mut().insert(LOCATION, location);
     response
 }

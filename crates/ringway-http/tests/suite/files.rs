@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -127,6 +127,10 @@ fn a_folder_is_answered_by_its_index() {
     check(&get(&server, "/static/"), "200", &["content-type: text/html; charset=utf-8"], "home");
     check(&get(&server, "/static/docs/"), "200", &[], "docs");
     check(&get(&server, "/static/docs"), "308", &["location: ./docs/"], "");
+    check(&get(&server, "/static/docs?a=b&c"), "308", &["location: ./docs/?a=b&c"], "");
+    check(&get(&server, "/static"), "308", &["location: ./static/"], "");
+    check(&get(&server, "/static?x"), "308", &["location: ./static/?x"], "");
+    check(&get(&server, "/statics"), "404", &[], "there is nothing at this path\n");
     check(&get(&server, "/static/empty/"), "404", &[], "there is no such file\n");
     check(&get(&server, "/static/docs/index.html/"), "404", &[], "there is no such file\n");
 }
@@ -226,6 +230,33 @@ fn what_a_reader_has_is_not_sent_again() {
     check(&with(&same), "200", &[], "abcdefghij");
     let (head, _) = with("");
     assert!(field(&head, "etag").starts_with("W/\""), "it may change again in this tick: {head}");
+}
+
+/// Archives and copies give all their files one time.
+#[test]
+fn another_content_of_the_same_length_and_time_has_another_tag() {
+    let folder = Folder::new();
+    let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
+    let put = |name: &str, content: &str| {
+        let path = folder.put(name, content);
+        let file = fs::File::options().write(true).open(&path).expect("the file");
+        file.set_modified(old).expect("set");
+        path
+    };
+    let served = put("file.txt", "AAAA");
+    let server = serve(folder.root());
+    let tag = field(&get(&server, "/static/file.txt").0, "etag").to_owned();
+    let mut changed = put("next.txt", "BBBB");
+    // Its file system may note both changes with one tick of its clock.
+    while fs::metadata(&changed).expect("a file").ctime_nsec()
+        == fs::metadata(&served).expect("a file").ctime_nsec()
+    {
+        changed = put("next.txt", "BBBB");
+    }
+    fs::rename(&changed, &served).expect("deployed");
+    let with = |headers: &str| ask(&server, "GET", "/static/file.txt", headers);
+    check(&with(&format!("if-none-match: {tag}\r\n")), "200", &[], "BBBB");
+    check(&with(&format!("range: bytes=2-3\r\nif-range: {tag}\r\n")), "200", &[], "BBBB");
 }
 
 #[test]
