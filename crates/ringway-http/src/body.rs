@@ -18,6 +18,7 @@ use serde::de::DeserializeOwned;
 use crate::body_account::BodyAccount;
 use crate::error::{Error, Result};
 use crate::feed::{BodyFeed, RequestContent};
+use crate::left_over::{LeftOver, Rest};
 use crate::limits::{BODY_RATE_MIN, BODY_STALL, WHOLE_WATCHED_MIN};
 use crate::peer_watch::PeerWatch;
 use crate::reply_account::ReplyAccount;
@@ -41,18 +42,36 @@ pub struct RequestBody {
     account: BodyAccount,
     watch: Option<PeerWatch>,
     replies: ReplyAccount,
+    left_over: Option<LeftOver>,
+    progress: Progress,
+}
+
+/// How far a body has been read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Progress {
+    /// Its client waits to be asked for it (`Expect: 100-continue`).
+    Awaited,
+    Begun,
+    Whole,
+    Failed,
 }
 
 impl RequestBody {
-    /// Makes the body of a request of a connection that `watch` and `replies` belong to.
+    /// Makes the body of a request of a connection that `watch` and `replies` belong to. What is not read of it goes to
+    /// `left_over`.
     pub(crate) fn new(
         incoming: Incoming,
         bytes_max: usize,
+        is_awaited: bool,
         watch: PeerWatch,
         replies: ReplyAccount,
+        left_over: LeftOver,
     ) -> Self {
         let mut body = Self::of(RequestContent::Incoming(incoming), bytes_max);
-        (body.watch, body.replies) = (Some(watch), replies);
+        (body.watch, body.replies, body.left_over) = (Some(watch), replies, Some(left_over));
+        if is_awaited {
+            body.progress = Progress::Awaited;
+        }
         body
     }
 
@@ -64,7 +83,9 @@ impl RequestBody {
 
     fn of(incoming: RequestContent, bytes_max: usize) -> Self {
         let (pace, account, replies) = Default::default();
-        Self { incoming, left: bytes_max, bytes_max, pace, account, watch: None, replies }
+        let (watch, left_over, progress) = (None, None, Progress::Begun);
+        let left = bytes_max;
+        Self { incoming, left, bytes_max, pace, account, watch, replies, left_over, progress }
     }
 
     /// Returns what says whether the reply to this request ends with its client. Only HTTP/1.1 needs it: in HTTP/2 a
@@ -111,9 +132,18 @@ impl RequestBody {
     /// 400 if the peer sends an invalid body or leaves, 408 if it sends too slowly, 413 if the body
     /// exceeds the server's limit, 503 if the server is short of memory. The connection then ends.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>> {
-        let Self { incoming, pace, account, .. } = self;
+        let Self { incoming, pace, account, progress, .. } = self;
+        if *progress == Progress::Awaited {
+            *progress = Progress::Begun;
+        }
         let next = pin!(next_chunk(incoming, pace, "request"));
-        let Some(chunk) = unless_given_up(account, next).await? else { return Ok(None) };
+        let chunk = unless_given_up(account, next).await;
+        match &chunk {
+            Ok(Some(_)) => {}
+            Ok(None) => *progress = Progress::Whole,
+            Err(_) => *progress = Progress::Failed,
+        }
+        let Some(chunk) = chunk? else { return Ok(None) };
         match self.left.checked_sub(chunk.len()) {
             Some(_) if self.bytes_max == usize::MAX => {}
             Some(left) => self.left = left,
@@ -154,6 +184,17 @@ impl RequestBody {
 impl Drop for RequestBody {
     fn drop(&mut self) {
         self.account.set(0);
+        let Some(left_over) = self.left_over.take() else { return };
+        if self.progress == Progress::Whole || self.incoming.is_end_stream() {
+            return;
+        }
+        let incoming = std::mem::replace(&mut self.incoming, RequestContent::Taken);
+        left_over.put(match incoming {
+            RequestContent::Incoming(incoming) if self.progress == Progress::Begun => {
+                Rest::Unread(incoming)
+            }
+            _ => Rest::Lost,
+        });
     }
 }
 

@@ -112,6 +112,8 @@ impl FedContent {
 pub(crate) enum RequestContent {
     Incoming(Incoming),
     Fed(FedContent),
+    /// It was taken out.
+    Taken,
 }
 
 impl HttpBody for RequestContent {
@@ -127,6 +129,7 @@ impl HttpBody for RequestContent {
                 Pin::new(incoming).poll_frame(cx).map_err(ContentError::from)
             }
             Self::Fed(fed) => fed.poll_piece(cx).map_ok(Frame::data),
+            Self::Taken => Poll::Ready(None),
         }
     }
 
@@ -135,6 +138,7 @@ impl HttpBody for RequestContent {
         match self {
             Self::Incoming(incoming) => incoming.is_end_stream(),
             Self::Fed(_) => false,
+            Self::Taken => true,
         }
     }
 
@@ -144,6 +148,7 @@ impl HttpBody for RequestContent {
             Self::Fed(fed) => {
                 locked(&fed.0).left.map_or_else(SizeHint::default, SizeHint::with_exact)
             }
+            Self::Taken => SizeHint::with_exact(0),
         }
     }
 }

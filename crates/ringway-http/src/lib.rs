@@ -38,6 +38,7 @@ mod error;
 mod feed;
 mod files;
 mod http2;
+mod left_over;
 mod limits;
 mod peer_watch;
 mod queued_io;

@@ -24,6 +24,13 @@ pub(crate) const FIELDS_MAX: usize = 100;
 /// Default for the bytes of a request's body that a handler may read.
 pub(crate) const BODY_BYTES_MAX: usize = 2 << 20;
 
+/// Bytes of a body that are read and dropped because its handler has answered without them: as much as Go's server
+/// reads. To send more than that again over a new connection costs less than to receive it for nothing.
+pub(crate) const LEFT_OVER_BYTES_MAX: u64 = 256 << 10;
+
+/// Time for them: some round trips of slow networks. The answer waits meanwhile.
+pub(crate) const LEFT_OVER_WAIT: Duration = Duration::from_secs(1);
+
 /// Bytes of a path with its query: as many as browsers and proxies support.
 pub(crate) const TARGET_BYTES_MAX: usize = 8 << 10;
 

@@ -7,7 +7,9 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderValue};
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING,
+};
 use http::uri::{Authority, Uri};
 use http::{Method, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
@@ -18,6 +20,7 @@ use ringway_net::{Connection, HyperTimer, IoStream, View};
 use crate::body::RequestBody;
 use crate::body::{Request, Response};
 use crate::error::{Error, Result};
+use crate::left_over::{LateDrain, LeftOver};
 use crate::limits;
 use crate::peer_watch::PeerWatch;
 use crate::queued_io::QueuedIo;
@@ -110,13 +113,18 @@ async fn serve_requests(
 ) -> hyper::Result<Option<(Upgrade, Upgraded)>> {
     let drain = io.connection().drain_token();
     let peer = io.connection().downgrade();
-    let upgrade = Cell::new(None);
+    let (upgrade, is_answered) = (Cell::new(None), Cell::new(false));
+    let left_over = LeftOver::default();
     let service = service_fn(async |request: http::Request<Incoming>| {
         watch.stop();
+        is_answered.set(false);
+        let (is_awaited, body_bytes_max) = (is_awaited(request.headers()), limits.body_bytes_max);
         let request = request.map(|body| {
-            RequestBody::new(body, limits.body_bytes_max, watch.clone(), replies.clone())
+            let (watch, replies, left_over) = (watch.clone(), replies.clone(), left_over.clone());
+            RequestBody::new(body, body_bytes_max, is_awaited, watch, replies, left_over)
         });
-        let mut response = answer(respond, request).await;
+        let mut response = answer(respond, request, &left_over).await;
+        is_answered.set(true);
         upgrade.set(response.body_mut().take_upgrade());
         if response.body().is_stream()
             && let Some(peer) = peer.upgrade()
@@ -141,14 +149,18 @@ async fn serve_requests(
             None => std::future::pending().await,
         }
     });
-    let mut is_draining = false;
+    let (mut is_draining, mut late_drain) = (false, LateDrain::new(left_over.clone()));
     poll_fn(|cx| {
         let mut serving = Pin::new(&mut serving);
         if !is_draining && draining.as_mut().poll(cx).is_ready() {
             is_draining = true;
             serving.as_mut().graceful_shutdown();
         }
-        serving.poll(cx)
+        let polled = serving.poll(cx);
+        if is_answered.get() {
+            late_drain.poll(cx);
+        }
+        polled
     })
     .await?;
     let parts = serving.into_parts();
@@ -157,8 +169,12 @@ async fn serve_requests(
         .map(|upgrade| (upgrade, Upgraded::new(parts.io.into_inner(), parts.read_buf))))
 }
 
-async fn answer(respond: &impl AsyncFn(Request) -> Response, mut request: Request) -> Response {
-    match check(&mut request) {
+async fn answer(
+    respond: &impl AsyncFn(Request) -> Response,
+    mut request: Request,
+    left_over: &LeftOver,
+) -> Response {
+    let (mut response, may_go_on) = match check(&mut request) {
         Ok(()) => {
             let is_head = *request.method() == Method::HEAD;
             let mut response = respond(request).await;
@@ -166,20 +182,28 @@ async fn answer(respond: &impl AsyncFn(Request) -> Response, mut request: Reques
             let has_content = response.status() != StatusCode::NOT_MODIFIED;
             let length = length.filter(|length| has_content && (!is_head || *length > 0));
             set_length(response.headers_mut(), length);
-            response
+            let is_upgrade = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+            (response, is_upgrade || left_over.drain().await)
         }
-        Err(error) => {
-            // The bytes that follow may belong to the refused request.
-            let mut response = Response::from(error);
-            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-            response
-        }
+        // The bytes that follow may belong to the refused request.
+        Err(error) => (error.into(), false),
+    };
+    if !may_go_on {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
+    response
+}
+
+/// Whether a client waits to be asked for the body of its request.
+fn is_awaited(headers: &HeaderMap) -> bool {
+    headers.get(EXPECT).is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
 /// Makes the length that somebody has set that of the body, if that is known. Who passes on the fields of another message,
-/// with other content, would otherwise have the next message of the connection read as a part of this one.
+/// with other content, would otherwise have the next message of the connection read as a part of this one. How that was
+/// transferred is nobody's business here.
 pub(crate) fn set_length(headers: &mut HeaderMap, length: Option<u64>) {
+    headers.remove(TRANSFER_ENCODING);
     if let Some(length) = length.filter(|_| headers.contains_key(CONTENT_LENGTH)) {
         headers.insert(CONTENT_LENGTH, length.into());
     }
@@ -201,8 +225,28 @@ fn check(request: &mut Request) -> Result<()> {
     if host.is_some_and(|host| !host.is_empty() && !is_host(host.as_bytes())) {
         return Err(Error::bad_request("the Host is malformed"));
     }
+    check_coding(request.headers())?;
     take_authority(request)?;
     check_target(request)
+}
+
+/// RFC 9112 section 6.1: "A server that receives a request message with a transfer coding it does not understand SHOULD
+/// respond with 501", and "A sender MUST NOT apply the chunked transfer coding more than once to a message body".
+fn check_coding(headers: &HeaderMap) -> Result<()> {
+    let values = headers.get_all(TRANSFER_ENCODING).iter();
+    let mut codings = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    let is_chunked = |coding: &[u8]| coding.trim_ascii().eq_ignore_ascii_case(b"chunked");
+    match (codings.next(), codings.next()) {
+        (None, _) => Ok(()),
+        (Some(first), None) if is_chunked(first) => Ok(()),
+        (Some(first), Some(_)) if is_chunked(first) => {
+            Err(Error::bad_request("a body is in chunks once"))
+        }
+        _ => {
+            let message = "of transfer codings, only chunked is taken";
+            Err(Error::new(StatusCode::NOT_IMPLEMENTED, message))
+        }
+    }
 }
 
 /// Makes the authority of a whole URL the `Host`. RFC 9112 section 3.2.2: "When an origin server receives a request with
@@ -210,6 +254,10 @@ fn check(request: &mut Request) -> Result<()> {
 /// instead use the host information of the request-target."
 fn take_authority(request: &mut Request) -> Result<()> {
     let Some(authority) = request.uri().authority() else { return Ok(()) };
+    // Section 3.2.3: a target that is an authority alone is for CONNECT.
+    if request.uri().scheme().is_none() {
+        return Err(Error::bad_request("a target is a path or a whole URL"));
+    }
     let host = HeaderValue::from_str(authority.as_str()).ok();
     let host = host.filter(|host| is_host(host.as_bytes()));
     let host = host.ok_or_else(|| Error::bad_request("the host of the URL is malformed"))?;

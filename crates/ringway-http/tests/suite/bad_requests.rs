@@ -18,6 +18,13 @@ fn assert_refused(server: &Running, request: &str, status: &str) {
     let answer = server.tell(request);
     assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{request:?} is told {answer:?}");
     assert_eq!(answer.matches("HTTP/1.1").count(), 1, "{request:?} is told {answer:?}");
+    assert!(answer.contains("\r\nconnection: close\r\n"), "{request:?} is told {answer:?}");
+}
+
+#[track_caller]
+fn assert_too_long(server: &Running, request: &str) {
+    let answer = server.tell(request);
+    assert!(answer.starts_with("HTTP/1.1 413"), "{request:?} is told {answer:?}");
 }
 
 #[test]
@@ -40,6 +47,9 @@ fn malformed_requests_are_answered_400_and_nothing_behind_them_is_read() {
         "POST /length HTTP/1.1\r\nhost: h\r\ncontent-length: +1\r\n\r\na",
         "POST /length HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked, gzip\r\n\r\n",
         "POST /length HTTP/1.1\r\nhost: h\r\ntransfer-encoding: xchunked\r\n\r\n",
+        "POST /length HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        "POST /length HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked, chunked\r\n\r\n0\r\n\r\n",
+        "GET h:80 HTTP/1.1\r\nhost: h\r\n\r\n",
         "POST /length HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
         "POST /length HTTP/1.1\r\nhost: h\r\ncontent-length: 0x1\r\n\r\na",
         "POST /length HTTP/1.1\r\nhost: h\r\ncontent-length : 1\r\n\r\na",
@@ -70,6 +80,14 @@ fn malformed_requests_are_answered_400_and_nothing_behind_them_is_read() {
     ] {
         assert_refused(&server, &format!("{head}{smuggled}"), "400");
     }
+}
+
+/// RFC 9112 section 6.1.
+#[test]
+fn a_body_in_an_unknown_coding_is_not_given_to_a_handler() {
+    let server = Running::start(router());
+    let request = "POST /length HTTP/1.1\r\nhost: h\r\ntransfer-encoding: gzip, chunked\r\n\r\n";
+    assert_refused(&server, &format!("{request}1\r\na\r\n0\r\n\r\n"), "501");
 }
 
 #[test]
@@ -156,10 +174,10 @@ fn a_body_over_the_limit_is_refused_whether_its_length_is_said_or_not() {
     limits.body_bytes_max = 10;
     let server = Running::within(router(), limits);
     let said = "POST /length HTTP/1.1\r\nhost: h\r\ncontent-length: 11\r\n\r\n01234567890";
-    assert_refused(&server, said, "413");
+    assert_too_long(&server, said);
     let chunked = "POST /length HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n\
                    b\r\n01234567890\r\n0\r\n\r\n";
-    assert_refused(&server, chunked, "413");
+    assert_too_long(&server, chunked);
 }
 
 /// RFC 9112 section 6.1: chunks count, and the connection ends behind the answer, so that nobody in front of the

@@ -2,6 +2,7 @@
 
 mod bad_requests;
 mod client;
+mod early_answers;
 mod files;
 mod server;
 mod support;

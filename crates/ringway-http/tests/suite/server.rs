@@ -95,6 +95,34 @@ fn a_length_that_a_handler_passes_on_from_elsewhere_does_not_count() {
 }
 
 #[test]
+fn how_another_message_was_transferred_is_not_passed_on() {
+    let proxied = async |request: Request| {
+        let mut response = text("hello");
+        for (name, value) in
+            param(&request, "fields").split(',').filter_map(|it| it.split_once('='))
+        {
+            let name = http::HeaderName::try_from(name).expect("a name");
+            response.headers_mut().append(name, value.parse().expect("a value"));
+        }
+        Ok(response)
+    };
+    let server = Running::start(Router::new().get("/{fields}", proxied));
+    for fields in [
+        "transfer-encoding=chunked,content-length=9",
+        "content-length=5,transfer-encoding=chunked",
+        "transfer-encoding=gzip",
+        "transfer-encoding=identity",
+    ] {
+        let answers = server.tell([get(&format!("/{fields}")), get("/")].concat());
+        let answers = answers.split_once("hello").expect("the first answer");
+        assert!(answers.0.starts_with("HTTP/1.1 200 OK\r\n"), "{fields}: {answers:?}");
+        assert!(answers.0.contains("content-length: 5\r\n"), "{fields}: {answers:?}");
+        assert!(!answers.0.contains("transfer-encoding"), "{fields}: {answers:?}");
+        assert!(answers.1.starts_with("HTTP/1.1 404 "), "{fields}: {answers:?}");
+    }
+}
+
+#[test]
 fn a_path_without_the_method_names_those_that_it_has() {
     let server = Running::start(router().route(http::Method::PUT, "/length", length));
     let answer = server.tell(get("/length"));
