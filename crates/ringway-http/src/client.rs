@@ -17,7 +17,8 @@ use ringway_runtime::{spawn_named, timeout};
 use serde::de::DeserializeOwned;
 
 use self::idle::{Idle, Link, Pool};
-use crate::body::{Gathered, Pace, next_chunk};
+use crate::body::{Gathered, next_chunk};
+use crate::pace::Pace;
 use crate::peer_watch::PeerWatch;
 use crate::queued_io::QueuedIo;
 use crate::reply_account::ReplyAccount;

@@ -40,6 +40,7 @@ mod files;
 mod http2;
 mod left_over;
 mod limits;
+mod pace;
 mod peer_watch;
 mod queued_io;
 mod reply;

@@ -18,10 +18,10 @@ use ringway_wire::websocket::{
 use super::keepalive::{Due, Keepalive};
 use super::peer_limits::WebSocketLimits;
 use super::sender::{MessageSending, WebSocketSender};
-use crate::body::Pace;
 use crate::body_account::BodyAccount;
 use crate::error::{Error, Result};
 use crate::limits;
+use crate::pace::Pace;
 use crate::upgrade::{Received, Upgraded};
 
 /// A WebSocket (RFC 6455): messages both ways until one end closes it.
