@@ -1,9 +1,11 @@
 //! Every bound of this crate, with its reason.
 
+mod admission;
 mod jsonrpc;
 
 use std::time::Duration;
 
+pub(crate) use admission::*;
 pub(crate) use jsonrpc::*;
 
 // Calls.

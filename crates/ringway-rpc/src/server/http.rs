@@ -74,7 +74,9 @@ async fn respond(core: &Rc<ServerCore>, calls: &DirectCalls, request: Request) -
     }
     let side_doors = core.shared().side_doors();
     match (request.method(), path) {
-        (&Method::GET | &Method::HEAD, "/metrics") => metrics(core, &request),
+        (&Method::GET | &Method::HEAD, "/metrics") if !side_doors.has_no_metrics => {
+            metrics(core, &request)
+        }
         (&Method::GET | &Method::HEAD, "/healthz") => text("ok\n"),
         (&Method::GET | &Method::HEAD, "/readyz") => ready(core, &side_doors.health),
         _ => match (&side_doors.routes, &side_doors.pages) {

@@ -17,6 +17,7 @@ pub(super) struct HttpSettings {
     pub(super) cors: Option<Cors>,
     pub(super) console: Console,
     pub(super) tables: Vec<ConsoleTable>,
+    pub(super) has_no_metrics: bool,
 }
 
 /// The state behind the side doors of a server.
@@ -29,6 +30,8 @@ pub(crate) struct SideDoors {
     pub(super) cors: Option<CorsFields>,
     pub(super) console: Console,
     pub(super) tables: Vec<ConsoleTable>,
+    /// Whether `/metrics` is switched off.
+    pub(super) has_no_metrics: bool,
     /// What the cores are seen to do, for the console.
     pub(super) profile: Profile,
 }
@@ -36,10 +39,10 @@ pub(crate) struct SideDoors {
 impl SideDoors {
     /// Checks the settings.
     pub(super) fn new(health: Health, settings: HttpSettings) -> Result<Self, String> {
-        let HttpSettings { routes, pages, cors, console, tables } = settings;
+        let HttpSettings { routes, pages, cors, console, tables, has_no_metrics } = settings;
         console.check()?;
         let cors = cors.as_ref().map(Cors::compile).transpose()?;
         let profile = Profile::default();
-        Ok(Self { health, routes, pages, cors, console, tables, profile })
+        Ok(Self { health, routes, pages, cors, console, tables, has_no_metrics, profile })
     }
 }

@@ -56,6 +56,8 @@ pub(crate) struct JsonMachine {
     pub(super) begun_len: usize,
     /// What happened to calls besides.
     pub(super) told: VecDeque<Told>,
+    /// The last call of `rpc.discover`.
+    pub(super) discovers: Option<StreamId>,
     /// Subscriptions that are not answered.
     pub(super) asked: Vec<StreamId>,
     /// Subscriptions that there ever were.
@@ -90,6 +92,7 @@ impl JsonMachine {
             begun: VecDeque::new(),
             begun_len: 0,
             told: VecDeque::new(),
+            discovers: None,
             asked: Vec::new(),
             subscriptions: 0,
             is_awaited: Cell::new(false),
