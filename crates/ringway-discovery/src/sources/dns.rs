@@ -1,6 +1,6 @@
 //! Hosts from DNS: `dns://host:port` and, for SRV records, `dns://_service._proto.name`.
 //!
-//! The list is looked up again when the TTL of its records ends. A name that cannot be looked up, or has no records any
+//! The list is looked up again when the TTL of its records ends, or when none of its hosts can be reached. A name that cannot be looked up, or has no records any
 //! more, is a failure, not an empty list: the client keeps the hosts that it has. So it does with each target of SRV
 //! records by itself.
 
@@ -93,7 +93,7 @@ impl DnsResolver {
                             told.clear();
                         }
                     }
-                    failure
+                    failure.or(found.why_none)
                 }
                 Err(why) => Some(why),
             };
@@ -104,7 +104,10 @@ impl DnsResolver {
             } else {
                 wait = limits::DNS_RETRY_FIRST;
             }
-            sleep(pause).await;
+            let least = pause.min(limits::DNS_ASKED_AGAIN);
+            sleep(least).await;
+            // Hosts that are all gone may have moved.
+            _ = timeout(pause - least, updates.all_unreachable()).await;
         }
     }
 

@@ -6,8 +6,10 @@ use std::time::Instant;
 
 use ringway_net::dns;
 use ringway_net::dns::hickory_resolver::TokioResolver;
-use ringway_net::dns::hickory_resolver::proto::rr::RData;
+use ringway_net::dns::hickory_resolver::net::{DnsError, NetError};
+use ringway_net::dns::hickory_resolver::proto::op::ResponseCode;
 use ringway_net::dns::hickory_resolver::proto::rr::rdata::SRV;
+use ringway_net::dns::hickory_resolver::proto::rr::{RData, RecordType};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -24,8 +26,10 @@ pub(super) struct Query {
 
 /// What was found.
 pub(super) struct Found {
-    /// The name itself, or the targets of its SRV records; one or more.
+    /// The name itself, or the targets of its SRV records.
     pub(super) targets: Vec<Target>,
+    /// Why there are none.
+    pub(super) why_none: Option<String>,
     /// When the first record ends.
     pub(super) valid_until: Instant,
 }
@@ -52,23 +56,74 @@ async fn answer_of(resolver: TokioResolver, query: Query) -> LookedUp {
     };
     let (addresses, valid_until) = addresses(&resolver, &query.name).await?;
     let target = Target { name: query.name, port, weight: 1, addresses: Ok(addresses) };
-    Ok(Found { targets: vec![target], valid_until })
+    Ok(Found { targets: vec![target], why_none: None, valid_until })
 }
 
 /// The addresses of a name, one or more, and when the first of them ends.
 async fn addresses(resolver: &TokioResolver, name: &str) -> Result<(Vec<IpAddr>, Instant), String> {
-    let found = resolver.lookup_ip(name).await.map_err(|error| error.to_string())?;
-    let addresses: Vec<IpAddr> = found.iter().collect();
-    match addresses.is_empty() {
-        false => Ok((addresses, found.valid_until())),
-        true => Err(format!("{name} has no addresses")),
+    match resolver.lookup_ip(name).await {
+        Ok(found) if found.iter().next().is_some() => {
+            Ok((found.iter().collect(), found.valid_until()))
+        }
+        Ok(_) => Err(why_empty(resolver, name).await),
+        Err(error) if response_code(&error) == Some(ResponseCode::NoError) => {
+            Err(why_empty(resolver, name).await)
+        }
+        Err(error) => Err(why(&error, name)),
+    }
+}
+
+/// Why a name that is there has no addresses.
+async fn why_empty(resolver: &TokioResolver, name: &str) -> String {
+    let mut chain = vec![name.trim_end_matches('.').to_ascii_lowercase()];
+    for last in 0..limits::DNS_ALIASES_MAX {
+        let found = resolver.lookup(chain[last].clone() + ".", RecordType::CNAME).await;
+        let alias = found.ok().and_then(|found| {
+            found.answers().iter().find_map(|record| match &record.data {
+                RData::CNAME(alias) => Some(alias.0.to_ascii()),
+                _ => None,
+            })
+        });
+        let Some(alias) = alias else { break };
+        let alias = alias.trim_end_matches('.').to_ascii_lowercase();
+        if chain.contains(&alias) {
+            return format!("{name} is an alias that leads to itself ({})", chain.join(" → "));
+        }
+        chain.push(alias);
+    }
+    match &chain[..] {
+        [_] => format!("{name} has no addresses, though there is such a name"),
+        [.., last] => format!("{name} is an alias of {last}, which has no addresses"),
+        [] => unreachable!("it begins with the name"),
+    }
+}
+
+/// The code of a name server's answer, if there was one.
+fn response_code(error: &NetError) -> Option<ResponseCode> {
+    match error {
+        NetError::Dns(DnsError::ResponseCode(code)) => Some(*code),
+        NetError::Dns(DnsError::NoRecordsFound(none)) => Some(none.response_code),
+        _ => None,
+    }
+}
+
+/// Why a look-up has failed.
+fn why(error: &NetError, name: &str) -> String {
+    match response_code(error) {
+        Some(ResponseCode::NXDomain) => format!("there is no name {name} (NXDOMAIN)"),
+        Some(ResponseCode::ServFail) => {
+            format!("the name servers cannot answer for {name} at the moment (SERVFAIL)")
+        }
+        Some(ResponseCode::NoError) => format!("{name} has no such records"),
+        Some(code) => format!("the name servers refuse to answer for {name}: {code}"),
+        None => format!("{name}: {error}"),
     }
 }
 
 /// The targets of the SRV records that come first (RFC 2782), whose addresses are looked up at the same time.
 async fn services(resolver: &TokioResolver, name: &str) -> LookedUp {
-    let records = resolver.srv_lookup(name).await.map_err(|error| error.to_string())?;
-    let services: Vec<_> = records
+    let records = resolver.srv_lookup(name).await.map_err(|error| why(&error, name))?;
+    let mut services: Vec<_> = records
         .answers()
         .iter()
         .filter_map(|record| match &record.data {
@@ -76,6 +131,13 @@ async fn services(resolver: &TokioResolver, name: &str) -> LookedUp {
             _ => None,
         })
         .collect();
+    let valid_until = records.valid_until().min(Instant::now() + limits::DNS_TTL_MAX);
+    if !services.is_empty() && services.iter().all(|service| service.target.is_root()) {
+        // RFC 2782: there is no such service, and nothing to look up.
+        let why = format!("{name} says that the service is not available there (SRV target `.`)");
+        return Ok(Found { targets: Vec::new(), why_none: Some(why), valid_until });
+    }
+    services.retain(|service| !service.target.is_root());
     let first = services.iter().map(|service| service.priority).min();
     let first = services.iter().filter(|service| Some(service.priority) == first);
     let first: Vec<_> = first.take(limits::DNS_TARGETS_MAX).collect();
@@ -86,10 +148,8 @@ async fn services(resolver: &TokioResolver, name: &str) -> LookedUp {
         weight: scaled(service.weight, heaviest),
         addresses: Err("its look-up has ended without an answer".to_owned()),
     };
-    let mut found = Found {
-        targets: first.iter().map(target).collect(),
-        valid_until: records.valid_until().min(Instant::now() + limits::DNS_TTL_MAX),
-    };
+    let mut found =
+        Found { targets: first.iter().map(target).collect(), why_none: None, valid_until };
     look_up_targets(resolver, &mut found).await;
     match found.targets.is_empty() {
         false => Ok(found),

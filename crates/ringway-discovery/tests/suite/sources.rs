@@ -188,6 +188,68 @@ fn names_that_cannot_be_looked_up_keep_their_list() {
     });
 }
 
+/// The TTL ends in five minutes.
+#[test]
+fn a_name_is_looked_up_again_when_all_its_hosts_are_gone() {
+    let (first, second) = (Named::new("first"), Named::new("second"));
+    let moved = Ipv4Addr::new(127, 0, 0, 77);
+    let server = first.start();
+    let port = port(&address(&server));
+    let at = |ip| Reply::Records(300, vec![("market.test", Record::Address(ip))]);
+    let names = NameServer::start(at(Ipv4Addr::LOCALHOST));
+    let (who, _client) = connect(&format!("dns://market.test:{port}?server={}", names.at));
+    assert_eq!(who.who().wait().expect("an answer"), "first");
+    let asked = names.asked();
+    names.reply(at(moved));
+    let other = second.server_at(&format!("tcp://{moved}:{port}")).start().expect("it starts");
+    assert_eq!(who.who().wait().expect("an answer"), "first");
+    assert_eq!(names.asked(), asked, "nobody asks while all is well");
+    end(server);
+    eventually("the new place is found", || who.who().wait().is_ok_and(|name| name == "second"));
+    assert!(names.asked() <= asked + 20, "it is asked at a bounded rate");
+    end(other);
+}
+
+#[test]
+fn why_a_name_has_no_addresses_is_told() {
+    let alias = |name, target| (name, Record::Alias(target));
+    let looped = vec![alias("market.test", "b.test"), alias("b.test", "market.test")];
+    let cases = [
+        (Reply::NoSuchName, "there is no name market.test (NXDOMAIN)"),
+        (Reply::Failure, "cannot answer for market.test at the moment (SERVFAIL)"),
+        (records(&[]), "market.test has no addresses, though there is such a name"),
+        (Reply::Records(1, looped), "market.test is an alias that leads to itself"),
+        (
+            Reply::Records(1, vec![alias("market.test", "b.test")]),
+            "market.test is an alias of b.test, which has no addresses",
+        ),
+    ];
+    std::thread::scope(|scope| {
+        for (reply, said) in cases {
+            scope.spawn(move || {
+                let names = NameServer::start(reply);
+                let source = format!("dns://market.test:9000?server={}", names.at);
+                let (_who, client) = connect(&source);
+                eventually("it fails", || stats(&client).failures > 0);
+                let why = stats(&client).last_error;
+                assert!(why.contains(said), "{why}");
+            });
+        }
+    });
+}
+
+#[test]
+fn a_service_that_is_not_available_has_no_hosts() {
+    let target = ("a.test", Record::Address(Ipv4Addr::LOCALHOST));
+    let service = |target| ("_who._tcp.test", Record::Service(0, 0, 9000, target));
+    let names = NameServer::start(Reply::Records(1, vec![target, service("a.test")]));
+    let (_who, client) = connect(&format!("dns://_who._tcp.test?server={}", names.at));
+    eventually("it is found", || stats(&client).hosts == 1);
+    names.reply(Reply::Records(1, vec![service(".")]));
+    eventually("it is believed to be gone", || stats(&client).hosts == 0);
+    eventually("and why", || stats(&client).last_error.contains("is not available there"));
+}
+
 #[test]
 fn services_of_a_name() {
     let (first, second) = (Named::new("first"), Named::new("second"));

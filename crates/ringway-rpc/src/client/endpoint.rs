@@ -168,6 +168,9 @@ impl PoolEndpoint {
     pub(super) fn connected(&self, connection: Rc<ClientConnection>) {
         self.connections.borrow_mut().push(connection);
         self.last_failure.take();
+        if let Some(resolver) = &self.context.config.resolver {
+            resolver.reached();
+        }
     }
 
     /// Notes a failed attempt to connect. Concurrent attempts that fail count as one.

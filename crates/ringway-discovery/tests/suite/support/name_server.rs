@@ -1,6 +1,7 @@
 //! A name server that answers what a test wants.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -8,6 +9,8 @@ use std::thread;
 #[derive(Clone)]
 pub(crate) enum Record {
     Address(Ipv4Addr),
+    /// The name is an alias of this one.
+    Alias(&'static str),
     /// Priority, weight, port and target.
     Service(u16, u16, u16, &'static str),
     /// The name cannot be looked up: SERVFAIL.
@@ -31,9 +34,11 @@ pub(crate) enum Reply {
 pub(crate) struct NameServer {
     pub(crate) at: SocketAddr,
     reply: Arc<Mutex<Reply>>,
+    asked: Arc<AtomicUsize>,
 }
 
 const A: u16 = 1;
+const CNAME: u16 = 5;
 const SRV: u16 = 33;
 
 impl NameServer {
@@ -41,16 +46,23 @@ impl NameServer {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
         let at = socket.local_addr().expect("it is bound");
         let reply = Arc::new(Mutex::new(reply));
-        let server = Self { at, reply: Arc::clone(&reply) };
+        let asked = Arc::<AtomicUsize>::default();
+        let server = Self { at, reply: Arc::clone(&reply), asked: Arc::clone(&asked) };
         thread::spawn(move || {
             let mut bytes = [0; 2048];
             while let Ok((len, from)) = socket.recv_from(&mut bytes) {
+                asked.fetch_add(1, Ordering::SeqCst);
                 let reply = reply.lock().expect("no panic").clone();
                 let answer = answer(&bytes[..len], &reply);
                 socket.send_to(&answer, from).expect("the resolver waits");
             }
         });
         server
+    }
+
+    /// The questions that have come.
+    pub(crate) fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
     }
 
     pub(crate) fn reply(&self, reply: Reply) {
@@ -73,6 +85,7 @@ fn answer(question: &[u8], reply: &Reply) -> Vec<u8> {
         let of_kind = match record {
             Record::Address(_) => kind == A,
             Record::Service(..) => kind == SRV,
+            Record::Alias(_) => true,
             Record::Failure => true,
         };
         of_kind && asked[..name_len].eq_ignore_ascii_case(&encoded(name))
@@ -86,11 +99,13 @@ fn answer(question: &[u8], reply: &Reply) -> Vec<u8> {
     out.extend(asked);
     for (_, record) in found {
         out.extend([0xC0, 12]); // the name of the question
+        let kind = if matches!(record, Record::Alias(_)) { CNAME } else { kind };
         out.extend(kind.to_be_bytes());
         out.extend([0, 1]);
         out.extend(ttl.to_be_bytes());
         let data = match record {
             Record::Address(ip) => ip.octets().to_vec(),
+            Record::Alias(target) => encoded(target),
             Record::Service(priority, weight, port, target) => {
                 let mut data = [*priority, *weight, *port].map(u16::to_be_bytes).concat();
                 data.extend(encoded(target));
@@ -106,7 +121,7 @@ fn answer(question: &[u8], reply: &Reply) -> Vec<u8> {
 
 fn encoded(name: &str) -> Vec<u8> {
     let mut out = Vec::new();
-    for label in name.split('.') {
+    for label in name.split('.').filter(|label| !label.is_empty()) {
         out.push(u8::try_from(label.len()).expect("short"));
         out.extend(label.as_bytes());
     }

@@ -34,7 +34,12 @@ impl Named {
 
     /// A server of it on a free port.
     pub(crate) fn server(&self) -> Server {
-        let server = Server::bind("tcp://127.0.0.1:0").expect("a free port");
+        self.server_at("tcp://127.0.0.1:0")
+    }
+
+    /// A server of it at a free address.
+    pub(crate) fn server_at(&self, address: &str) -> Server {
+        let server = Server::bind(address).expect("a free address");
         server.threads(1).service(WhoServer::new(self.clone()))
     }
 

@@ -207,6 +207,11 @@ impl Keeper {
         }
     }
 
+    /// Waits until no host can be reached.
+    pub(super) async fn all_unreachable(&self) {
+        poll_fn(|cx| self.args.state.poll_all_gone(cx)).await;
+    }
+
     /// Hosts that the source does not list any more leave when they cannot be reached.
     fn unreachable(&self, hosts: &[ServerAddress]) {
         let now = runtime::now();

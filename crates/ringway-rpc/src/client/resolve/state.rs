@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use crate::client::server_address::ServerAddress;
@@ -75,9 +75,27 @@ struct State {
     told_at: Option<Instant>,
     /// Hosts to which a connection has failed while some are kept.
     unreachable: Vec<ServerAddress>,
+    /// Hosts to which one has failed since the last list, and since the last connection to any.
+    gone: Vec<ServerAddress>,
+    /// Wakes the source when that are all.
+    source_waker: Option<Waker>,
     is_closed: bool,
     /// Wakes the keeper's task.
     waker: Option<Waker>,
+}
+
+impl State {
+    /// Whether a connection to each of the hosts in use has failed.
+    fn is_all_gone(&self) -> bool {
+        !self.gone.is_empty() && self.gone.len() >= self.stats.hosts
+    }
+}
+
+/// Adds a host to a list that is no longer than that of a client.
+fn add_host(list: &mut Vec<ServerAddress>, address: &ServerAddress) {
+    if list.len() < limits::HOSTS_MAX && !list.contains(address) {
+        list.push(address.clone());
+    }
 }
 
 /// What the keeper's task has to do.
@@ -99,8 +117,15 @@ impl SharedState {
             age: None,
             last_error: String::new(),
         };
-        let state =
-            State { stats, told_at: None, unreachable: Vec::new(), is_closed: false, waker: None };
+        let state = State {
+            stats,
+            told_at: None,
+            unreachable: Vec::new(),
+            gone: Vec::new(),
+            source_waker: None,
+            is_closed: false,
+            waker: None,
+        };
         Self { source, is_keeping: AtomicBool::new(false), state: Mutex::new(state) }
     }
 
@@ -129,16 +154,37 @@ impl SharedState {
 
     /// Notes that no connection to a host could be made.
     pub(crate) fn unreachable(&self, address: &ServerAddress) {
-        if !self.is_keeping.load(Ordering::Relaxed) {
-            return;
-        }
+        let is_keeping = self.is_keeping.load(Ordering::Relaxed);
         let mut state = self.lock();
-        let is_full = state.unreachable.len() >= limits::HOSTS_MAX;
-        if !is_full && !state.unreachable.contains(address) {
-            state.unreachable.push(address.clone());
+        add_host(&mut state.gone, address);
+        let source = if state.is_all_gone() { state.source_waker.take() } else { None };
+        if is_keeping {
+            add_host(&mut state.unreachable, address);
         }
         drop(state);
-        self.wake_keeper();
+        source.into_iter().for_each(waiters::wake);
+        if is_keeping {
+            self.wake_keeper();
+        }
+    }
+
+    /// Notes that a connection to a host was made.
+    pub(crate) fn reached(&self) {
+        self.lock().gone.clear();
+    }
+
+    /// Waits until no host can be reached. Of several that wait, the last is woken.
+    pub(super) fn poll_all_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let waker = cx.waker().clone();
+        let mut state = self.lock();
+        if state.is_all_gone() {
+            state.gone.clear();
+            return Poll::Ready(());
+        }
+        let former = state.source_waker.replace(waker);
+        drop(state);
+        drop(former);
+        Poll::Pending
     }
 
     /// Ends the resolver's tasks.
@@ -184,7 +230,9 @@ impl SharedState {
         let mut state = self.lock();
         let former = state.stats.state;
         change(&mut state.stats);
-        state.told_at = told_at.or(state.told_at);
+        if told_at.is_some() {
+            (state.told_at, state.gone) = (told_at, Vec::new());
+        }
         former
     }
 

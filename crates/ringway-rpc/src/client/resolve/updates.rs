@@ -61,6 +61,12 @@ impl HostUpdates {
         self.keeper.take(check(hosts), true)
     }
 
+    /// Waits until none of the client's hosts can be reached. A source that is asked at intervals is asked again then, at a
+    /// rate that it bounds itself: this is ready again when all have failed once more. One task may wait for it.
+    pub async fn all_unreachable(&self) {
+        self.keeper.all_unreachable().await;
+    }
+
     /// Notes that the source fails, and why. The client keeps the hosts that it has.
     pub fn failed(&self, why: impl fmt::Display) {
         self.keeper.failed(why.to_string());
