@@ -73,10 +73,12 @@ async fn respond(core: &Rc<ServerCore>, calls: &DirectCalls, request: Request) -
         return web::call(core, calls, method_index, request).await;
     }
     let side_doors = core.shared().side_doors();
+    let called = side_doors.gateway.get(path).and_then(|method| core.method_index(method));
+    if let Some(method_index) = called {
+        return web::gateway::call(core, calls, method_index, request).await;
+    }
     match (request.method(), path) {
-        (&Method::GET | &Method::HEAD, "/metrics") if !side_doors.has_no_metrics => {
-            metrics(core, &request)
-        }
+        (&Method::GET | &Method::HEAD, "/metrics") => metrics(core, &request),
         (&Method::GET | &Method::HEAD, "/healthz") => text("ok\n"),
         (&Method::GET | &Method::HEAD, "/readyz") => ready(core, &side_doors.health),
         _ => match (&side_doors.routes, &side_doors.pages) {

@@ -112,6 +112,18 @@ impl JsonForms {
     /// # Errors
     /// UNIMPLEMENTED when nothing is known of the message, INTERNAL when the handler's reply is none.
     pub(super) fn reply(&self, reply: Bytes) -> Result<(Bytes, u8), Status> {
+        self.reply_by(reply, &SerializeOptions::new().skip_default_fields(false))
+    }
+
+    /// The same with the names of the .proto file, and without members that have their default.
+    ///
+    /// # Errors
+    /// As [`reply`](Self::reply).
+    pub(super) fn named_reply(&self, reply: Bytes) -> Result<(Bytes, u8), Status> {
+        self.reply_by(reply, &SerializeOptions::new().use_proto_field_name(true))
+    }
+
+    fn reply_by(&self, reply: Bytes, options: &SerializeOptions) -> Result<(Bytes, u8), Status> {
         let message = match &self.reply {
             Form::AsItIs(codec) => return Ok((reply, *codec)),
             Form::Protobuf(message) => message,
@@ -122,8 +134,7 @@ impl JsonForms {
         };
         let read = DynamicMessage::decode(message.clone(), reply).map_err(|error| wrong(&error))?;
         let mut json = Vec::new();
-        let options = SerializeOptions::new().skip_default_fields(false);
-        read.serialize_with_options(&mut serde_json::Serializer::new(&mut json), &options)
+        read.serialize_with_options(&mut serde_json::Serializer::new(&mut json), options)
             .map_err(|error| wrong(&error))?;
         Ok((json.into(), codec::JSON))
     }

@@ -5,9 +5,8 @@ use ringway_http::{Request, Response, Result, Router};
 use super::Server;
 
 impl Server {
-    /// Answers other HTTP requests on the server's port, such as pages and webhooks. Calls, `/metrics` unless it
-    /// is [switched off](Self::metrics_page), `/healthz` and `/readyz` are always served, and `routes` cannot
-    /// replace them.
+    /// Answers other HTTP requests on the server's port, such as pages and webhooks. Calls, `/metrics`,
+    /// `/healthz` and `/readyz` are always served, and `routes` cannot replace them.
     pub fn http_routes(mut self, routes: Router) -> Self {
         self.http.routes = Some(routes);
         self
@@ -36,6 +35,25 @@ impl Server {
         if !self.http.pages.has(path) {
             self.http.pages = std::mem::take(&mut self.http.pages).get(path, page);
         }
+        self
+    }
+
+    /// Calls a method by POST at a path of its own, as grpc-gateway does: with the JSON of protobuf, in whose answers
+    /// the names are those of the .proto file and members that have their default are left out. Each reply of a stream
+    /// is a line, `{"result":…}`; its requests are the whole body. Content types are not looked at. Such a call is one
+    /// as any other: interceptors, limits and the guard against foreign pages hold for it.
+    ///
+    /// A path without a method of this name has what else the server has there.
+    ///
+    /// ```no_run
+    /// use ringway_rpc::Server;
+    ///
+    /// let server = Server::bind("tcp://127.0.0.1:9000")?;
+    /// server.json_gateway("/v1/echo", "echo.v1.Echo/Say");
+    /// # Ok::<(), ringway_rpc::Status>(())
+    /// ```
+    pub fn json_gateway(mut self, path: &str, method: &str) -> Self {
+        self.http.gateway.insert(path.to_owned(), method.to_owned());
         self
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::concurrency_limit::ConcurrencyLimit;
 use super::interceptor::MakeIntercept;
-use super::jsonrpc::{Discovered, JsonMethods, Schemas, register_discover};
+use super::jsonrpc::{JsonMethods, Schemas};
 use super::method_entry::{Limit, MethodEntry};
 use super::settings::Settings;
 use super::side_doors::SideDoors;
@@ -77,10 +77,6 @@ impl ServerShared {
     /// Builds one core's table of methods.
     pub(super) fn build_entries(&self) -> Entries {
         let mut methods = Methods::default();
-        let discovered = Discovered::default();
-        if self.settings.describes {
-            register_discover(&mut methods, &discovered);
-        }
         for service in &self.services {
             service.register(&mut methods);
         }
@@ -89,8 +85,6 @@ impl ServerShared {
         self.reflection.learn(descriptors, &registered);
         let schemas = Arc::clone(self.schemas.get_or_init(|| schemas_of(&registered)));
         let json = Rc::new(JsonMethods::new(&registered, schemas, |name| self.service(name)));
-        let is_new = discovered.set(Rc::downgrade(&json)).is_ok();
-        debug_assert!(is_new, "it was made here");
         let mut method_indices = HashMap::new();
         let entries = registered.into_iter().enumerate().map(|(method_index, registered)| {
             let method = registered.method;

@@ -1,5 +1,7 @@
 //! What a server answers over HTTP beside its calls.
 
+use std::collections::BTreeMap;
+
 use ringway_http::Router;
 
 use super::console::{ConsoleTable, Profile};
@@ -14,10 +16,11 @@ pub(super) struct HttpSettings {
     pub(super) routes: Option<Router>,
     /// What libraries have added, where the program has no route.
     pub(super) pages: Router,
+    /// Methods that are called by JSON at paths of their own.
+    pub(super) gateway: BTreeMap<String, String>,
     pub(super) cors: Option<Cors>,
     pub(super) console: Console,
     pub(super) tables: Vec<ConsoleTable>,
-    pub(super) has_no_metrics: bool,
 }
 
 /// The state behind the side doors of a server.
@@ -26,12 +29,11 @@ pub(crate) struct SideDoors {
     pub(super) health: Health,
     pub(super) routes: Option<Router>,
     pub(super) pages: Router,
+    pub(super) gateway: BTreeMap<String, String>,
     /// The pages of other origins that may make calls.
     pub(super) cors: Option<CorsFields>,
     pub(super) console: Console,
     pub(super) tables: Vec<ConsoleTable>,
-    /// Whether `/metrics` is switched off.
-    pub(super) has_no_metrics: bool,
     /// What the cores are seen to do, for the console.
     pub(super) profile: Profile,
 }
@@ -39,10 +41,10 @@ pub(crate) struct SideDoors {
 impl SideDoors {
     /// Checks the settings.
     pub(super) fn new(health: Health, settings: HttpSettings) -> Result<Self, String> {
-        let HttpSettings { routes, pages, cors, console, tables, has_no_metrics } = settings;
+        let HttpSettings { routes, pages, gateway, cors, console, tables } = settings;
         console.check()?;
         let cors = cors.as_ref().map(Cors::compile).transpose()?;
         let profile = Profile::default();
-        Ok(Self { health, routes, pages, cors, console, tables, has_no_metrics, profile })
+        Ok(Self { health, routes, pages, gateway, cors, console, tables, profile })
     }
 }

@@ -1,6 +1,5 @@
 //! The integration tests of this crate, in one program.
 
-mod builtin_drain;
 mod client_allocations;
 mod client_bad_servers;
 mod client_blocked_core;
@@ -30,7 +29,6 @@ mod grpc_client;
 mod grpc_drain;
 mod grpc_hostile_servers;
 mod grpc_idle;
-mod grpc_peers;
 mod grpc_restarts;
 mod grpc_tonic;
 mod grpc_tonic_server;
@@ -40,7 +38,6 @@ mod http2_browser;
 mod http2_clients;
 mod http2_web;
 mod http_calls;
-mod hung_core;
 mod jsonrpc_age;
 mod jsonrpc_attacks;
 mod jsonrpc_client;
@@ -51,7 +48,6 @@ mod jsonrpc_subscriptions;
 mod jsonrpc_values;
 mod jsonrpc_vectors;
 mod large_messages;
-mod metadata_both_ways;
 mod overload;
 mod overload_rounds;
 mod refusals;
@@ -69,7 +65,6 @@ mod server_unary;
 mod service;
 mod service_errors;
 mod service_names;
-mod side_doors;
 mod sink_mistakes;
 mod sinks_elsewhere;
 mod stream_allocations;

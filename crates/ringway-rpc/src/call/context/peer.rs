@@ -11,6 +11,7 @@ pub struct Peer(Arc<Parts>);
 
 struct Parts {
     address: Option<Endpoint>,
+    local: Option<Endpoint>,
     tls: Option<Box<TlsParts>>,
     credentials: Option<Credentials>,
 }
@@ -29,6 +30,7 @@ impl Peer {
         Self(Arc::new(Parts {
             credentials: is_local.then(|| connection.peer_credentials()).flatten(),
             address,
+            local: connection.local_addr().ok(),
             tls: connection.is_tls().then(|| {
                 Box::new(TlsParts {
                     certificates: connection.peer_certificates().to_vec(),
@@ -40,12 +42,18 @@ impl Peer {
 
     /// Makes an unknown peer.
     pub(crate) fn unknown() -> Self {
-        Self(Arc::new(Parts { address: None, tls: None, credentials: None }))
+        Self(Arc::new(Parts { address: None, local: None, tls: None, credentials: None }))
     }
 
     /// Returns the peer's address; `None` if the connection was lost before it could be read.
     pub fn address(&self) -> Option<&Endpoint> {
         self.0.address.as_ref()
+    }
+
+    /// Returns the address of this server that the peer has connected to, which is one of the machine's even if the
+    /// server listens on all of them; `None` if the connection was lost before it could be read.
+    pub fn local_address(&self) -> Option<&Endpoint> {
+        self.0.local.as_ref()
     }
 
     /// Returns the credentials of the process at the other end of a Unix socket, as the kernel

@@ -45,19 +45,15 @@ struct Inner {
     message: Cow<'static, str>,
     details: Bytes,
     metadata: Metadata,
-    /// What the server sent before the failure.
-    initial: Metadata,
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 /// The party that decided on a status.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Origin {
-    /// This side: the deadline passed here, the connection broke, the caller cancelled, the answer
-    /// exceeds a limit or breaks the protocol.
+    /// This side: the deadline passed here, the connection broke, the caller cancelled.
     Local,
-    /// The peer without its handler: its server refused the call before a handler saw it, its stream was
-    /// reset, or something before it answered.
+    /// The peer's server: it refused the call before a handler saw it.
     Peer,
     /// The handler of the method, or the server in its place: no such method, a message too large.
     Handler,
@@ -84,7 +80,6 @@ impl Status {
             message: message.into(),
             details: Bytes::new(),
             metadata: Metadata::new(),
-            initial: Metadata::new(),
             source: None,
         }))
     }
@@ -107,12 +102,6 @@ impl Status {
     /// Returns the trailers that came with the status.
     pub fn metadata(&self) -> &Metadata {
         &self.0.metadata
-    }
-
-    /// Returns the metadata that the server sent before the failure of a call with one reply. Streams of
-    /// replies have it in [`Streaming::metadata`](crate::Streaming::metadata).
-    pub fn initial_metadata(&self) -> &Metadata {
-        &self.0.initial
     }
 
     /// Returns the party that decided on this status.
@@ -153,11 +142,6 @@ impl Status {
     #[must_use]
     pub fn with_metadata(mut self, metadata: Metadata) -> Self {
         self.0.metadata = metadata;
-        self
-    }
-
-    pub(crate) fn with_initial(mut self, initial: Metadata) -> Self {
-        self.0.initial = initial;
         self
     }
 

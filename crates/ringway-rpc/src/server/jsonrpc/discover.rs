@@ -3,7 +3,7 @@
 use prost_reflect::{FieldDescriptor, Kind as FieldKind, MessageDescriptor};
 use serde_json::{Map, Value, json};
 
-use super::methods::{JsonMethod, JsonMethods, RESERVED, is_own};
+use super::methods::{JsonMethod, JsonMethods, is_own};
 use crate::call::json_shape::Shape;
 use crate::call::method::Kind;
 use crate::limits;
@@ -27,7 +27,7 @@ pub(super) fn document(methods: &JsonMethods) -> String {
 
 /// A method, if it can be called by JSON-RPC.
 fn describe(method: &JsonMethod, [request, reply]: &Schemas) -> Option<Value> {
-    if method.kind().streams_in() || method.service() == RESERVED {
+    if method.kind().streams_in() {
         return None;
     }
     let (params, structure) = params(method, request.as_ref())?;

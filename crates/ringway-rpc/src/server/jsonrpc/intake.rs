@@ -1,6 +1,8 @@
 //! From received texts to calls.
 
 use std::borrow::Cow;
+use std::rc::Rc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use ringway_wire::jsonrpc::{
@@ -36,7 +38,7 @@ impl JsonMachine {
         }
         let index = self.find(&request.method)?;
         let method = self.methods.get(index);
-        if method.kind() != Kind::Unary || self.is_discover(Some(index)) {
+        if method.kind() != Kind::Unary {
             return None;
         }
         let Cow::Borrowed(message) = method.direct(request.params)? else { return None };
@@ -62,10 +64,7 @@ impl JsonMachine {
             if self.may_run()
                 && let Some(begun) = self.begun.pop_front()
             {
-                match self.open(begun) {
-                    Some(request) => return Ok(Some(request)),
-                    None => continue,
-                }
+                return Ok(Some(self.open(begun)));
             }
             if let Some(violation) = self.failed {
                 return Err(violation);
@@ -151,6 +150,13 @@ impl JsonMachine {
         }
         match (&*request.method, request.id) {
             ("rpc.ping", id) => self.answer_own(id, batch, "true"),
+            ("rpc.discover", _) if self.output_len() > limits::JSONRPC_DISCOVER_ROOM => {
+                self.refuse(request.id, batch, Code::ResourceExhausted, UNREAD);
+            }
+            ("rpc.discover", id) => {
+                let methods = Rc::clone(&self.methods);
+                self.answer_own(id, batch, methods.document());
+            }
             ("rpc.unsubscribe", id) => {
                 let ended = self.unsubscribe(request.params);
                 self.answer_own(id, batch, if ended { "true" } else { "false" });
@@ -221,42 +227,21 @@ impl JsonMachine {
         method.message(request.params)
     }
 
-    /// Reports a request, unless it is refused.
-    fn open<'i>(&mut self, begun: ReadRequest) -> Option<ServerEvent<'i>> {
+    fn open<'i>(&mut self, begun: ReadRequest) -> ServerEvent<'i> {
         let ReadRequest { id, batch, method, is_subscription, meta, message, len } = begun;
         self.begun_len -= len;
-        let discovers = self.is_discover(method);
-        if discovers && !self.may_discover() {
-            let id = id.as_ref().map(KeptId::id);
-            self.refuse(id, batch, Code::ResourceExhausted, UNREAD);
-            return None;
-        }
         let subscription = if is_subscription { Subscription::Asked } else { Subscription::No };
         let index = method.unwrap_or(0);
         let stream = self.calls.insert(JsonCall { id, batch, method: index, subscription });
         if is_subscription {
             self.asked.push(stream);
         }
-        if discovers {
-            self.discovers = Some(stream);
-        }
         let head = match method {
             Some(index) => head_of(index),
             None => RequestHead { codec: codec::JSON, ..RequestHead::default() },
         };
         let (meta, message) = (Piece::Owned(meta), Some(Piece::Owned(message)));
-        Some(ServerEvent::Request { stream, head, meta, message, end: true })
-    }
-
-    #[inline]
-    fn is_discover(&self, method: Option<u32>) -> bool {
-        method.is_some() && method == self.methods.discover()
-    }
-
-    /// Whether `rpc.discover` may be answered, once at a time: its short requests have long answers.
-    fn may_discover(&mut self) -> bool {
-        let is_asked = self.discovers.is_some_and(|stream| self.calls.get(stream).is_some());
-        !is_asked && self.output_len() <= limits::JSONRPC_DISCOVER_ROOM
+        ServerEvent::Request { stream, head, meta, message, end: true }
     }
 
     /// The method of this name.
@@ -340,7 +325,8 @@ fn own_meta(of_text: &[u8], request: &Request<'_>, is_unknown: bool) -> Bytes {
 fn write_context(context: &CallContext<'_>, meta: &mut Vec<u8>) {
     let mut writer = MetaWriter::new(meta);
     if let Some(timeout) = context.timeout {
-        let timeout = timeout.as_micros();
+        // Zero would stand for none.
+        let timeout = timeout.max(Duration::from_micros(1)).as_micros();
         writer.timeout_us(u64::try_from(timeout).unwrap_or(u64::MAX));
     }
     let trace = context.traceparent.as_deref().and_then(TraceContext::parse);

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::HashMap;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -27,9 +26,7 @@ pub(crate) struct JsonMethods {
     /// The schemas of each method.
     schemas: Arc<[Schemas]>,
     /// The answer to `rpc.discover`, written when it is first asked for.
-    document: OnceCell<Rc<str>>,
-    /// The index of `rpc.discover`, unless the server describes nothing.
-    discover: Option<u32>,
+    document: OnceCell<Box<str>>,
 }
 
 /// A method, and how its messages become JSON.
@@ -71,7 +68,6 @@ impl JsonMethods {
                 service: service_of(entry.method.service()),
             });
         }
-        all.discover = all.find("rpc.discover");
         all
     }
 
@@ -92,14 +88,8 @@ impl JsonMethods {
     }
 
     /// The methods as a document of OpenRPC.
-    pub(super) fn document(&self) -> Rc<str> {
-        Rc::clone(self.document.get_or_init(|| discover::document(self).into()))
-    }
-
-    /// The index of `rpc.discover`.
-    #[inline]
-    pub(super) fn discover(&self) -> Option<u32> {
-        self.discover
+    pub(super) fn document(&self) -> &str {
+        self.document.get_or_init(|| discover::document(self).into())
     }
 
     /// Takes in all names of a method. Its full name is its own; a shorter one is unless another method of the
@@ -227,12 +217,9 @@ impl JsonMethod {
     }
 }
 
-/// The service of methods that JSON-RPC keeps for itself.
-pub(super) const RESERVED: &str = "rpc";
-
 /// Whether a service is one that every server has.
 pub(super) fn is_own(service: &str) -> bool {
-    service == RESERVED || ["grpc.", "ringway."].iter().any(|own| service.starts_with(own))
+    ["grpc.", "ringway."].iter().any(|own| service.starts_with(own))
 }
 
 fn wrong() -> Status {

@@ -13,7 +13,6 @@ mod batches;
 mod calls;
 mod deadlines;
 mod discover;
-mod discover_method;
 mod door;
 mod endings;
 mod intake;
@@ -30,7 +29,6 @@ mod told;
 mod violation;
 
 pub(super) use discover::Schemas;
-pub(super) use discover_method::{Discovered, register as register_discover};
 pub(super) use door::JsonDoor;
 pub(super) use methods::JsonMethods;
 pub(super) use state::{JsonConfig, JsonMachine};

@@ -56,8 +56,6 @@ pub(crate) struct JsonMachine {
     pub(super) begun_len: usize,
     /// What happened to calls besides.
     pub(super) told: VecDeque<Told>,
-    /// The last call of `rpc.discover`.
-    pub(super) discovers: Option<StreamId>,
     /// Subscriptions that are not answered.
     pub(super) asked: Vec<StreamId>,
     /// Subscriptions that there ever were.
@@ -92,7 +90,6 @@ impl JsonMachine {
             begun: VecDeque::new(),
             begun_len: 0,
             told: VecDeque::new(),
-            discovers: None,
             asked: Vec::new(),
             subscriptions: 0,
             is_awaited: Cell::new(false),

@@ -135,6 +135,14 @@ impl Coder {
         Ok((message, label))
     }
 
+    /// A reply as JSON with the names of the .proto file, without members that have their default.
+    ///
+    /// # Errors
+    /// When the method's message cannot be written as JSON.
+    pub(super) fn encode_as_named(&self, message: Bytes) -> Result<Bytes, Status> {
+        self.json_forms().named_reply(message).map(|(message, _)| message)
+    }
+
     /// The shorter form of a reply, where it is compressed.
     pub(super) fn compress(&self, message: &[u8]) -> Option<Bytes> {
         if self.replies == Compression::Identity || message.len() < self.reply_min {

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use ringway_http::Request;
 use ringway_runtime::{now, timeout};
 
@@ -67,6 +68,20 @@ impl Exchange {
         let message = message.bytes.into_bytes();
         let call = calls.open_single(DirectRequest { head, meta, message, translation });
         Ok((Self { call, upload: None }, coder))
+    }
+
+    /// A call whose messages are all there.
+    pub(super) fn of_messages(call: DirectStream, messages: Vec<Bytes>) -> Self {
+        let to = call.upload();
+        let upload = Box::pin(async move {
+            for message in messages {
+                to.ready().await;
+                to.push(message);
+            }
+            to.end();
+            Ok(())
+        });
+        Self { call, upload: Some(upload) }
     }
 
     /// The next event of the call; none follows its end.

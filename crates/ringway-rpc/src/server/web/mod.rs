@@ -11,6 +11,7 @@ mod exchange;
 mod failure;
 mod fields;
 mod frames;
+pub(super) mod gateway;
 pub(super) mod named_host;
 mod origin;
 mod protocol;

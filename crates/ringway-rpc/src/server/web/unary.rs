@@ -29,6 +29,18 @@ pub(super) async fn post(
     label: Label,
     request: Request,
 ) -> Result<Response, Refusal> {
+    let (coder, reply) = called(core, calls, method_index, label, request).await?;
+    answer(&coder, reply)
+}
+
+/// Makes a call whose message is the body.
+pub(super) async fn called(
+    core: &Rc<ServerCore>,
+    calls: &DirectCalls,
+    method_index: usize,
+    label: Label,
+    request: Request,
+) -> Result<(Rc<Coder>, DirectReply), Refusal> {
     let headers = request.headers();
     let start = CallStart::read(headers, method_index)?;
     let coder = Rc::new(Coder::new(core, method_index, label, headers, CompressionFields::UNARY)?);
@@ -42,7 +54,8 @@ pub(super) async fn post(
     let (head, meta) = start.begin(coder.codec(None), now().saturating_duration_since(began))?;
     let translation = coder.translation(is_compressed);
     let request = DirectRequest { head, meta, message, translation };
-    answer(&coder, reply_to(calls, request, watch).await)
+    let reply = reply_to(calls, request, watch).await;
+    Ok((coder, reply))
 }
 
 /// Answers a call whose message is in the query of a GET.
