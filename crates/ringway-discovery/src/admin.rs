@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use ringway_rpc::{CallOptions, Client, ServerAddress};
+use ringway_rpc::{CallOptions, Client};
 
 use crate::endpoint::{Endpoint, Error, Health};
 use crate::etcd::api::etcdserverpb::{
-    AuthClient, AuthenticateRequest, Compare, DeleteRangeRequest, KvClient, LeaseClient,
-    LeaseTimeToLiveRequest, PutRequest, RangeRequest, RequestOp, TxnRequest, compare, request_op,
+    Compare, DeleteRangeRequest, KvClient, LeaseClient, LeaseTimeToLiveRequest, PutRequest,
+    RangeRequest, RequestOp, TxnRequest, compare, request_op,
 };
 use crate::etcd::api::mvccpb::KeyValue;
+use crate::etcd::config::{User, address};
 use crate::etcd::keys::ServiceKeys;
+use crate::etcd::token::{self, Token};
 use crate::limits;
 
 /// Lists and changes the endpoints of a registry, as `ringway registry` does. It is not for servers, which register by
@@ -51,8 +53,8 @@ pub struct ListedEndpoint {
 }
 
 impl RegistryAdmin {
-    /// Connects to members of a registry, each `host:port`, with `https://` before it for TLS. `user` is a name and a
-    /// password.
+    /// Connects to members of a registry, each written as for [`EtcdConfig::new`](crate::EtcdConfig::new). `user` is a
+    /// name and a password, which a registry without users does not look at.
     ///
     /// # Errors
     /// Fails if an address is malformed, or if the user is not let in.
@@ -63,11 +65,10 @@ impl RegistryAdmin {
         }
         let options = CallOptions::new().timeout(limits::ADMIN_TIMEOUT);
         let mut client = builder.options(options.clone()).build().map_err(|it| failed(&it))?;
-        if let Some((name, password)) = user {
-            let request =
-                AuthenticateRequest { name: name.to_owned(), password: password.to_owned() };
-            let answer = AuthClient::new(client.clone()).authenticate(request).await;
-            let token = answer.map_err(|status| failed(&status))?.token;
+        let user = user
+            .map(|(name, password)| User { name: name.to_owned(), password: password.to_owned() });
+        let token = token::ask(client.clone(), user.as_ref(), limits::ADMIN_TIMEOUT).await;
+        if let Token::Known(token) = token.map_err(|status| failed(&status))? {
             client = client.with(options.metadata("token", token));
         }
         let (kv, leases) = (KvClient::new(client.clone()), LeaseClient::new(client));
@@ -81,7 +82,7 @@ impl RegistryAdmin {
         self
     }
 
-    /// The endpoints of a service, or of all, in the order of their keys.
+    /// The endpoints of a service, or of all, in the order of their keys, as they were at one moment.
     ///
     /// # Errors
     /// Fails if the registry cannot be reached, or if it has more than 100,000 endpoints.
@@ -91,15 +92,19 @@ impl RegistryAdmin {
             None => self.namespace.clone(),
         };
         let (mut first, end) = (Bytes::from(prefix.clone()), Bytes::from(after(prefix)));
-        let mut listed = Vec::new();
+        let (mut listed, mut revision) = (Vec::new(), 0);
         loop {
             let request = RangeRequest {
                 key: first.clone(),
                 range_end: end.clone(),
                 limit: limits::ADMIN_PAGE_KEYS,
+                revision,
                 ..RangeRequest::default()
             };
             let page = self.kv.range(request).await.map_err(|status| failed(&status))?;
+            if revision == 0 {
+                revision = page.header.map_or(0, |header| header.revision);
+            }
             let Some(last) = page.kvs.last() else {
                 return Ok(listed);
             };
@@ -249,27 +254,78 @@ fn after(prefix: String) -> Vec<u8> {
     vec![0] // all keys, as etcd writes it
 }
 
-fn address(member: &str) -> Result<ServerAddress, Error> {
-    let (scheme, rest) = match member.split_once("://") {
-        None | Some(("http" | "grpc", _)) => ("grpc", member),
-        Some(("https" | "grpcs", _)) => ("grpcs", member),
-        Some(_) => {
-            let why = "write host:port, or https://host:port";
-            return Err(Error::new(format!("`{member}` is not a member of a registry: {why}")));
-        }
-    };
-    let rest = rest.split_once("://").map_or(rest, |(_, rest)| rest).trim_end_matches('/');
-    let address = format!("{scheme}://{rest}").parse::<ServerAddress>();
-    address.map_err(|status| Error::new(status.message()))
-}
-
 fn failed(status: &ringway_rpc::Status) -> Error {
     Error::new(status.to_string())
 }
 
 #[cfg(test)]
 mod tests {
+    use ringway_rpc::{Server, Status};
+
     use super::*;
+    use crate::etcd::api::etcdserverpb::{
+        CompactionRequest, CompactionResponse, DeleteRangeResponse, Kv, KvServer, PutResponse,
+        RangeResponse, TxnResponse,
+    };
+    use crate::server::Registry;
+
+    /// A registry in which one more endpoint is put after each list.
+    struct Changing(Registry);
+
+    impl Kv for Changing {
+        async fn range(&self, request: RangeRequest) -> Result<RangeResponse, Status> {
+            let answer = self.0.range(request).await;
+            put(&self.0, "z").await;
+            answer
+        }
+
+        async fn put(&self, request: PutRequest) -> Result<PutResponse, Status> {
+            self.0.put(request).await
+        }
+
+        async fn delete_range(
+            &self,
+            request: DeleteRangeRequest,
+        ) -> Result<DeleteRangeResponse, Status> {
+            self.0.delete_range(request).await
+        }
+
+        async fn txn(&self, request: TxnRequest) -> Result<TxnResponse, Status> {
+            self.0.txn(request).await
+        }
+
+        async fn compact(&self, request: CompactionRequest) -> Result<CompactionResponse, Status> {
+            self.0.compact(request).await
+        }
+    }
+
+    async fn put(registry: &Registry, host: &str) {
+        let endpoint = Endpoint::new(format!("tcp://{host}:1"));
+        let (key, value) = entry("ringway/", "market", &endpoint).expect("valid");
+        let request = PutRequest { key, value, ..PutRequest::default() };
+        registry.put(request).await.expect("it is put");
+    }
+
+    #[test]
+    fn a_list_is_that_of_one_moment() {
+        let registry = Registry::new();
+        let service = KvServer::new(Changing(registry.clone()));
+        let server = Server::bind("tcp://127.0.0.1:0").expect("a free port").service(service);
+        let handle = server.threads(1).start().expect("the server starts");
+        let at = handle.addresses()[0].to_string();
+        let listed = ringway_runtime::block_on(async move {
+            let count = limits::ADMIN_PAGE_KEYS + 1;
+            for number in 0..count {
+                put(&registry, &format!("a{number}")).await;
+            }
+            let admin = RegistryAdmin::connect(&[&at], None).await.expect("an address");
+            (admin.list(Some("market")).await.expect("a list").len(), count)
+        });
+        let (listed, count) = listed.expect("a core");
+        assert_eq!(i64::try_from(listed), Ok(count), "what came meanwhile is not listed");
+        handle.shutdown();
+        handle.wait().expect("it ends in order");
+    }
 
     #[test]
     fn an_endpoint_that_nobody_could_read_is_not_put() {
@@ -302,17 +358,5 @@ mod tests {
     fn a_prefix_ends_before_the_next_key() {
         assert_eq!(after("ringway/".to_owned()), b"ringway0");
         assert_eq!(after(String::new()), [0]);
-    }
-
-    #[test]
-    fn members_are_written_as_for_etcdctl() {
-        for (member, expected) in [
-            ("10.0.0.1:2379", "grpc://10.0.0.1:2379"),
-            ("http://a:1/", "grpc://a:1"),
-            ("https://a:1", "grpcs://a:1"),
-        ] {
-            assert_eq!(address(member).expect(member).to_string(), expected);
-        }
-        assert!(address("ftp://a:1").is_err() && address("a").is_err());
     }
 }

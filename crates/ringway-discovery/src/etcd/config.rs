@@ -33,14 +33,14 @@ pub struct EtcdConfig {
 }
 
 #[derive(Clone)]
-pub(super) struct User {
-    pub(super) name: String,
-    pub(super) password: String,
+pub(crate) struct User {
+    pub(crate) name: String,
+    pub(crate) password: String,
 }
 
 impl EtcdConfig {
-    /// A cluster with these members, each `host:port`, or `http://`, `https://`, `grpc://` or `grpcs://` before it.
-    /// Without one of these, a member is spoken to without encryption.
+    /// A cluster with these members, each `host:port`. `https://`, `grpcs://` or `tls://` before it stands for TLS;
+    /// `http://`, `grpc://`, `tcp://` and nothing for no encryption.
     ///
     /// # Errors
     /// Fails if there is no address or more than 32, or if one is malformed.
@@ -130,14 +130,18 @@ impl fmt::Debug for EtcdConfig {
     }
 }
 
-fn address(text: &str) -> Result<ServerAddress, Error> {
+/// The address of a member.
+///
+/// # Errors
+/// Fails if it is malformed.
+pub(crate) fn address(text: &str) -> Result<ServerAddress, Error> {
     let (scheme, rest) = text.split_once("://").unwrap_or(("grpc", text));
     let scheme = match scheme {
-        "http" | "grpc" => "grpc",
-        "https" | "grpcs" => "grpcs",
+        "http" | "grpc" | "tcp" => "grpc",
+        "https" | "grpcs" | "tls" => "grpcs",
         _ => {
-            let why = "write host:port, or http, https, grpc or grpcs before ://";
-            return Err(Error::new(format!("`{text}` is not a member of etcd: {why}")));
+            let why = "write host:port, and https:// before it for TLS";
+            return Err(Error::new(format!("`{text}` is not a member of a registry: {why}")));
         }
     };
     let address = format!("{scheme}://{}", rest.trim_end_matches('/'));
@@ -150,10 +154,26 @@ mod tests {
 
     #[test]
     fn members_are_written_as_etcds_clients_write_them() {
-        let all = ["a:1", "http://a:2/", "https://a:3", "grpc://a:4", "grpcs://[::1]:5"];
+        let all = [
+            "a:1",
+            "http://a:2/",
+            "https://a:3",
+            "grpc://a:4",
+            "grpcs://[::1]:5",
+            "tcp://a:6",
+            "tls://a:7",
+        ];
         let config = EtcdConfig::new(all).expect("members");
         let read: Vec<_> = config.members.iter().map(ToString::to_string).collect();
-        let expected = ["grpc://a:1", "grpc://a:2", "grpcs://a:3", "grpc://a:4", "grpcs://[::1]:5"];
+        let expected = [
+            "grpc://a:1",
+            "grpc://a:2",
+            "grpcs://a:3",
+            "grpc://a:4",
+            "grpcs://[::1]:5",
+            "grpc://a:6",
+            "grpcs://a:7",
+        ];
         assert_eq!(read, expected);
     }
 

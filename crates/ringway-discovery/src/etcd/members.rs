@@ -6,7 +6,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use ringway_rpc::{CallOptions, Client};
+use ringway_rpc::{CallOptions, Client, Status};
 use ringway_runtime as runtime;
 
 use super::config::EtcdConfig;
@@ -162,7 +162,7 @@ impl Members {
             (state.token.clone(), state.tokens)
         };
         let (token, number) = match known {
-            Token::Unknown => match token::ask(channel.client.clone(), &self.config).await {
+            Token::Unknown => match self.ask_token(channel.client.clone()).await {
                 Ok(token) => (token.clone(), self.keep_token(token)),
                 Err(status) => {
                     let mut failure = Failure::of_call(&status, &channel.name);
@@ -181,6 +181,10 @@ impl Members {
             channel.options = options.metadata("token", token);
         }
         Ok(())
+    }
+
+    async fn ask_token(&self, client: Client) -> Result<Token, Status> {
+        token::ask(client, self.config.user.as_ref(), self.config.request_timeout).await
     }
 
     fn keep_token(&self, token: Token) -> u64 {

@@ -8,7 +8,7 @@
 //! Handles are for any thread. The tasks that keep leases alive and follow watches run on a core of their own, so that
 //! no slow handler costs a server its lease.
 
-mod config;
+pub(crate) mod config;
 mod failure;
 pub(crate) mod keys;
 mod lease;
@@ -23,7 +23,7 @@ mod registration;
 mod registry;
 mod select;
 mod shared;
-mod token;
+pub(crate) mod token;
 mod watch;
 mod watching;
 

@@ -15,8 +15,9 @@ pub(super) struct OwnKey {
     pub(super) value: String,
     /// The lease that it gets.
     pub(super) lease: i64,
-    /// The lease that it had, if the same registration has put it before.
-    pub(super) former_lease: i64,
+    /// The lease that it had, if the same registration has put it before with another. A key without a lease is never
+    /// a registration's.
+    pub(super) former_lease: Option<i64>,
 }
 
 impl OwnKey {
@@ -39,7 +40,7 @@ impl OwnKey {
             }
             condition = match holder(&response) {
                 None => Condition::Absent,
-                Some(lease) if lease == self.lease || lease == self.former_lease => {
+                Some(lease) if lease == self.lease || Some(lease) == self.former_lease => {
                     Condition::Lease(lease)
                 }
                 Some(_) => return Ok(false),

@@ -36,7 +36,7 @@ pub(super) struct Registering {
     pub(super) ttl: Duration,
     /// The lease of the key; 0 before the first.
     lease: i64,
-    former_lease: i64,
+    former_lease: Option<i64>,
     /// How long a lease lasts, as the registry says.
     granted: Duration,
     renew_at: Instant,
@@ -67,7 +67,7 @@ impl Registering {
             keys,
             ttl,
             lease: 0,
-            former_lease: 0,
+            former_lease: None,
             granted: ttl,
             renew_at: Instant::now(),
             was_put: false,
@@ -117,7 +117,8 @@ impl Registering {
     }
 
     async fn grant(&mut self) {
-        (self.former_lease, self.lease) = (self.lease, lease::new_id());
+        self.former_lease = Some(self.lease).filter(|former| *former != 0);
+        self.lease = lease::new_id();
         let sent = runtime::now_exact();
         loop {
             match lease::grant(&self.members, self.lease, self.ttl).await {

@@ -3,14 +3,16 @@
 //! Tokens expire, and all become void when the rights of users change. The cluster then says so, and the next request
 //! has a new one.
 
+use std::time::Duration;
+
 use ringway_rpc::{CallOptions, Client, Status};
 
 use super::api::etcdserverpb::{AuthClient, AuthenticateRequest};
-use super::config::EtcdConfig;
+use super::config::User;
 
 /// The token of a registry's user.
 #[derive(Clone, Default)]
-pub(super) enum Token {
+pub(crate) enum Token {
     /// It has to be asked for, if there is a user.
     #[default]
     Unknown,
@@ -23,11 +25,15 @@ pub(super) enum Token {
 ///
 /// # Errors
 /// Fails if the password is wrong, or the member does not answer.
-pub(super) async fn ask(client: Client, config: &EtcdConfig) -> Result<Token, Status> {
-    let Some(user) = &config.user else {
+pub(crate) async fn ask(
+    client: Client,
+    user: Option<&User>,
+    limit: Duration,
+) -> Result<Token, Status> {
+    let Some(user) = user else {
         return Ok(Token::Needless);
     };
-    let options = CallOptions::new().timeout(config.request_timeout);
+    let options = CallOptions::new().timeout(limit);
     let request = AuthenticateRequest { name: user.name.clone(), password: user.password.clone() };
     match AuthClient::new(client).with(options).authenticate(request).await {
         Ok(response) => Ok(Token::Known(response.token)),
