@@ -112,6 +112,21 @@ const LIBRARIES: &[Library] = &[
             "jsonrpcclient==4.0.3",
         ],
     },
+    Library {
+        path: "python/etcd3gw",
+        install: &[
+            "python3",
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--root-user-action=ignore",
+            "--target",
+            "target/clients/python",
+            "etcd3gw==2.7.0",
+        ],
+    },
 ];
 
 /// A program that the gate cannot install: if it is missing, the gate skips the steps that need it.

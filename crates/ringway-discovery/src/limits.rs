@@ -25,6 +25,16 @@ pub(crate) const WATCH_SCANNED_MAX: usize = 10_000;
 /// for its reader. All changes of one revision come together here too.
 pub(crate) const WATCH_BYTES_MAX: usize = 1 << 20;
 
+/// Keys that a hash of all keys looks at in one turn, while others wait for the store: a fraction of a millisecond.
+pub(crate) const HASHED_KEYS_AT_ONCE: usize = 2_000;
+
+/// Bytes of keys and values that it takes in one turn, for the same reason.
+pub(crate) const HASHED_BYTES_AT_ONCE: usize = 1 << 20;
+
+/// Bytes of the events of one response to a watch that takes the changes of one revision in parts, as in etcd: those of a
+/// request that changes keys.
+pub(crate) const WATCH_PART_BYTES: usize = REQUEST_BYTES_MAX;
+
 /// The bytes of all keys and values. A registry of ten thousand servers has some 10 MiB.
 pub(crate) const KEYS_BYTES_MAX: usize = 256 << 20;
 
@@ -129,6 +139,9 @@ pub(crate) const WATCH_PROGRESS_INTERVAL: Duration = Duration::from_secs(600);
 /// The term that responses name. There are no elections.
 pub(crate) const RAFT_TERM: u64 = 1;
 
+/// The revision of users and roles, of which there are none, as that of an etcd that has never had any.
+pub(crate) const AUTH_REVISION: u64 = 1;
+
 /// The version of etcd whose API this is.
 pub(crate) const API_VERSION: &str = "3.4.0";
 
@@ -174,6 +187,15 @@ pub(crate) const DNS_TIMEOUT: Duration = Duration::from_secs(15);
 /// The shortest time between two look-ups of a name, whatever its TTL: some servers say 0.
 #[cfg(feature = "dns")]
 pub(crate) const DNS_TTL_MIN: Duration = Duration::from_secs(1);
+
+/// The shortest time before a name is looked up again because none of its hosts can be reached: some seconds, within
+/// which clients have tried them twice.
+#[cfg(feature = "dns")]
+pub(crate) const DNS_ASKED_AGAIN: Duration = Duration::from_secs(3);
+
+/// Names in a chain of aliases that is followed, as long as those of the library.
+#[cfg(feature = "dns")]
+pub(crate) const DNS_ALIASES_MAX: usize = 8;
 
 /// The longest time between two look-ups of a name, so that a change is seen in spite of a TTL of days.
 #[cfg(feature = "dns")]
@@ -248,6 +270,9 @@ pub(crate) const REGISTRATION_TTL_MAX: Duration = Duration::from_secs(24 * 3600)
 /// How long a registration tries to deregister. After that its TTL does it.
 pub(crate) const DEREGISTER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Keys of leases that the console of a registry shows: more than a person reads, and little time for the others that
+/// Keys that the console looks at for those without a lease, in a fraction of a millisecond.
+pub(crate) const CONSOLE_KEYS_SCANNED: usize = 2_000;
+
+/// Keys that the console of a registry shows: more than a person reads, and little time for the others that
 /// wait for the registry meanwhile.
 pub(crate) const CONSOLE_KEYS_MAX: usize = 400;

@@ -4,7 +4,6 @@
 //! gets it, and whether it is sent once more if it fails: a read is, and a write where the server knows it again by its
 //! number. One time is over all tries.
 
-mod aborting;
 mod ending;
 mod farewell;
 mod one_try;
@@ -19,7 +18,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bson::{RawDocument, RawDocumentBuf};
-use ringway_runtime::sync::Notify;
 use ringway_runtime::{now_exact, timeout};
 use ringway_wire::mongo::ServerKind;
 
@@ -27,13 +25,13 @@ use self::one_try::{OneTry, Until};
 pub(crate) use self::purpose::Purpose;
 use self::session_use::{SessionUse, heard};
 use self::slot::SlotTerms;
-pub(crate) use self::slot::{MAX_TIME, ReadConcernOf, Slot, has_field};
+pub(crate) use self::slot::{MAX_TIME, ReadConcernOf, Slot, has_preference};
 pub(crate) use self::streams::{AfterBatch, StreamKey, Streams};
 use crate::client_shared::ClientShared;
 use crate::connection::{Answer, Greeting, Sent};
 use crate::connection_pin::ConnectionPin;
 use crate::deployment::{Deployment, Pin};
-use crate::error::{Error, Fate, Kind, Result};
+use crate::error::{Error, Fate, Result};
 use crate::here;
 use crate::limits::TRIES_MAX;
 use crate::multiplexer::Multiplexer;
@@ -55,9 +53,6 @@ pub(crate) struct ClientCore {
     orphans: Rc<Orphans>,
     multiplexer: Rc<Multiplexer>,
     streams: Streams,
-    /// Transactions that are being aborted, because nobody ends them.
-    aborting: Cell<usize>,
-    abort_ended: Notify,
     options: Arc<ClientOptions>,
 }
 
@@ -140,8 +135,6 @@ impl ClientCore {
             sessions: Arc::clone(sessions),
             clock: Arc::clone(&shared.clock),
             orphans: Rc::default(),
-            aborting: Cell::default(),
-            abort_ended: Notify::default(),
             options: Arc::clone(options),
         };
         Rc::new(core)
@@ -200,7 +193,7 @@ impl ClientCore {
 
     /// Ends a cursor at the server, in the background.
     pub(crate) fn orphan(&self, orphan: Orphan) {
-        let server = orphan.place.server;
+        let server = orphan.server;
         if !self.orphans.add(orphan) {
             self.deployment.let_go(server);
         }
@@ -231,7 +224,7 @@ impl ClientCore {
         let until = time.is_told.then(|| now_exact().checked_add(left)).flatten();
         let until = until.map(|at| Until { at, limit });
         let sent = Sent::new(false);
-        let mut used = SessionUse { session, sent: &sent, home: here::number() };
+        let mut used = SessionUse { session, sent: &sent };
         let result = match timeout(
             left,
             self.try_each((purpose, reads, concern, until), &mut used, write, read),
@@ -243,7 +236,7 @@ impl ClientCore {
             Err(_) => Err(Error::timeout_before_sending(limit, &self.deployment.describe())),
         };
         if let Err(error) = &result {
-            tracing::debug!(?purpose, error = %error.redacted(), "an operation failed");
+            tracing::debug!(?purpose, %error, "an operation failed");
         }
         let is_open = matches!(&result, Err(error) if error.is_open());
         if !is_open {
@@ -319,7 +312,7 @@ impl ClientCore {
             if !is_worth_it {
                 return Err(error);
             }
-            tracing::debug!(error = %error.redacted(), "an operation is tried again");
+            tracing::debug!(%error, "an operation is tried again");
             earlier = Some(error);
         }
     }
@@ -348,7 +341,6 @@ impl ClientCore {
             max_time,
             is_unanswered: purpose == Purpose::Unanswered,
             limits: lease.limits(),
-            wire_version: lease.wire_version(),
         };
         let observed = lease.observed(&self.options).map(|server| server.command());
         let write = |id, out: &mut Vec<u8>| {
@@ -404,7 +396,7 @@ impl ClientCore {
         if matches!(attempt.purpose, Purpose::Cursor(_)) && !lease.labels_errors() {
             error.label_resumable();
         }
-        let told = error.server_reply().filter(|_| error.kind() == Kind::Command);
+        let told = error.times();
         told.iter().for_each(|told| heard(&self.clock, lease.server(), used.times(), told));
         used.transaction_failed(error);
     }

@@ -16,7 +16,9 @@ use ringway_runtime::{CoreHandle, contain, drop_contained, drop_each, spawn_name
 
 use crate::client_core::ClientCore;
 use crate::client_shared::ClientShared;
-pub(crate) use crate::core_number::CoreNumber;
+
+/// The number of a core that has a client, among all that ever had one.
+pub(crate) type CoreNumber = u32;
 
 /// An operation under way, wherever its handle is.
 #[derive(Clone, Copy)]
@@ -48,8 +50,6 @@ struct LocalClients {
     /// `None` if this thread is not a core with clients.
     core: Cell<Option<CoreNumber>>,
     mailbox: RefCell<Option<Arc<Mailbox>>>,
-    /// The core that has closed its clients, because it ends. What is told meanwhile must not open them again.
-    ended: RefCell<Option<CoreHandle>>,
     /// A program has few clients, so they are searched in order.
     clients: RefCell<Vec<(u64, Rc<ClientCore>)>>,
     running: RefCell<Slots>,
@@ -187,11 +187,9 @@ impl LocalClients {
 
     #[cold]
     fn open(&self) -> Option<CoreNumber> {
-        let is_ending = || self.ended.borrow().as_ref().is_some_and(CoreHandle::is_current);
-        if !CoreHandle::is_here() || is_ending() {
+        if !CoreHandle::is_here() {
             return None;
         }
-        self.ended.replace(None);
         let mailbox = Mailbox::open();
         self.core.set(Some(mailbox.core()));
         self.mailbox.replace(Some(mailbox));
@@ -228,7 +226,6 @@ impl LocalClients {
     /// Drops everything when the core ends.
     fn close(&self) {
         self.core.set(None);
-        self.ended.replace(CoreHandle::is_here().then(CoreHandle::current));
         drop(self.mailbox.take());
         let running = std::mem::take(&mut self.running.borrow_mut().slots);
         self.running.borrow_mut().free.clear();

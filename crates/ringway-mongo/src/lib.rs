@@ -33,7 +33,6 @@ mod collection;
 mod collection_shared;
 mod connection;
 mod connection_pin;
-mod core_number;
 mod cursor;
 mod database;
 mod decode;

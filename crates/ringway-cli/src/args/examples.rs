@@ -228,12 +228,13 @@ Examples:
   ringway serve registry
   ringway serve registry --data /var/lib/registry
   ringway serve registry --listen tcp://0.0.0.0:2379 --cores 0
+  ringway serve registry --listen tcp://0.0.0.0:2379 --advertise-client-urls http://10.0.0.1:2379
   etcdctl put market/10.0.0.1 serving              a client of etcd, on the same machine";
 
 pub(super) const REGISTRY: &str = "\
 Examples:
   ringway registry ls                                   all services at 127.0.0.1:2379
-  ringway registry --at 10.0.0.1:2379,10.0.0.2:2379 ls market
+  ringway registry ls market --at 10.0.0.1:2379,10.0.0.2:2379
   ringway registry watch market
   ringway registry put market tcp://10.0.0.1:9000 --weight 3 --zone eu-1
   ringway registry drain market tcp://10.0.0.1:9000     before its machine is taken away

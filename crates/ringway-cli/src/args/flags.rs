@@ -88,6 +88,10 @@ pub(super) enum ServeKind {
         /// Keep the keys in this folder, and answer a change when it is on the disk [default: in memory]
         #[arg(long, value_name = "DIR")]
         data: Option<PathBuf>,
+        /// Where clients reach it, as `etcdctl member list` tells them, http://host:port; repeatable
+        /// [default: where it listens]
+        #[arg(long, value_name = "URL", value_delimiter = ',')]
+        advertise_client_urls: Vec<String>,
     },
     /// Answer MongoDB clients with documents made up on the spot: the other side of `bench mongo`
     #[command(after_help = examples::SERVE_MONGO)]

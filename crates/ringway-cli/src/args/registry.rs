@@ -7,20 +7,21 @@ use super::values;
 
 #[derive(Debug, Args)]
 pub(super) struct RegistryFlags {
-    /// Where the registry is: host:port of a registry server or of etcd's members, https:// before it
-    /// for TLS
+    /// Where the registry is: host:port of a registry server or of etcd's members; https:// or tls://
+    /// before it for TLS
     #[arg(
         long = "at",
         value_name = "ADDR",
         value_delimiter = ',',
-        default_value = "127.0.0.1:2379"
+        default_value = "127.0.0.1:2379",
+        global = true
     )]
     members: Vec<String>,
     /// User who asks; the password is taken from the variable RINGWAY_REGISTRY_PASSWORD
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", global = true)]
     user: Option<String>,
     /// What all keys of the registry begin with
-    #[arg(long, value_name = "PREFIX", default_value = "ringway/")]
+    #[arg(long, value_name = "PREFIX", default_value = "ringway/", global = true)]
     namespace: String,
     #[command(subcommand)]
     action: ActionFlags,
@@ -130,6 +131,20 @@ mod tests {
         let RegistryConfig { members, user, namespace, action } = config("registry ls");
         assert_eq!((members, user), (vec!["127.0.0.1:2379".to_owned()], None));
         assert_eq!((&*namespace, action), ("ringway/", RegistryAction::List(None)));
+    }
+
+    #[test]
+    fn the_registry_is_named_before_or_behind_what_is_done() {
+        for words in [
+            "registry --at tcp://a:1 --user ada --namespace test/ ls market",
+            "registry ls market --at tcp://a:1 --user ada --namespace test/",
+            "registry --user ada ls --at tcp://a:1 market --namespace test/",
+        ] {
+            let RegistryConfig { members, user, namespace, action } = config(words);
+            assert_eq!((members, user), (vec!["tcp://a:1".to_owned()], Some("ada".to_owned())));
+            let listed = RegistryAction::List(Some("market".to_owned()));
+            assert_eq!((&*namespace, action), ("test/", listed), "{words}");
+        }
     }
 
     #[test]

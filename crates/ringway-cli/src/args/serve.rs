@@ -25,6 +25,8 @@ pub(crate) struct ServeConfig {
     pub(crate) client_ca: Option<PathBuf>,
     /// The folder of a registry; `None` keeps it in memory.
     pub(crate) data: Option<PathBuf>,
+    /// Where a registry says that it is; empty for where it listens.
+    pub(crate) advertised: Vec<String>,
     /// How often it prints what it has done, if at all.
     pub(crate) stats: Option<Duration>,
     /// Whether a parent asks for counters on standard input and ends the server by closing it.
@@ -94,6 +96,9 @@ impl ServeConfig {
         if let Some(folder) = &self.data {
             flag("--data", folder.display().to_string());
         }
+        for url in &self.advertised {
+            flag("--advertise-client-urls", url.clone());
+        }
         if let Service::MongoResponder { delay } = self.service
             && !delay.is_zero()
         {
@@ -112,7 +117,7 @@ impl ServeConfig {
 /// # Errors
 /// A core is not allowed, `tls://` has no certificate, or an address is one for clients.
 pub(super) fn resolve(raw: Serve, allowed: &Cores) -> Result<ServeConfig, ValueError> {
-    let mut data = None;
+    let (mut data, mut advertised) = (None, Vec::new());
     let (service, flags) = match raw.kind {
         ServeKind::Echo(flags) => (Service::Echo, flags),
         ServeKind::Discard { flags, frame: false, .. } => (Service::Discard, flags),
@@ -121,8 +126,8 @@ pub(super) fn resolve(raw: Serve, allowed: &Cores) -> Result<ServeConfig, ValueE
         }
         ServeKind::Clock(flags) => (Service::Clock, flags),
         ServeKind::Rpc(flags) => (Service::Rpc, flags),
-        ServeKind::Registry { flags, data: folder } => {
-            data = folder;
+        ServeKind::Registry { flags, data: folder, advertise_client_urls } => {
+            (data, advertised) = (folder, advertise_client_urls);
             (Service::Registry, flags)
         }
         ServeKind::MongoResponder { flags, delay } => {
@@ -149,7 +154,19 @@ pub(super) fn resolve(raw: Serve, allowed: &Cores) -> Result<ServeConfig, ValueE
         )));
     }
     let cores = cores.unwrap_or_else(|| allowed.clone()).within(allowed, "--cores")?;
-    Ok(ServeConfig { service, listen, cores, backend, spin, tls, client_ca, data, stats, control })
+    Ok(ServeConfig {
+        service,
+        listen,
+        cores,
+        backend,
+        spin,
+        tls,
+        client_ca,
+        data,
+        advertised,
+        stats,
+        control,
+    })
 }
 
 fn default_address(service: Service) -> &'static str {
@@ -207,6 +224,7 @@ mod tests {
             "serve discard --cores 2",
             "serve discard --frame --acknowledge",
             "serve registry --data /tmp/registry",
+            "serve registry --advertise-client-urls http://a:1,https://b:2",
             "serve mongo-responder --delay 30ms",
             "serve mongo-responder",
             "serve discard --frame --listen tcp://[::1]:0 --listen unix:///tmp/d --cores 1,3 \

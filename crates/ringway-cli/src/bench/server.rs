@@ -50,6 +50,7 @@ impl Server {
             tls: None,
             client_ca: None,
             data: data.as_ref().map(|folder| folder.path().to_owned()),
+            advertised: Vec::new(),
             stats: None,
             control: true,
         };

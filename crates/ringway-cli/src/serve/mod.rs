@@ -138,11 +138,13 @@ fn registry(
     failure: &EndReason,
     stop: &Stop,
 ) -> Result<Registry, Box<dyn Error>> {
-    let Some(folder) = config.data.clone() else {
-        return Ok(Registry::new());
-    };
     let (failure, trigger) = (Arc::clone(failure), stop.trigger()?);
-    let builder = Registry::builder().data(folder).on_notice(|text| stderr::complain(text));
+    let builder = Registry::builder().advertise_client_urls(config.advertised.clone());
+    let builder = builder.on_notice(|text| stderr::complain(text));
+    let builder = match config.data.clone() {
+        Some(folder) => builder.data(folder),
+        None => builder,
+    };
     let builder = builder.on_failure(move |why| {
         _ = failure.set(why.to_owned());
         trigger.pull();

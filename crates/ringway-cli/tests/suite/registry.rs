@@ -1,5 +1,8 @@
 //! `ringway registry` and the addresses of services, as a user meets them.
 
+use ringway_discovery::etcd_api::etcdserverpb::{ClusterClient, MemberListRequest};
+use ringway_rpc::Client;
+
 use crate::support::{Ringway, run};
 
 /// A registry server, and the flag that names it.
@@ -43,11 +46,39 @@ fn endpoints_are_put_listed_drained_and_removed() {
 }
 
 #[test]
+fn the_registry_is_named_before_or_behind_the_command() {
+    let (_server, at) = registry();
+    for words in [format!("registry ls --at tcp://{at}"), format!("registry --at http://{at} ls")] {
+        assert!(ok(&words).starts_with("SERVICE"));
+    }
+}
+
+#[test]
+fn clients_are_told_what_was_advertised() {
+    let advertised = "http://registry.example:2379";
+    let words = format!(
+        "serve registry --listen tcp://127.0.0.1:0 --cores 0 --advertise-client-urls {advertised}"
+    );
+    let server = Ringway::start(&words);
+    let address = server.line().replace("listening on ", "");
+    let told = ringway_runtime::block_on(async move {
+        let cluster = ClusterClient::new(Client::connect(address.as_str()).expect("an address"));
+        let members = cluster.member_list(MemberListRequest::default()).await;
+        members.expect("it answers").members.remove(0).client_ur_ls
+    });
+    assert_eq!(told.expect("a core"), [advertised]);
+}
+
+#[test]
 fn failures_are_told() {
     for (words, said) in [
         ("registry --at 127.0.0.1:1 ls", "127.0.0.1:1"),
         ("registry --at ftp://a:1 ls", "is not a member of a registry"),
         ("registry --at 127.0.0.1:1 put market ftp://a:1", "`ftp://a:1` is not an address"),
+        (
+            "serve registry --listen tcp://127.0.0.1:0 --advertise-client-urls http://0.0.0.0:2379",
+            "the client's own machine",
+        ),
     ] {
         let ended = run(words);
         assert_eq!(ended.status.code(), Some(1), "{words}");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ringway_runtime as runtime;
 
 use super::durable::LogState;
-use super::{Notice, Registry};
+use super::{Notice, Registry, member_urls};
 use crate::endpoint::Error;
 use crate::limits;
 use crate::log::{Folder, Recovered, recover};
@@ -18,6 +18,7 @@ pub struct RegistryBuilder {
     data: Option<PathBuf>,
     notice: Option<Notice>,
     on_failure: Option<Notice>,
+    advertised: Vec<String>,
 }
 
 impl RegistryBuilder {
@@ -25,6 +26,17 @@ impl RegistryBuilder {
     /// it is on the disk. Without a folder the keys are in memory.
     pub fn data(mut self, folder: impl AsRef<Path>) -> Self {
         self.data = Some(folder.as_ref().to_owned());
+        self
+    }
+
+    /// Tells clients that ask for the members of the cluster these addresses, each `http://host:port` or
+    /// `https://host:port`. Without them they are told the addresses that the server listens on, and instead of
+    /// `0.0.0.0` or `::` the one that they have connected to, which is not what they need where ports are mapped.
+    pub fn advertise_client_urls(
+        mut self,
+        urls: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
+        self.advertised.extend(urls.into_iter().map(Into::into));
         self
     }
 
@@ -49,16 +61,25 @@ impl RegistryBuilder {
     ///
     /// # Errors
     /// Fails if another process has the folder, if the disk fails, and if a file is damaged or missing; the error names
-    /// the file and the place. A write that was not completed is cut off and is no error.
+    /// the file and the place. A write that was not completed is cut off and is no error. Fails also if an address that is
+    /// to be advertised is malformed, or means all addresses of the machine.
     ///
     /// # Panics
     /// Outside of a runtime's thread, if there is a folder.
-    pub async fn open(self) -> Result<Registry, Error> {
-        let Some(data) = &self.data else {
-            return Ok(Registry::make(self.notice, self.on_failure));
+    pub async fn open(mut self) -> Result<Registry, Error> {
+        let urls = std::mem::take(&mut self.advertised);
+        urls.iter().try_for_each(|url| member_urls::check(url)).map_err(Error::new)?;
+        let registry = match &self.data {
+            None => Registry::make(self.notice, self.on_failure),
+            Some(data) => {
+                let folder = Folder::open(data).await?;
+                self.open_in(folder).await?
+            }
         };
-        let folder = Folder::open(data).await?;
-        self.open_in(folder).await
+        let mut state = registry.state();
+        (state.is_advertised, state.urls) = (!urls.is_empty(), urls);
+        drop(state);
+        Ok(registry)
     }
 
     pub(crate) async fn open_in(self, folder: Folder) -> Result<Registry, Error> {

@@ -29,15 +29,18 @@ pub(super) fn check_delete(delete: &DeleteRangeRequest) -> Result<(), Status> {
     if delete.key.is_empty() { Err(failure::key_not_provided()) } else { Ok(()) }
 }
 
-/// Checks that a put can be carried out. Returns the bytes that it needs.
+/// Checks that a put of a transaction can be carried out. Returns the bytes that it needs.
 pub(super) fn can_put(store: &Store, put: &PutRequest) -> Result<usize, Status> {
     if (put.ignore_value || put.ignore_lease) && store.get(&put.key).is_none() {
         return Err(failure::key_not_found());
     }
-    if put.lease != 0 && !store.has_lease(LeaseId(put.lease)) {
-        return Err(failure::lease(LeaseError::NotFound));
-    }
+    has_lease_of(store, put)?;
     Ok(put.key.len() + put.value.len())
+}
+
+fn has_lease_of(store: &Store, put: &PutRequest) -> Result<(), Status> {
+    let is_there = put.lease == 0 || store.has_lease(LeaseId(put.lease));
+    if is_there { Ok(()) } else { Err(failure::lease(LeaseError::NotFound)) }
 }
 
 /// The bytes that the answer to a put has of what was there before.
@@ -64,6 +67,7 @@ pub(super) fn has_space(store: &Store, bytes: usize) -> Result<(), Status> {
 
 /// Carries out a checked put by itself.
 pub(super) fn put(store: &mut Store, put: PutRequest) -> Result<PutResponse, Status> {
+    has_lease_of(store, &put)?; // by itself, etcd looks for the lease before the key
     let bytes = can_put(store, &put)?;
     has_space(store, bytes)?;
     store.change(|change| put_in(change, put)).0

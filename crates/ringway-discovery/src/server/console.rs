@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use ringway_rpc::Server;
 
 use super::{Registry, State};
 use crate::endpoint::Endpoint;
 use crate::limits;
+use crate::store::{LeaseId, Store};
 
 const COLUMNS: [&str; 6] = ["key", "address", "lease", "TTL", "renewed", "left"];
 
 impl Registry {
-    /// Shows the keys that have a lease, those first whose lease ends first.
+    /// Shows the keys: those first whose lease ends first, and behind them those without a lease.
     pub(super) fn show_on(&self, server: Server) -> Server {
         let registry = self.clone();
         server.console_table("Registered here", COLUMNS, move || {
@@ -40,17 +42,46 @@ fn rows(state: &State, now: Duration) -> Vec<[String; COLUMNS.len()]> {
             rows.push(row("no key".to_owned(), String::new()));
         }
         for key in lease.keys.iter().take(limits::CONSOLE_KEYS_MAX - rows.len()) {
-            let endpoint = store.get(key).and_then(|found| Endpoint::from_json(&found.value).ok());
-            let address = endpoint.map(|endpoint| endpoint.address().to_owned());
-            let key = String::from_utf8_lossy(key).into_owned();
-            rows.push(row(key, address.unwrap_or_default()));
+            let address = address_of(store.get(key).map(|found| found.value));
+            rows.push(row(String::from_utf8_lossy(key).into_owned(), address));
         }
     }
     let others = leases.count();
+    rows.extend(rows_without_lease(store, limits::CONSOLE_KEYS_MAX.saturating_sub(rows.len())));
     if others > 0 {
         let mut row: [String; COLUMNS.len()] = Default::default();
         row[0] = format!("and those of {others} more leases");
         rows.push(row);
     }
     rows
+}
+
+/// The first keys that stay until they are removed, and whether there may be more.
+fn rows_without_lease(store: &Store, most: usize) -> Vec<[String; COLUMNS.len()]> {
+    let mut has_more = store.len() > limits::CONSOLE_KEYS_SCANNED;
+    let mut rows = Vec::new();
+    let looked_at = store.first_keys(limits::CONSOLE_KEYS_SCANNED);
+    for found in looked_at.filter(|found| found.lease == LeaseId::NONE) {
+        if rows.len() == most {
+            has_more = true;
+            break;
+        }
+        let mut row: [String; COLUMNS.len()] = Default::default();
+        row[0] = String::from_utf8_lossy(&found.key).into_owned();
+        row[1] = address_of(Some(found.value));
+        row[2] = "none".to_owned();
+        rows.push(row);
+    }
+    if has_more {
+        let mut row: [String; COLUMNS.len()] = Default::default();
+        row[0] = "and perhaps more without a lease".to_owned();
+        rows.push(row);
+    }
+    rows
+}
+
+/// The address of the endpoint that a value is, if it is one.
+fn address_of(value: Option<Bytes>) -> String {
+    let endpoint = value.and_then(|value| Endpoint::from_json(&value).ok());
+    endpoint.map(|endpoint| endpoint.address().to_owned()).unwrap_or_default()
 }

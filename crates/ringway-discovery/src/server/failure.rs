@@ -77,6 +77,10 @@ pub(super) fn no_space() -> Status {
     Status::resource_exhausted("etcdserver: mvcc: database space exceeded")
 }
 
+pub(super) fn alarms_not_taken() -> Status {
+    Status::unimplemented("etcdserver: a registry raises its alarms itself")
+}
+
 pub(super) fn authentication_disabled() -> Status {
     Status::failed_precondition("etcdserver: authentication is not enabled")
 }

@@ -26,10 +26,12 @@ mod convert;
 mod durable;
 mod expiry;
 mod failure;
+mod gateway;
 mod keys;
 mod leases;
 mod listeners;
 mod maintenance;
+mod member_urls;
 mod pages;
 mod read;
 mod served_kv;
@@ -90,6 +92,8 @@ struct State {
     expires_leases: bool,
     /// Where clients find this registry, as it tells them.
     urls: Vec<String>,
+    /// Whether that is what whoever operates it has said, and not where it listens.
+    is_advertised: bool,
     /// `None` if the keys are in memory only.
     log: Option<LogState>,
 }
@@ -144,6 +148,7 @@ impl Registry {
             listeners: Listeners::default(),
             expires_leases: false,
             urls: Vec::new(),
+            is_advertised: false,
             log: None,
         };
         let header = ResponseHeader {
@@ -157,13 +162,18 @@ impl Registry {
     }
 
     /// Adds etcd's services to a server, beside any others. Clients that ask for the members of the cluster are told
-    /// its addresses, and the server's [console](Server::console) shows who is registered.
+    /// [what was advertised](RegistryBuilder::advertise_client_urls), or the server's addresses; and the server's
+    /// [console](Server::console) shows who is registered.
     pub fn serve_on(&self, server: Server) -> Server {
         let urls = server.addresses().iter().map(|address| url(&address.to_string())).collect();
-        self.state().urls = urls;
+        let mut state = self.state();
+        if !state.is_advertised {
+            state.urls = urls;
+        }
+        drop(state);
         let registry = self.clone();
         let server = server.net(|net| net.on_started(move |handle| registry.begin_on(handle)));
-        self.pages_on(self.show_on(server))
+        gateway::gateway_on(self.pages_on(self.show_on(server)))
             .service(self.served_kv())
             .service(WatchServer::new(self.clone()))
             .service(LeaseServer::new(self.clone()))

@@ -49,11 +49,13 @@ pub(super) fn range(
     let at = revision_asked(request, present)?;
     let limit = limit(request);
     let sorting = Sorting::of(request);
-    let is_reduced = sorting.is_some() || selects_by_revision(request);
     let needed = match request.count_only {
         true => 0,
-        false if is_reduced => usize::MAX,
-        false => limit,
+        // As in etcd: without an order, what is sorted are the first keys and one more.
+        false if request.sort_order() == SortOrder::None && !selects_by_revision(request) => {
+            limit.saturating_add(1)
+        }
+        false => usize::MAX,
     };
     let Read { mut keys, count } =
         store.read(range, Some(at), needed).map_err(failure::compacted_or_future)?;
@@ -63,7 +65,7 @@ pub(super) fn range(
     if let Some(sorting) = sorting {
         sorting.sort(&mut keys);
     }
-    let more = !request.count_only && (keys.len() > limit || !is_reduced && count > keys.len());
+    let more = !request.count_only && keys.len() > limit;
     keys.truncate(limit);
     let kvs = keys.into_iter().map(|found| key_value(found, request.keys_only)).collect();
     Ok(RangeResponse { header: None, kvs, more, count: i64::try_from(count).unwrap_or(i64::MAX) })

@@ -56,7 +56,9 @@ struct Changed<'a> {
 
 impl<'a> Changed<'a> {
     fn add_put(&mut self, key: &'a [u8]) -> Result<(), Status> {
-        let is_deleted = self.deletes.iter().any(|range| range.contains(key));
+        // etcd does not compare puts with deletions that have no end.
+        let is_compared = |range: &&KeyRange| !matches!(range, KeyRange::From(_));
+        let is_deleted = self.deletes.iter().filter(is_compared).any(|range| range.contains(key));
         if is_deleted || !self.puts.insert(key) { Err(failure::duplicate_key()) } else { Ok(()) }
     }
 }
@@ -93,9 +95,9 @@ pub(super) fn run(store: &mut Store, request: TxnRequest) -> Result<TxnResponse,
     let mut keys_left = limits::TXN_KEYS_MAX;
     let path = choose(store, request, &mut keys_left)?;
     let mut puts = Vec::new();
-    puts_of(&path, &mut puts);
+    let bytes = can_put(store, &path, &mut puts)?;
     let mut left = Left { keys: keys_left, bytes: limits::READ_BYTES_MAX };
-    let bytes = can_run(store, &path, &puts, &mut left)?;
+    can_run(store, &path, &puts, &mut left)?;
     change::has_space(store, bytes)?;
     store.change(|change| carry_out(change, path)).0
 }
@@ -190,47 +192,53 @@ impl Left {
     }
 }
 
-/// The keys and the lengths of the values that the steps put.
-fn puts_of<'a>(chosen: &'a Chosen, puts: &mut Vec<(&'a Bytes, usize)>) {
-    for step in &chosen.steps {
-        match step {
-            Step::Operation(Request::RequestPut(put)) => puts.push((&put.key, put.value.len())),
-            Step::Operation(_) => {}
-            Step::Nested(nested) => puts_of(nested, puts),
-        }
-    }
-}
-
-/// Checks that all steps can be carried out. Returns the bytes that they need.
-fn can_run(
+/// Checks the puts, before anything else as etcd does. Returns the bytes that they need, and notes their keys and the
+/// lengths of their values.
+fn can_put<'a>(
     store: &Store,
-    chosen: &Chosen,
-    puts: &[(&Bytes, usize)],
-    left: &mut Left,
+    chosen: &'a Chosen,
+    puts: &mut Vec<(&'a Bytes, usize)>,
 ) -> Result<usize, Status> {
     let mut bytes = 0;
     for step in &chosen.steps {
         bytes += match step {
             Step::Operation(Request::RequestPut(put)) => {
-                left.read(change::bytes_before_put(store, put))?;
+                puts.push((&put.key, put.value.len()));
                 change::can_put(store, put)?
+            }
+            Step::Operation(_) => 0,
+            Step::Nested(nested) => can_put(store, nested, puts)?,
+        };
+    }
+    Ok(bytes)
+}
+
+/// Checks that all steps can be carried out.
+fn can_run(
+    store: &Store,
+    chosen: &Chosen,
+    puts: &[(&Bytes, usize)],
+    left: &mut Left,
+) -> Result<(), Status> {
+    for step in &chosen.steps {
+        match step {
+            Step::Operation(Request::RequestPut(put)) => {
+                left.read(change::bytes_before_put(store, put))?;
             }
             Step::Operation(Request::RequestRange(range)) => {
                 can_read(store, range.revision)?;
                 meet(keys_in(store, &range.key, &range.range_end), &mut left.keys)?;
                 left.read(bytes_read(store, range, puts)?)?;
-                0
             }
             Step::Operation(Request::RequestDeleteRange(delete)) => {
                 meet(keys_in(store, &delete.key, &delete.range_end), &mut left.keys)?;
                 left.read(change::bytes_before_delete(store, delete))?;
-                0
             }
-            Step::Operation(_) => 0,
+            Step::Operation(_) => {}
             Step::Nested(nested) => can_run(store, nested, puts, left)?,
-        };
+        }
     }
-    Ok(bytes)
+    Ok(())
 }
 
 /// The bytes of the answer to a range as it is now, with all that the transaction puts there.
@@ -254,7 +262,7 @@ fn keys_in(store: &Store, key: &Bytes, range_end: &Bytes) -> usize {
 fn can_read(store: &Store, revision: i64) -> Result<(), Status> {
     let error = match Revision(revision) {
         at if at > store.revision() => ReadError::Future,
-        at if revision > 0 && at < store.compacted() => ReadError::Compacted,
+        at if revision != 0 && at < store.last_compaction() => ReadError::Compacted,
         _ => return Ok(()),
     };
     Err(failure::compacted_or_future(error))

@@ -9,16 +9,18 @@ use std::ops::Bound;
 use std::pin::pin;
 use std::task::{Context, Poll};
 
+use prost::Message;
 use ringway_rpc::{Sink, Status, Streaming};
 use ringway_runtime as runtime;
 
 use super::listeners::{ListenerId, Listeners, Unseen};
-use super::watcher::{Seen, Watcher, named_bytes};
+use super::watcher::{Seen, Watcher};
 use super::{Registry, until_stopped};
 use crate::etcd::api::etcdserverpb::watch_request::RequestUnion;
 use crate::etcd::api::etcdserverpb::{
     ResponseHeader, Watch, WatchCreateRequest, WatchRequest, WatchResponse,
 };
+use crate::etcd::api::mvccpb::Event;
 use crate::limits;
 
 impl Watch for Registry {
@@ -44,6 +46,8 @@ struct WatchStream<'a> {
     watchers: BTreeMap<i64, Watcher>,
     /// The watches that may not have seen all that there is, apart from what the listener has noted meanwhile.
     behind: BTreeSet<i64>,
+    /// Watches that have ended by a compaction, whose cancellation is answered all the same.
+    ended: BTreeSet<i64>,
     /// Bytes of the keys that the watches name.
     bytes: usize,
     next_id: i64,
@@ -60,18 +64,19 @@ impl Drop for WatchStream<'_> {
 impl<'a> WatchStream<'a> {
     fn new(registry: &'a Registry, responses: Sink<WatchResponse>) -> Self {
         let listener = registry.state().listeners.join();
-        let (watchers, behind) = (BTreeMap::new(), BTreeSet::new());
-        Self { registry, listener, watchers, behind, bytes: 0, next_id: 0, responses }
+        let (watchers, behind, ended) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
+        Self { registry, listener, watchers, behind, ended, bytes: 0, next_id: 0, responses }
     }
 
-    /// Serves the stream until its client ends it.
+    /// Serves the stream until its client is gone. One that has ended its requests is still told of changes, as by etcd.
     async fn serve(mut self, mut requests: Streaming<WatchRequest>) -> Result<(), Status> {
         let mut progress = pin!(runtime::sleep(limits::WATCH_PROGRESS_INTERVAL));
+        let mut has_requests = true;
         loop {
             let happened = {
                 let mut next = pin!(requests.next());
                 poll_fn(|cx| {
-                    if let Poll::Ready(request) = next.as_mut().poll(cx) {
+                    if has_requests && let Poll::Ready(request) = next.as_mut().poll(cx) {
                         return Poll::Ready(Happened::Request(request));
                     }
                     if self.poll_changed(cx) {
@@ -87,7 +92,7 @@ impl<'a> WatchStream<'a> {
                         self.request(request).await?
                     }
                     Some(WatchRequest { request_union: None }) => {}
-                    None => return Ok(()),
+                    None => has_requests = false,
                 },
                 Happened::Change => self.deliver().await?,
                 Happened::Interval => {
@@ -129,7 +134,8 @@ impl<'a> WatchStream<'a> {
         };
         let response = {
             let mut state = self.registry.state();
-            let refusal = self.refusal(id, named_bytes(&request), &state.listeners);
+            let watcher = Watcher::new(id, &request, state.visible());
+            let refusal = self.refusal(&watcher, &state.listeners);
             let mut response = WatchResponse {
                 header: self.registry.header(&state),
                 watch_id: id,
@@ -141,7 +147,6 @@ impl<'a> WatchStream<'a> {
                 response.canceled = true;
                 reason.clone_into(&mut response.cancel_reason);
             } else {
-                let watcher = Watcher::new(id, &request, state.visible());
                 state.listeners.watch(self.listener, id, watcher.range.clone());
                 self.bytes += watcher.bytes;
                 if !watcher.is_synced(state.visible()) {
@@ -155,9 +160,12 @@ impl<'a> WatchStream<'a> {
         Ok(())
     }
 
-    /// Why there cannot be a watch with this id, which names keys of so many bytes.
-    fn refusal(&self, id: i64, bytes: usize, all: &Listeners) -> Option<&'static str> {
-        if self.watchers.contains_key(&id) {
+    /// Why there cannot be this watch.
+    fn refusal(&self, watcher: &Watcher, all: &Listeners) -> Option<&'static str> {
+        let Watcher { id, bytes, .. } = *watcher;
+        if watcher.range.is_empty() {
+            Some("mvcc: watcher range is empty")
+        } else if self.watchers.contains_key(&id) || self.ended.contains(&id) {
             Some("mvcc: duplicate watch ID provided on the WatchStream")
         } else if self.watchers.len() >= limits::WATCHES_PER_STREAM_MAX {
             Some("etcdserver: too many watches on this stream")
@@ -174,14 +182,14 @@ impl<'a> WatchStream<'a> {
         loop {
             let id = self.next_id;
             self.next_id = self.next_id.wrapping_add(1) & i64::MAX;
-            if !self.watchers.contains_key(&id) {
+            if !self.watchers.contains_key(&id) && !self.ended.contains(&id) {
                 return id;
             }
         }
     }
 
     async fn cancel(&mut self, id: i64) -> Result<(), Status> {
-        if !self.forget(id) {
+        if !self.forget(id) && !self.ended.remove(&id) {
             return Ok(());
         }
         let response = {
@@ -192,6 +200,15 @@ impl<'a> WatchStream<'a> {
         };
         self.responses.send(response).await?;
         Ok(())
+    }
+
+    /// Removes a watch that was compacted.
+    fn end(&mut self, id: i64) {
+        self.forget(id);
+        self.ended.insert(id);
+        if self.ended.len() > limits::WATCHES_PER_STREAM_MAX {
+            self.ended.pop_first();
+        }
     }
 
     /// Removes a watch; false if there was none.
@@ -252,7 +269,7 @@ impl<'a> WatchStream<'a> {
         let (mut last, mut served) = (None, 0);
         while let Some(id) = self.next_behind(last) {
             match self.next_batch(id) {
-                NextChanges::Told(response) => self.responses.send(response).await?,
+                NextChanges::Told(response) => self.tell(response).await?,
                 NextChanges::Foreign => runtime::yield_now().await,
                 NextChanges::End => {
                     served += 1;
@@ -263,6 +280,27 @@ impl<'a> WatchStream<'a> {
             }
             last = Some(id);
         }
+        Ok(())
+    }
+
+    /// Sends changes of a watch: in parts, if they are many and its client has asked for that.
+    async fn tell(&mut self, mut response: WatchResponse) -> Result<(), Status> {
+        let takes_parts =
+            self.watchers.get(&response.watch_id).is_some_and(|watcher| watcher.takes_fragments);
+        let mut rest = match takes_parts {
+            true => std::mem::take(&mut response.events),
+            false => Vec::new(),
+        };
+        while let Some(behind) = first_part(&rest) {
+            let later = rest.split_off(behind);
+            let events = std::mem::replace(&mut rest, later);
+            let (header, watch_id) = (response.header, response.watch_id);
+            let part =
+                WatchResponse { header, watch_id, events, fragment: true, ..Default::default() };
+            self.responses.send(part).await?;
+        }
+        response.events.append(&mut rest);
+        self.responses.send(response).await?;
         Ok(())
     }
 
@@ -300,7 +338,7 @@ impl<'a> WatchStream<'a> {
             Err(compacted) => {
                 state.listeners.unwatch(self.listener, id);
                 drop(state);
-                self.forget(id);
+                self.end(id);
                 NextChanges::Told(WatchResponse {
                     header,
                     watch_id: id,
@@ -313,6 +351,16 @@ impl<'a> WatchStream<'a> {
             }
         }
     }
+}
+
+/// How many of these events are one part, if that is not all of them.
+fn first_part(events: &[Event]) -> Option<usize> {
+    let mut bytes = 0;
+    let is_behind = |event: &Event| {
+        bytes += event.encoded_len();
+        bytes > limits::WATCH_PART_BYTES
+    };
+    events.iter().position(is_behind).map(|at| at.max(1)).filter(|at| *at < events.len())
 }
 
 /// Notes what has changed for the watches of a stream. One that was not behind has seen everything before.

@@ -17,6 +17,7 @@ pub(super) struct Watcher {
     ignores_puts: bool,
     ignores_deletions: bool,
     pub(super) wants_progress: bool,
+    pub(super) takes_fragments: bool,
 }
 
 /// What a watch sees.
@@ -26,17 +27,12 @@ pub(super) struct Seen {
     pub(super) more: bool,
 }
 
-/// Bytes of the keys that a request for a watch names.
-pub(super) fn named_bytes(request: &WatchCreateRequest) -> usize {
-    request.key.len() + request.range_end.len()
-}
-
 impl Watcher {
     /// A watch from the revision that it asks for, or from the next one.
     pub(super) fn new(id: i64, request: &WatchCreateRequest, present: Revision) -> Self {
         let next = match request.start_revision {
-            1.. => Revision(request.start_revision),
-            _ => present.next(),
+            0 => present.next(),
+            start => Revision(start),
         };
         let filters: Vec<_> = request.filters().collect();
         // A watch of no key is a watch of the first that there can be, as in etcd.
@@ -46,13 +42,14 @@ impl Watcher {
             (Bytes::copy_from_slice(key), Bytes::copy_from_slice(&request.range_end));
         Self {
             id,
-            bytes: named_bytes(request),
+            bytes: request.key.len() + request.range_end.len(),
             range: KeyRange::from_wire(key, range_end),
             next,
             wants_before: request.prev_kv,
             ignores_puts: filters.contains(&FilterType::Noput),
             ignores_deletions: filters.contains(&FilterType::Nodelete),
             wants_progress: request.progress_notify,
+            takes_fragments: request.fragment,
         }
     }
 
@@ -80,7 +77,9 @@ impl Watcher {
     }
 
     fn event(&self, change: Change) -> Option<Event> {
-        let prev_kv = change.before.filter(|_| self.wants_before).map(Into::into);
+        // A key that was deleted and put at one revision is a new one, as in etcd.
+        let is_new = change.now.as_ref().is_some_and(|now| now.create_revision == now.mod_revision);
+        let prev_kv = change.before.filter(|_| self.wants_before && !is_new).map(Into::into);
         match change.now {
             Some(now) if !self.ignores_puts => {
                 Some(Event { r#type: EventType::Put.into(), kv: Some(now.into()), prev_kv })

@@ -17,6 +17,7 @@ use crate::limits;
 mod dump;
 mod encoded;
 mod found;
+mod hash;
 mod history;
 mod journal;
 mod leases;
@@ -32,6 +33,7 @@ use dump::DumpId;
 pub(crate) use dump::{Dump, Overtaken};
 pub(crate) use encoded::put_element;
 pub(crate) use found::FoundKey;
+pub(crate) use hash::KeysHash;
 use history::{History, Live, Version};
 use journal::Journal;
 use leases::Leases;
@@ -64,6 +66,8 @@ pub struct Store {
     revision: Revision,
     /// The first revision that can be read.
     compacted: Revision,
+    /// The last compaction that had nothing to forget.
+    compacted_nothing: Revision,
     keys: BTreeMap<Bytes, History>,
     /// The number of keys that exist now.
     live: usize,
@@ -95,6 +99,7 @@ impl Store {
         Self {
             revision: Revision::FIRST,
             compacted: Revision::FIRST,
+            compacted_nothing: Revision::BEFORE_ALL,
             keys: BTreeMap::new(),
             live: 0,
             live_bytes: 0,
@@ -116,6 +121,11 @@ impl Store {
     /// The first revision that can be read.
     pub fn compacted(&self) -> Revision {
         self.compacted
+    }
+
+    /// The last compaction as etcd counts it: clients may compact at 0 and at the first revision, once each.
+    pub fn last_compaction(&self) -> Revision {
+        if self.compacted == Revision::FIRST { self.compacted_nothing } else { self.compacted }
     }
 
     /// The number of keys.
@@ -179,6 +189,12 @@ impl Store {
         Ok(count)
     }
 
+    /// The keys that there are among the first `most` that are known.
+    pub(crate) fn first_keys(&self, most: usize) -> impl Iterator<Item = KeyValue> + '_ {
+        let known = self.keys.iter().take(most);
+        known.filter_map(|(key, history)| history.at(key, self.revision))
+    }
+
     fn readable(&self, at: Option<Revision>) -> Result<Revision, ReadError> {
         match at {
             None => Ok(self.revision),
@@ -226,8 +242,8 @@ impl Store {
         from: Revision,
         until: Revision,
     ) -> Result<Changes, Compacted> {
-        if from < self.compacted {
-            return Err(Compacted { first: self.compacted });
+        if from < self.last_compaction() {
+            return Err(Compacted { first: self.last_compaction() });
         }
         let (mut changes, mut bytes) = (Vec::new(), 0);
         let begin = self.log.partition_point(|logged| logged.revision < from);
@@ -258,7 +274,11 @@ impl Store {
 
     fn change_of(&self, logged: &Logged) -> Option<Change> {
         let (key, history) = self.keys.get_key_value(&logged.key)?;
-        history.change(key, logged.revision)
+        let mut change = history.change(key, logged.revision)?;
+        if logged.revision <= self.compacted {
+            change.before = None; // it is there as long as something else needs it, and nobody can read it
+        }
+        Some(change)
     }
 
     /// The keys that have changed from a revision on.
@@ -273,8 +293,13 @@ impl Store {
     /// Forgets what was before a revision, which becomes the first that can be read.
     ///
     /// # Errors
-    /// Fails if the revision is not higher than the first one that can be read, or if it has not come yet.
+    /// Fails if the revision is not higher than that of the [last compaction](Self::last_compaction), or if it has not
+    /// come yet.
     pub fn compact(&mut self, first: Revision) -> Result<(), ReadError> {
+        if first <= Revision::FIRST && first > self.last_compaction() {
+            self.compacted_nothing = first;
+            return Ok(());
+        }
         self.forget(first)?;
         if let Some(journal) = &mut self.journal {
             journal.tell(&Op::Compact(first));

@@ -60,6 +60,11 @@ impl KeyRange {
         }
     }
 
+    /// Whether no key can be in the range.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bounds().is_none()
+    }
+
     /// Bytes of the keys that it names.
     pub(crate) fn named_bytes(&self) -> usize {
         match self {

@@ -14,6 +14,9 @@ impl Revision {
     /// The revision of an empty store.
     pub const FIRST: Self = Self(1);
 
+    /// A revision before all that there are.
+    pub(super) const BEFORE_ALL: Self = Self(-1);
+
     /// The revision after this one.
     #[must_use]
     pub fn next(self) -> Self {
@@ -53,7 +56,7 @@ pub struct Change {
     pub key: Bytes,
     /// The key after the change; `None` if it was deleted.
     pub now: Option<KeyValue>,
-    /// The key before the change; `None` if it did not exist, or if that was compacted.
+    /// The key before the change; `None` if it did not exist, or if its revision was compacted.
     pub before: Option<KeyValue>,
 }
 

@@ -5,7 +5,8 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use ringway_discovery::{
-    Announcement, Discovery, Endpoint, EtcdConfig, EtcdRegistry, Local, Registry, RegistryResolver,
+    Announcement, Discovery, Endpoint, EtcdConfig, EtcdRegistry, Local, Registry, RegistryAdmin,
+    RegistryResolver,
 };
 use ringway_rpc::{CallOptions, Client, Policy, Server, ServerHandle};
 
@@ -104,6 +105,15 @@ fn consoles_show_who_is_registered() {
     assert!(renewed.ends_with(" s ago") && seconds(renewed) + seconds(left) < 10.2, "{row:?}");
     end(handle);
     eventually("it is gone", || console_rows(&holder).is_empty());
+    let at = authority(&holder);
+    let put = async move {
+        let admin = RegistryAdmin::connect(&[&at], None).await.expect("an address");
+        admin.put("who", &Endpoint::new("tcp://10.0.0.9:1")).await
+    };
+    ringway_runtime::block_on(put).expect("a core").expect("it is put");
+    let rows = console_rows(&holder);
+    let by_hand = ["ringway/who/tcp://10.0.0.9:1", "tcp://10.0.0.9:1", "none", "", "", ""];
+    assert_eq!(rows, [by_hand], "an endpoint without a lease is shown, too");
     end(holder);
 }
 

@@ -9,5 +9,8 @@ mod etcd_paused;
 mod etcd_tls;
 mod killing;
 mod registry_etcdctl;
+mod registry_gateway;
+mod registry_random;
+mod replaced;
 mod sources;
 mod support;

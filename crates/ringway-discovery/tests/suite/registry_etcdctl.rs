@@ -1,14 +1,20 @@
 //! The same commands of `etcdctl` for real etcd and for our registry, which have to answer the same.
 
-use std::io::{Read, Write};
+use std::cell::RefCell;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::ops::Range;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
 
 use regex::Regex;
 use ringway_discovery::Registry;
+use ringway_rpc::{Server, ServerHandle};
 
 use crate::support::etcd::{Etcd, is_installed};
 use crate::support::etcdctl::{Etcdctl, Step};
-use crate::support::{authority, end, eventually, serve};
+use crate::support::{LIMIT, authority, end, eventually, serve};
 
 const fn run(words: &'static str) -> Step {
     Step { words, input: "", until: None }
@@ -107,6 +113,14 @@ const STEPS: &[Step] = &[
     run("endpoint status -w json"),
     run("member list"),
     run("member list -w json"),
+    run("alarm list"),
+    run("alarm disarm"),
+    run("user list"),
+    run("role list"),
+    run("endpoint hashkv"),
+    run("endpoint hashkv --rev 3"),
+    run("endpoint hashkv --rev 1000"),
+    run("defrag"),
 ];
 
 #[test]
@@ -127,6 +141,53 @@ fn etcdctl_gets_the_same_answers_as_from_etcd() {
     }
     assert!(differences.is_empty(), "{differences}");
     end(handle);
+}
+
+/// Opens the registry of a folder, and serves it there.
+fn serve_at(folder: &Path, address: &str) -> ServerHandle {
+    let opening = Registry::builder().data(folder);
+    let registry = ringway_runtime::block_on(async move { opening.open().await });
+    let registry = registry.expect("a core").expect("a folder of a registry");
+    let server = Server::bind(address).expect("a free address");
+    registry.serve_on(server).threads(1).start().expect("the server starts")
+}
+
+#[test]
+fn a_watch_of_etcdctl_goes_on_after_a_restart_and_misses_nothing() {
+    if !is_installed("etcdctl") {
+        return eprintln!("skipped: this test needs the Debian package etcd-client");
+    }
+    let folder = tempfile::tempdir().expect("a directory");
+    let first = serve_at(folder.path(), "tcp://127.0.0.1:0");
+    let at = authority(&first);
+    let mut watch = Command::new("etcdctl")
+        .env("ETCDCTL_API", "3")
+        .args(["--endpoints", &at, "watch", "k", "--rev", "1"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it is installed");
+    let (told, values) = mpsc::channel();
+    let lines = BufReader::new(watch.stdout.take().expect("piped")).lines();
+    std::thread::spawn(move || {
+        // Each change is told as PUT, the key, and the value.
+        let numbers = lines.map_while(Result::ok).filter_map(|line| line.parse::<u32>().ok());
+        numbers.for_each(|number| _ = told.send(number));
+    });
+    let client = RefCell::new(Etcdctl::new(&at));
+    let changes = |numbers: Range<u32>| {
+        for number in numbers {
+            let words: &'static str = format!("put k {number}").leak();
+            assert_eq!(client.borrow_mut().run(&run(words)), "OK\n");
+            assert_eq!(values.recv_timeout(LIMIT), Ok(number));
+        }
+    };
+    changes(0..3);
+    end(first);
+    let second = serve_at(folder.path(), &format!("tcp://{at}"));
+    changes(3..6);
+    end(second);
+    watch.kill().expect("it watches for ever");
+    watch.wait().expect("it was started");
 }
 
 /// The status and the body of a page, without the last part of etcd's version.

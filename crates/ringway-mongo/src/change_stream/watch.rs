@@ -210,19 +210,18 @@ impl<T> Watch<T> {
         self.start.as_ref().map(|(_, token)| token)
     }
 
-    /// Opens the stream again, at another position and after a pause.
-    pub(super) fn open(&self, position: &Position, pause: Duration) -> Running<OpenStream> {
-        self.run(Ok(self.command(Some(position))), pause)
+    /// Opens the stream again, at another position.
+    pub(super) fn open(&self, position: &Position) -> Running<OpenStream> {
+        self.run(Ok(self.command(Some(position))))
     }
 
     fn first(&mut self) -> Running<OpenStream> {
         let checked = self.check();
-        self.run(checked.map(|()| self.command(None)), Duration::ZERO)
+        self.run(checked.map(|()| self.command(None)))
     }
 
-    fn run(&self, command: Result<RawDocumentBuf>, pause: Duration) -> Running<OpenStream> {
+    fn run(&self, command: Result<RawDocumentBuf>) -> Running<OpenStream> {
         Running::new(OpenStream {
-            pause,
             client: Arc::clone(&self.client),
             database: Arc::clone(&self.database),
             command,

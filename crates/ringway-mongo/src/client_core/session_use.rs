@@ -6,7 +6,6 @@ use ringway_wire::mongo::ServerKind;
 use super::purpose::Purpose;
 use super::slot::{ReadConcernOf, SessionFields};
 use crate::connection::Sent;
-use crate::core_number::CoreNumber;
 use crate::deployment::{Keep, Wanted};
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits::WIRE_VERSION_SNAPSHOTS;
@@ -20,8 +19,6 @@ use crate::transaction::Pinned;
 pub(super) struct SessionUse<'a> {
     pub(super) session: Option<&'a mut Session>,
     pub(super) sent: &'a Sent,
-    /// The core that sends it.
-    pub(super) home: Option<CoreNumber>,
 }
 
 impl SessionUse<'_> {
@@ -65,7 +62,7 @@ impl SessionUse<'_> {
             fields.read_concern = concern_alone;
             return Ok(fields);
         };
-        session.note_server(server, lease.limits().session_timeout);
+        session.note_server(server);
         if kind != ServerKind::Standalone {
             fields.cluster_time = match &session.times {
                 Some(times) => times.latest(fields.cluster_time),
@@ -118,7 +115,7 @@ impl SessionUse<'_> {
     /// Notes that the command was sent, if it was, and what a router has answered.
     pub(super) fn end_command(&mut self, answer: Option<&RawDocument>) {
         if let Some(session) = self.session.as_mut().filter(|_| self.sent.get()) {
-            session.transaction.sent(self.home);
+            session.transaction.sent();
             answer.iter().for_each(|answer| session.transaction.take_reply(answer));
         }
     }
@@ -143,7 +140,7 @@ impl SessionUse<'_> {
 impl Drop for SessionUse<'_> {
     fn drop(&mut self) {
         if let Some(session) = self.session.as_mut().filter(|_| self.sent.get()) {
-            session.transaction.sent(self.home);
+            session.transaction.sent();
             session.lose();
         }
     }

@@ -7,7 +7,7 @@ use ringway_runtime::now;
 use ringway_wire::mongo::{CommandWriter, MongoFault};
 
 use super::{Answer, ServerConnection, check, secrets, unsendable};
-use crate::client_core::has_field;
+use crate::client_core::has_preference;
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits::{BUFFER_KEPT, COPIED_MAX, PIPELINE_BYTES_MAX, PIPELINE_REPLY_BYTES_MAX};
 use crate::observer::{Observed, ObservedServer};
@@ -309,10 +309,8 @@ pub(crate) fn write(slot: PipelineSlot<'_>, command: &RawDocument, database: &st
     let (id, session, read_preference, out) = slot;
     let mut writer = CommandWriter::new(out, id);
     writer.fields(command);
-    if !has_field(command, "$db") {
-        writer.str("$db", database);
-    }
-    if let Some(preference) = read_preference.filter(|_| !has_field(command, "$readPreference")) {
+    writer.str("$db", database);
+    if let Some(preference) = read_preference.filter(|_| !has_preference(command)) {
         writer.document("$readPreference", preference);
     }
     if let Some(session) = session {

@@ -5,7 +5,6 @@
 //! Comments name the sections that they follow.
 
 mod arriving;
-mod blanks;
 mod budgets;
 mod client;
 mod closed;

@@ -105,6 +105,7 @@ fn copy(from: &mut dyn Read, mut to: impl FnMut(String)) {
 fn masked(output: &str) -> String {
     static MASKS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         [
+            (r"127\.0\.0\.1:\d+, \d+\n", "ADDRESS, HASH\n"),
             (r"127\.0\.0\.1:\d+", "ADDRESS"),
             (r"\b\d{14,}\b", "ID"),
             (r"\b[0-9a-f]{14,}\b", "ID"),

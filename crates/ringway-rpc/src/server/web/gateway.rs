@@ -30,7 +30,7 @@ use crate::server::direct::{DirectCalls, DirectReply};
 use crate::server::direct_stream::DirectEvent;
 
 /// Answers a request that calls the method at `method_index`.
-pub(in crate::server) async fn call(
+pub(crate) async fn call(
     core: &Rc<ServerCore>,
     calls: &DirectCalls,
     method_index: usize,
@@ -94,7 +94,7 @@ async fn lines(
         return Ok(failed(status, stream_error(status)));
     }
     let first = first.map(Line::into_bytes);
-    Ok(json_response(Body::stream(Started { first, rest: lines })))
+    Ok(json_response(Body::stream(BegunLines { first, rest: lines })))
 }
 
 /// The JSON texts of a body.
@@ -165,12 +165,12 @@ fn result(message: &[u8]) -> Bytes {
 }
 
 /// The lines of a stream whose first has come.
-struct Started {
+struct BegunLines {
     first: Option<Bytes>,
     rest: Lines,
 }
 
-impl Stream for Started {
+impl Stream for BegunLines {
     type Item = ringway_http::Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
