@@ -7,12 +7,10 @@ use bson::{Document, rawdoc};
 
 use crate::action::{ClientBulkWrite, ListDatabases, NamespacedWrite, Shutdown};
 use crate::change_stream::Watch;
-use crate::client_core::ClientCore;
 use crate::client_shared::ClientShared;
 use crate::database::Database;
 use crate::error::{Error, Result};
-use crate::here;
-use crate::options::ClientOptions;
+use crate::options::{ClientOptions, DriverInfo};
 use crate::pool::PoolCounts;
 use crate::raw_argument::IntoRaw;
 use crate::running::Running;
@@ -142,27 +140,36 @@ impl Client {
         Running::new(Shutdown::new(self.shared))
     }
 
-    /// What the pools that this client has on the calling core have done.
+    /// Has servers told of a library that wraps this client, on each connection that is made from now on. What was
+    /// appended before is not told twice.
+    ///
+    /// # Errors
+    /// Those of [`ClientOptions::driver_info`].
+    pub fn append_driver_info(&self, info: DriverInfo) -> Result {
+        self.shared.metadata.append(info)
+    }
+
+    /// What the pools of this client have done: on a core those of that core, elsewhere those of all cores.
     #[must_use]
     pub fn pool_counts(&self) -> PoolCounts {
-        self.here(|core| core.deployment().counts())
+        let views = self.shared.views();
+        views.iter().fold(PoolCounts::default(), |all, view| view.add_counts(all))
     }
 
-    /// What the calling core knows of each server, in the order of their addresses. It is up to date within the
-    /// heartbeat of the connection string, 10 s by default.
+    /// What is known of each server, in the order of their addresses: on a core what that core knows, elsewhere what any
+    /// core of the client knows, which is nothing before the first operation. It is up to date within the heartbeat of
+    /// the connection string, 10 s by default.
     #[must_use]
     pub fn servers(&self) -> Vec<ServerDescription> {
-        self.here(|core| core.deployment().servers())
+        let mut servers = Vec::new();
+        self.shared.views().iter().for_each(|view| view.add_servers(&mut servers));
+        servers
     }
 
-    /// Connections of the calling core that wait for an operation.
+    /// Connections that wait for an operation: on a core those of that core, elsewhere those of all cores.
     #[must_use]
     pub fn idle_connections(&self) -> usize {
-        self.here(|core| core.deployment().idle_count())
-    }
-
-    fn here<R: Default>(&self, what: impl FnOnce(&ClientCore) -> R) -> R {
-        here::core_of(&self.shared, None).map_or_else(R::default, |core| what(&core))
+        self.shared.views().iter().map(|view| view.idle_count()).sum()
     }
 }
 

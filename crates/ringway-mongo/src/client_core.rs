@@ -8,6 +8,7 @@ mod ending;
 mod farewell;
 mod one_try;
 mod purpose;
+mod retries;
 mod session_use;
 mod slot;
 mod streams;
@@ -18,11 +19,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bson::{RawDocument, RawDocumentBuf};
-use ringway_runtime::{now_exact, timeout};
+use ringway_runtime::{now_exact, sleep, timeout};
 use ringway_wire::mongo::ServerKind;
 
 use self::one_try::{OneTry, Until};
 pub(crate) use self::purpose::Purpose;
+use self::retries::Retries;
 use self::session_use::{SessionUse, heard};
 use self::slot::SlotTerms;
 pub(crate) use self::slot::{MAX_TIME, ReadConcernOf, Slot, has_preference};
@@ -33,11 +35,10 @@ use crate::connection_pin::ConnectionPin;
 use crate::deployment::{Deployment, Pin};
 use crate::error::{Error, Fate, Result};
 use crate::here;
-use crate::limits::TRIES_MAX;
 use crate::multiplexer::Multiplexer;
 use crate::options::ClientOptions;
 use crate::orphans::{Orphan, Orphans};
-use crate::pool::Lease;
+use crate::pool::{Lease, Pool};
 use crate::reads::Reads;
 use crate::session::{
     ClusterClock, KeptSession, RestingSession, Session, SessionPool, UsedSession,
@@ -126,7 +127,8 @@ impl From<Duration> for OperationTime {
 impl ClientCore {
     pub(crate) fn start(shared: &ClientShared) -> Rc<Self> {
         let (options, sessions) = (&shared.options, &shared.sessions);
-        let deployment = Deployment::start(Greeting::new(Arc::clone(options)));
+        let greeting = Greeting::new(Arc::clone(options), Arc::clone(&shared.metadata));
+        let deployment = Deployment::start(greeting);
         let core = Self {
             client: shared.id,
             multiplexer: Multiplexer::new(&deployment, sessions, options),
@@ -221,16 +223,14 @@ impl ClientCore {
     ) -> Result<R> {
         let Attempt { session, time, purpose, reads, concern } = attempt;
         let (limit, left) = (time.limit, time.left());
-        let until = time.is_told.then(|| now_exact().checked_add(left)).flatten();
-        let until = until.map(|at| Until { at, limit });
+        let ends_at = now_exact().checked_add(left);
+        let until = ends_at.filter(|_| time.is_told).map(|at| Until { at, limit });
         let sent = Sent::new(false);
         let mut used = SessionUse { session, sent: &sent };
-        let result = match timeout(
-            left,
-            self.try_each((purpose, reads, concern, until), &mut used, write, read),
-        )
-        .await
-        {
+        let retries = Retries::new(&self.options, purpose, &used, ends_at);
+        let command = (purpose, reads, concern, until);
+        let tried = self.try_each(command, retries, &mut used, write, read);
+        let result = match timeout(left, tried).await {
             Ok(result) => result,
             Err(_) if sent.get() => Err(Error::timeout(limit, Fate::Unknown)),
             Err(_) => Err(Error::timeout_before_sending(limit, &self.deployment.describe())),
@@ -247,7 +247,7 @@ impl ClientCore {
     }
 
     /// Specifications: Retryable Reads, "Executing Retryable Read Commands"; Retryable Writes, "Executing Retryable
-    /// Write Commands".
+    /// Write Commands"; Client Backpressure, "Overload retry policy".
     async fn try_each<R>(
         &self,
         (purpose, reads, concern, until): (
@@ -256,64 +256,73 @@ impl ClientCore {
             Option<ReadConcernOf<'_>>,
             Option<Until>,
         ),
+        mut retries: Retries<'_>,
         used: &mut SessionUse<'_>,
         mut write: impl FnMut(Slot<'_>) -> Result,
         read: impl FnOnce(Answer<'_>) -> Result<R>,
     ) -> Result<R> {
-        let is_in_transaction = used.is_in_transaction();
-        let mut tries = match purpose {
-            // "Drivers MUST NOT retry" single commands of a transaction.
-            _ if is_in_transaction => 1,
-            Purpose::Read if self.options.retry_reads => TRIES_MAX,
-            Purpose::Write if self.options.retry_writes => TRIES_MAX,
-            _ => 1,
-        };
         let mut number = match &mut used.session {
-            Some(session) if purpose == Purpose::Write && tries > 1 => Some(session.next_number()),
+            Some(session) if retries.numbers_writes() => Some(session.next_number()),
             _ => None,
         };
         let mut read = Some(read);
-        let (mut earlier, mut last_server) = (None, None);
+        let mut earlier = None;
         let is_once = &Cell::new(false);
         loop {
-            tries -= 1;
-            let (is_last, has_labels) = (tries == 0, true);
-            let (number, server) = (&mut number, &mut last_server);
             let mut attempt = OneTry {
                 purpose,
                 reads,
                 concern,
                 until,
-                number,
-                server,
+                number: &mut number,
+                server: None,
+                avoided: retries.avoided(),
                 is_once,
-                is_last,
-                has_labels,
+                is_last: retries.is_last(),
+                has_labels: true,
             };
             let read_once = |answer: Answer<'_>| read.take().expect("one reply is read")(answer);
             let error = match self.exchange(&mut attempt, used, &mut write, read_once).await {
                 Ok(result) => return Ok(result),
                 Err(error) => error,
             };
+            let server = attempt.server;
             used.failed(&error);
-            let may_be_repeated = match purpose {
-                Purpose::Write => {
-                    number.is_some() && !is_once.get() && error.allows_another_write()
-                }
-                _ => error.allows_another_read(),
-            };
+            let is_numbered = number.is_some() && !is_once.get();
             // Waiting for a server that suits was a part of the try.
             let was_in_vain = error.is_unsent() && self.deployment.waits_for_servers();
-            let is_worth_it = tries > 0 && read.is_some() && may_be_repeated && !was_in_vain;
-            let error = match earlier.take() {
+            let pause = match read.is_some() {
+                true => retries.pause_before_next(&error, is_numbered, was_in_vain),
+                false => None,
+            };
+            if pause.is_some() {
+                self.avoid_next(&mut retries, server, &error);
+            }
+            let mut error = match earlier.take() {
                 Some(earlier) => error.after(earlier),
                 None => error,
             };
-            if !is_worth_it {
+            let Some(pause) = pause else {
+                used.transaction_failed(&mut error);
                 return Err(error);
-            }
-            tracing::debug!(%error, "an operation is tried again");
+            };
+            tracing::debug!(%error, ?pause, "an operation is tried again");
             earlier = Some(error);
+            if !pause.is_zero() {
+                sleep(pause).await;
+            }
+        }
+    }
+
+    /// Notes the server of a try that has failed, where the next one is to prefer another.
+    ///
+    /// Specification: Retryable Reads, "Selecting the server for retry".
+    fn avoid_next(&self, retries: &mut Retries<'_>, server: Option<Rc<Pool>>, error: &Error) {
+        let is_retargeted = error.is_overload() && self.options.overload_retargeting;
+        if let Some(server) = server
+            && (is_retargeted || self.deployment.is_sharded())
+        {
+            retries.avoid(server.address().clone());
         }
     }
 
@@ -326,7 +335,8 @@ impl ClientCore {
     ) -> Result<R> {
         let (purpose, reads) = (attempt.purpose, attempt.reads);
         let (mut lease, pin, max_time) = self.lease(attempt, used).await?;
-        let (kind, server) = (lease.server(), attempt.server.expect("it was leased there"));
+        let kind = lease.server();
+        let server = pin.as_ref().map_or_else(|| lease.pool().id(), Pin::id);
         let is_router = kind == ServerKind::Mongos;
         attempt.has_labels = lease.labels_errors() || is_router;
         let pinned = |is_first| self.pinned(&lease, pin.as_ref(), is_first);
@@ -366,7 +376,10 @@ impl ClientCore {
             true => lease.send_only(sent, write).await.and_then(|()| read(Answer::none())),
             false => lease.run(sent, write, read).await,
         };
-        used.end_command(state.as_deref());
+        let is_refused = matches!(&result, Err(error) if error.is_retryable_overload());
+        if !is_refused {
+            used.end_command(state.as_deref());
+        }
         if let Some(change) = &refusal {
             self.deployment.state_changed(&lease, change);
         }
@@ -409,13 +422,10 @@ impl ClientCore {
     ) -> Result<(Lease, Option<Pin<'_>>, Option<i64>)> {
         let (purpose, reads) = (attempt.purpose, attempt.reads);
         let wanted = used.wanted(purpose, reads);
-        let leased = self.deployment.lease(wanted, *attempt.server).await;
-        let lease = leased.map_err(|mut error| {
-            used.transaction_failed(&mut error);
-            error
-        })?;
+        let leased = self.deployment.lease(wanted, attempt.avoided).await;
+        let lease = leased?;
         let pin = self.deployment.pin(used.wanted(purpose, reads));
-        *attempt.server = Some(pin.as_ref().map_or_else(|| lease.pool().id(), Pin::id));
+        attempt.server = Some(Rc::clone(lease.pool()));
         let checked = attempt.check_number(lease.numbers_writes(), used.sent.get());
         let round_trip = || self.deployment.least_round_trip(lease.pool());
         match checked.and_then(|()| attempt.max_time(round_trip)) {

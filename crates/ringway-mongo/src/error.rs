@@ -1,6 +1,7 @@
 //! The error of this crate.
 
 mod codes;
+mod overload;
 mod server_error;
 
 use std::error::Error as StdError;
@@ -16,10 +17,9 @@ use crate::topology::StateChange;
 
 use self::codes::{
     CURSOR_NOT_FOUND, DUPLICATE_KEY, INTERRUPTED, NAMESPACE_NOT_FOUND, PASSING, RESUMABLE,
-    RETRYABLE_WRITES, TIME_EXCEEDED,
+    RETRYABLE_WRITES, TIME_EXCEEDED, labels,
 };
 pub use self::server_error::ServerError;
-use self::server_error::labels;
 
 /// The result type of this crate.
 pub type Result<T = (), E = Error> = std::result::Result<T, E>;
@@ -46,6 +46,8 @@ struct Inner {
     times: Option<RawDocumentBuf>,
     /// Whether the write was done all the same, and was only not confirmed as its concern demands.
     is_done: bool,
+    /// What an overloaded server says of the pause before another try.
+    backoff: Option<Duration>,
 }
 
 type Source = Box<dyn StdError + Send + Sync>;
@@ -55,6 +57,8 @@ pub(crate) enum Kind {
     /// The connection could not be made, or broke.
     Network,
     Timeout,
+    /// The connection could not be made in time.
+    ConnectTimeout,
     Authentication,
     /// The server answered with an error.
     Command,
@@ -71,6 +75,8 @@ pub(crate) enum Kind {
     Limit,
     /// What was asked for by name or `_id` is not there.
     NotFound,
+    /// What ran the operation has ended.
+    Ended,
 }
 
 /// What has become of a command.
@@ -97,6 +103,7 @@ impl Error {
             labels: Vec::new(),
             times: None,
             is_done: false,
+            backoff: None,
         }))
     }
 
@@ -108,7 +115,7 @@ impl Error {
     pub(crate) fn network(fate: Fate, what: impl Into<String>, source: ringway_net::Error) -> Self {
         // When the kernel gives a connection up, nobody's time is over: it broke.
         let is_timeout = source.is_timeout() && fate == Fate::NotSent;
-        let kind = if is_timeout { Kind::Timeout } else { Kind::Network };
+        let kind = if is_timeout { Kind::ConnectTimeout } else { Kind::Network };
         Self::new(kind, fate, what).with_source(source)
     }
 
@@ -151,6 +158,7 @@ impl Error {
         let mut error = Self::of_server(Kind::Command, "the server refused the command", failure);
         error.0.state_change = StateChange::of(failure.document());
         error.0.times = ReplyTimes::of(failure.document()).to_document();
+        error.0.backoff = overload::backoff_of(failure.document());
         error
     }
 
@@ -190,7 +198,7 @@ impl Error {
     /// Specification: Retryable Writes, "RetryableWriteError Labels".
     pub(crate) fn label(&mut self, server_labels: bool) {
         let is_retryable = match (self.0.kind, &self.0.server) {
-            (Kind::Network, _) => true,
+            (Kind::Network | Kind::ConnectTimeout, _) => true,
             (Kind::Command, Some(server)) => {
                 !server_labels && RETRYABLE_WRITES.contains(&server.code)
             }
@@ -286,13 +294,13 @@ impl Error {
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         let is_of_server = || self.server().is_some_and(|error| error.code == TIME_EXCEEDED);
-        self.0.kind == Kind::Timeout || is_of_server()
+        matches!(self.0.kind, Kind::Timeout | Kind::ConnectTimeout) || is_of_server()
     }
 
-    /// Whether no connection could be made, or it broke, or there was no server that suits.
+    /// Whether no connection could be made, also not in time, or it broke, or there was no server that suits.
     #[must_use]
     pub fn is_network(&self) -> bool {
-        self.0.kind == Kind::Network
+        matches!(self.0.kind, Kind::Network | Kind::ConnectTimeout)
     }
 
     /// Whether the server, or this client, did not accept the other's credentials.
@@ -352,8 +360,8 @@ impl Error {
         self.0.bulk.as_ref()
     }
 
-    /// Whether the server or the client has given the error a label, such as `RetryableWriteError` or
-    /// `TransientTransactionError`.
+    /// Whether the server or the client has given the error a label, such as `RetryableWriteError`,
+    /// `TransientTransactionError` or `SystemOverloadedError`.
     #[must_use]
     pub fn has_label(&self, label: &str) -> bool {
         self.0.labels.contains(&label) || self.server().is_some_and(|error| error.has_label(label))
@@ -409,7 +417,7 @@ impl Error {
     /// Whether a read that failed so may succeed when it is sent again.
     pub(crate) fn allows_another_read(&self) -> bool {
         match self.0.kind {
-            Kind::Network => true,
+            Kind::Network | Kind::ConnectTimeout => true,
             Kind::Command => self.server().is_some_and(|error| PASSING.contains(&error.code)),
             _ => false,
         }
@@ -418,7 +426,7 @@ impl Error {
     /// Whether a write that failed so is executed once if it is sent again under its number.
     pub(crate) fn allows_another_write(&self) -> bool {
         match self.0.kind {
-            Kind::Network => true,
+            Kind::Network | Kind::ConnectTimeout => true,
             Kind::Command | Kind::Write => {
                 self.has_label(labels::RETRYABLE_WRITE) || self.has_label(labels::RETRYABLE)
             }
@@ -449,8 +457,12 @@ impl Error {
     }
 }
 
-/// Whether a command may have been executed in part before it failed.
+/// Whether a command may have been executed in part before it failed. An overloaded server has not begun with what it says
+/// can be tried again.
 fn may_have_run(error: &ServerError) -> bool {
+    if error.has_label(labels::OVERLOADED) && error.has_label(labels::RETRYABLE) {
+        return false;
+    }
     error.has_label(labels::RETRYABLE_WRITE)
         || error.has_label(labels::RETRYABLE)
         || INTERRUPTED.contains(&error.code)

@@ -53,6 +53,8 @@ struct LocalClients {
     /// A program has few clients, so they are searched in order.
     clients: RefCell<Vec<(u64, Rc<ClientCore>)>>,
     running: RefCell<Slots>,
+    /// The core of this thread that was closed last. What its end has called must not begin anew there.
+    ended: RefCell<Option<CoreHandle>>,
 }
 
 #[derive(Default)]
@@ -187,7 +189,9 @@ impl LocalClients {
 
     #[cold]
     fn open(&self) -> Option<CoreNumber> {
-        if !CoreHandle::is_here() {
+        if !CoreHandle::is_here()
+            || self.ended.borrow().as_ref().is_some_and(CoreHandle::is_current)
+        {
             return None;
         }
         let mailbox = Mailbox::open();
@@ -210,7 +214,7 @@ impl LocalClients {
     fn start(&self, client: &Arc<ClientShared>, number: CoreNumber) -> Rc<ClientCore> {
         let core = ClientCore::start(client);
         self.clients.borrow_mut().push((client.id, Rc::clone(&core)));
-        client.is_on(number);
+        client.is_on(number, core.deployment().view());
         core
     }
 
@@ -226,6 +230,7 @@ impl LocalClients {
     /// Drops everything when the core ends.
     fn close(&self) {
         self.core.set(None);
+        self.ended.replace(CoreHandle::is_here().then(CoreHandle::current));
         drop(self.mailbox.take());
         let running = std::mem::take(&mut self.running.borrow_mut().slots);
         self.running.borrow_mut().free.clear();

@@ -86,7 +86,7 @@ pub use error::{Error, Result, ServerError};
 pub use gridfs::{Download, GridFs, GridFsFile, Upload};
 pub use limits::OPERATION_TIMEOUT_DEFAULT;
 pub use observer::{CommandEvent, CommandPhase};
-pub use options::ClientOptions;
+pub use options::{ClientOptions, DriverInfo};
 pub use pool::PoolCounts;
 pub use pool_events::{CheckOutFailure, CloseReason, PoolChange, PoolEvent};
 pub use raw_argument::{IntoRaw, IntoUpdate};
@@ -99,6 +99,6 @@ pub use topology_events::{TopologyChange, TopologyEvent};
 pub use transaction::{ClientSession, EndTransaction, TransactionOptions};
 pub use uri::{
     Acknowledgment, AuthMechanism, Compressor, ConnectionString, Credential, HostAddress,
-    InvalidUri, MonitoringMode, ReadConcern, ReadMode, ReadPreference, TagSet, TlsOptions,
-    UriOptions, WriteConcern,
+    InvalidUri, MonitoringMode, ProxyOptions, ReadConcern, ReadMode, ReadPreference, TagSet,
+    TlsOptions, UriOptions, WriteConcern,
 };

@@ -9,6 +9,17 @@ pub const OPERATION_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 /// Default time to connect, with TLS, `hello` and authentication, as in MongoDB's other drivers.
 pub(crate) const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
 
+/// How long a connection is quiet before the kernel asks whether the other end is there: two minutes, as in MongoDB's
+/// other drivers. Address translators and load balancers forget quiet connections after four.
+pub(crate) const KEEPALIVE: Duration = Duration::from_secs(120);
+
+/// Libraries around a client that servers are told of, and bytes of a name: all that is told of a client has 512 bytes.
+pub(crate) const DRIVER_INFOS_MAX: usize = 8;
+pub(crate) const DRIVER_INFO_LEN_MAX: usize = 64;
+
+/// Bytes that are read of the file with the name of the system, which has some hundreds.
+pub(crate) const OS_RELEASE_LEN_MAX: u64 = 16 << 10;
+
 /// Default size of a core's pool: 100 connections, as in MongoDB's other drivers. A server has a thread for
 /// each.
 pub(crate) const POOL_SIZE_DEFAULT: u32 = 100;
@@ -159,6 +170,17 @@ pub(crate) const BATCH_WRITES_MAX: usize = 100_000;
 /// How often a read, or a write that is numbered, is sent. The specifications of retries say twice, and without a bound
 /// where `timeoutMS` is set: here it is always twice, so that a server in trouble gets no more than twice its load.
 pub(crate) const TRIES_MAX: u32 = 2;
+
+/// Default of how often an operation is tried again that an overloaded server has refused; the specification of client
+/// backpressure sets it, and the next two.
+pub(crate) const ADAPTIVE_RETRIES_DEFAULT: u32 = 2;
+
+/// The bound of the pause before the first such try is twice this, unless the server tells another time. It doubles with
+/// each.
+pub(crate) const BACKOFF_BASE: Duration = Duration::from_millis(100);
+
+/// The longest pause before a try.
+pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(10);
 
 /// Bytes of documents that one `insert` takes: the longest message of a server, without room for a document of
 /// names and options.

@@ -125,7 +125,7 @@ impl Multiplexer {
 
     /// A connection for the commands that wait; `None` as soon as none does.
     async fn lease(&self) -> Option<Result<Lease>> {
-        let mut lease = pin!(self.deployment.lease(Wanted::Write, None));
+        let mut lease = pin!(self.deployment.lease_patiently(Wanted::Write));
         poll_fn(|cx| {
             if self.is_empty() {
                 return Poll::Ready(None);

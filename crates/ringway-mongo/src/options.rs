@@ -1,12 +1,13 @@
 //! What a client may be told.
 
 mod client_key;
-mod cloud_function;
+mod driver_info;
 #[cfg(feature = "encrypted-keys")]
 mod encrypted_key;
 #[cfg(not(feature = "encrypted-keys"))]
 #[path = "options/encrypted_key_none.rs"]
 mod encrypted_key;
+mod environment;
 mod from_uri;
 mod identity;
 #[cfg(feature = "dns")]
@@ -30,6 +31,8 @@ use crate::topology_events::{TopologyEvent, TopologyObserver};
 use crate::uri::{ConnectionString, ReadPreference, WriteConcern};
 use crate::write_concerns::without_time;
 
+pub use driver_info::DriverInfo;
+pub(crate) use environment::Environment;
 pub(crate) use from_uri::malformed;
 pub(crate) use identity::{Identity, Login, PlainLogin};
 
@@ -61,6 +64,9 @@ pub struct ClientOptions {
     pub(crate) plain_without_tls: bool,
     pub(crate) database: Option<String>,
     pub(crate) application: Option<String>,
+    /// Libraries around the client.
+    pub(crate) driver_infos: Vec<DriverInfo>,
+    pub(crate) environment: Environment,
     pub(crate) compressors: Vec<MongoCompressor>,
     pub(crate) timeout: Duration,
     /// Whether the user has set that time: then servers are told how long they may work.
@@ -73,6 +79,9 @@ pub struct ClientOptions {
     pub(crate) retry_reads: bool,
     pub(crate) retry_writes: bool,
     pub(crate) selection_timeout: Duration,
+    /// How often an operation is tried again that an overloaded server has refused.
+    pub(crate) adaptive_retries_max: u32,
+    pub(crate) overload_retargeting: bool,
     pub(crate) local_threshold: Duration,
     /// Whether servers that can tell of changes by themselves are had to.
     pub(crate) streams: bool,
@@ -95,12 +104,23 @@ impl ClientOptions {
         Self::from_connection_string(&parsed)
     }
 
-    /// Sets which roots are trusted and which certificate is presented, instead of files that the
-    /// connection string names.
+    /// Turns TLS on, and sets which roots are trusted and which certificate is presented, instead of files that the
+    /// connection string names. A Unix socket has no TLS: operations of such a client fail.
     #[must_use]
     pub fn tls(mut self, tls: ClientTls) -> Self {
         self.tls = Some(tls);
+        self.is_tls = true;
         self
+    }
+
+    /// Has servers told of a library that wraps the client, on each new connection.
+    ///
+    /// # Errors
+    /// [`is_options`](crate::Error::is_options): a text of it is empty, has more than 64 bytes or contains `|`.
+    /// [`is_limit`](crate::Error::is_limit): there are eight already.
+    pub fn driver_info(mut self, info: DriverInfo) -> Result<Self> {
+        info.join(&mut self.driver_infos)?;
+        Ok(self)
     }
 
     /// Sets whether authentication by PLAIN, which sends the password as it is, may do so without TLS; false by default. A
@@ -227,11 +247,27 @@ impl ClientOptions {
         self
     }
 
-    /// Sets how long an operation waits for a server that suits it, such as a new primary; 30 s by default. The time
-    /// of the operation holds as well.
+    /// Sets how long an operation waits for a server that suits it, such as a new primary; 30 s by default, and zero is no
+    /// limit. The time of the operation holds as well.
     #[must_use]
     pub fn selection_timeout(mut self, limit: Duration) -> Self {
-        self.selection_timeout = limit;
+        self.selection_timeout = unlimited_if_zero(limit);
+        self
+    }
+
+    /// Sets how often an operation is tried again that a server has refused because it is overloaded (MongoDB 8.2 and
+    /// later); twice by default. Before each try there is a pause, whose bound doubles.
+    #[must_use]
+    pub fn adaptive_retries_max(mut self, count: u32) -> Self {
+        self.adaptive_retries_max = count;
+        self
+    }
+
+    /// Sets whether such an operation is rather sent to another server that suits; false by default. With
+    /// `primaryPreferred`, an overloaded primary then has secondaries read, which may be behind.
+    #[must_use]
+    pub fn overload_retargeting(mut self, is_on: bool) -> Self {
+        self.overload_retargeting = is_on;
         self
     }
 
@@ -241,6 +277,10 @@ impl ClientOptions {
         self.idle_max = idle_max(period);
         self
     }
+}
+
+fn unlimited_if_zero(time: Duration) -> Duration {
+    if time.is_zero() { Duration::MAX } else { time }
 }
 
 fn idle_max(period: Duration) -> Option<Duration> {

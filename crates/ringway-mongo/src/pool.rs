@@ -1,9 +1,13 @@
 //! A core's connections to one server.
 
 mod clearing;
+mod figures;
 mod filling;
 mod keeper;
 mod lease;
+mod line;
+mod making;
+mod place;
 mod services;
 #[cfg(test)]
 mod spec_tests;
@@ -11,46 +15,49 @@ mod telling;
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
-use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use ringway_runtime::sync::{Notify, Permit, Semaphore};
+use ringway_runtime::sync::Notify;
 
+pub use self::figures::PoolCounts;
+pub(crate) use self::figures::PoolFigures;
 use self::keeper::Draining;
 pub(crate) use self::lease::Lease;
+use self::line::WaitLine;
 use self::services::Services;
 pub(crate) use self::services::{failure_of, is_of_server};
-use self::telling::{CheckOut, Making, Telling};
-use crate::connection::{Greeting, ServerConnection, Service, connect};
+use self::telling::{CheckOut, Telling};
+use crate::connection::{Greeting, ServerConnection};
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits::DRAINING_MAX;
 use crate::pool_events::{CloseReason, PoolChange};
 use crate::uri::HostAddress;
 
 /// The connections of a core to one server. Who wants one waits in the order of arrival, as long as its operation's
-/// deadline allows, or until the server is found to be gone.
+/// deadline allows, or until the server is found to be gone. A connection is made by a task of its own, for whoever waits
+/// first when it is there: so who gives up has not had it made in vain.
 ///
 /// ```text
-///   made ──► leased ──► idle ──► leased …      idle for too long, or of an old generation ──► closed
-///              └─ given up ──► draining ──► idle, or after a second closed
+///   being made ──► idle ──► leased ──► idle …      idle for too long, or of an old generation ──► closed
+///                             └─ given up ──► draining ──► idle, or after a second closed
 /// ```
 pub(crate) struct Pool {
     id: ServerId,
     address: HostAddress,
     greeting: Rc<Greeting>,
-    /// One permit for each connection that is leased or draining.
-    permits: Semaphore,
-    /// One permit for each connection that is being made.
-    connecting: Semaphore,
+    /// Connections that operations have, or that wait for late replies.
+    in_use: Cell<u32>,
+    /// Connections that are being made. Together with those in use and those that are idle, they are never more than
+    /// the most.
+    pending: Cell<u32>,
     /// The one used last is at the end, and is used next: so the others can age.
     idle: RefCell<Vec<ServerConnection>>,
     draining: RefCell<Vec<Draining>>,
-    /// Notified when a connection becomes idle.
-    returned: Notify,
-    /// Operations that wait for one, or for their turn to make one.
-    waiting: Cell<usize>,
-    /// Notified when who waits has to look for another server.
+    /// Operations that wait for a connection. While there are any, nothing is idle.
+    line: WaitLine,
+    /// Notified when who makes a connection has to give it up.
     left: Notify,
     /// The generation that began because the server did not accept the login, and what it said.
     refused: RefCell<Option<(u64, String)>>,
@@ -58,65 +65,49 @@ pub(crate) struct Pool {
     /// Connections that were made before it last grew are not used again.
     generation: Cell<u64>,
     services: Services,
-    counts: Cell<PoolCounts>,
+    figures: Arc<PoolFigures>,
     /// Whether the server is known to be there, so that the least number of connections is kept.
     is_kept_filled: Cell<bool>,
     is_filling: Cell<bool>,
     /// Nobody gets a connection any more, and those that come back are closed.
     is_closed: Cell<bool>,
     telling: Telling,
-    /// Told the generation and the error when a connection that nobody waits for could not be made.
+    /// Told the generation and the error when a connection could not be made.
     failed: Box<HearFailure>,
 }
 
 /// What hears that a pool could not make a connection of a generation.
-type HearFailure = dyn Fn(&Pool, u64, &Error);
+type HearFailure = dyn Fn(&Rc<Pool>, u64, &Error);
 
 /// The number of a server among all that a client has had on this core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ServerId(pub(crate) u64);
 
-/// What the pools of a core have done since they were made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PoolCounts {
-    /// Connections that were made.
-    pub made: u64,
-    /// Connections that could not be made.
-    pub failed: u64,
-    /// Operations that were given up while they waited for a reply.
-    pub abandoned: u64,
-    /// Connections that were used again after such a reply had come late.
-    pub recovered: u64,
-}
-
 impl Pool {
-    /// Makes a pool without connections, and starts its keeper. When a connection of the least number cannot be made,
-    /// `failed` is told its generation and the error.
+    /// Makes a pool without connections, and starts its keeper. When a connection cannot be made, `failed` is told its
+    /// generation and the error.
     pub(crate) fn start(
         id: ServerId,
         address: HostAddress,
         greeting: &Rc<Greeting>,
-        failed: impl Fn(&Self, u64, &Error) + 'static,
+        failed: impl Fn(&Rc<Self>, u64, &Error) + 'static,
     ) -> Rc<Self> {
-        let options = &greeting.options;
         let pool = Rc::new(Self {
             id,
             telling: Telling::new(greeting, &address),
             address,
             greeting: Rc::clone(greeting),
-            permits: Semaphore::new(options.pool_size_max),
-            connecting: Semaphore::new(options.connecting_max),
+            in_use: Cell::new(0),
+            pending: Cell::new(0),
             idle: RefCell::new(Vec::new()),
             draining: RefCell::new(Vec::new()),
-            returned: Notify::new(),
-            waiting: Cell::new(0),
+            line: WaitLine::default(),
             left: Notify::new(),
             refused: RefCell::default(),
             keeper: RefCell::new(None),
             generation: Cell::new(0),
             services: Services::default(),
-            counts: Cell::new(PoolCounts::default()),
+            figures: Arc::default(),
             is_kept_filled: Cell::new(false),
             is_filling: Cell::new(false),
             is_closed: Cell::new(false),
@@ -138,9 +129,9 @@ impl Pool {
         self.generation.get()
     }
 
-    /// Connections that operations have.
+    /// Connections that operations have, or whose late replies are waited for.
     pub(crate) fn leased(&self) -> u32 {
-        self.greeting.options.pool_size_max - self.permits.available()
+        self.in_use.get()
     }
 
     /// A connection for one operation at a time.
@@ -160,34 +151,14 @@ impl Pool {
             return Err(closed());
         }
         // Who came before takes what becomes idle.
-        if self.waiting.get() == 0
-            && let Ok(permit) = self.permits.try_acquire(1)
+        if self.line.is_empty()
             && let Some(connection) = poll_fn(|cx| Poll::Ready(self.take_idle(cx))).await
         {
-            return Ok(Lease::new(Rc::clone(self), connection, permit, self.generation.get()));
+            self.in_use.set(self.in_use.get() + 1);
+            return Ok(Lease::new(Rc::clone(self), connection, self.generation.get()));
         }
-        self.lease_later().await
-    }
-
-    /// Waits for a connection, unless the server is left.
-    async fn lease_later(self: &Rc<Self>) -> Result<Lease> {
-        let leased = async {
-            let permit = self.permits.acquire(1).await.map_err(|_| closed())?;
-            let (connection, generation) = self.make_or_take().await?;
-            Ok(Lease::new(Rc::clone(self), connection, permit, generation))
-        };
-        self.unless_left(leased).await
-    }
-
-    /// Waits for something that the server has a part in, unless it is left meanwhile.
-    async fn unless_left<T>(&self, what: impl Future<Output = Result<T>>) -> Result<T> {
-        let mut left = pin!(self.left.notified());
-        let mut what = pin!(what);
-        poll_fn(|cx| match left.as_mut().poll(cx) {
-            Poll::Ready(()) => Poll::Ready(Err(self.why_left())),
-            Poll::Pending => what.as_mut().poll(cx),
-        })
-        .await
+        // Rare and large, so it is not a part of every operation's future.
+        Box::pin(self.wait_in_line()).await
     }
 
     /// Why who waits gets no connection. The login of all is the same.
@@ -207,85 +178,58 @@ impl Pool {
         self.refused.replace(Some((generation, error.to_string())));
     }
 
-    /// What the pool has done.
-    pub(crate) fn counts(&self) -> PoolCounts {
-        self.counts.get()
+    /// What the pool has done and has, for any thread.
+    pub(crate) fn figures(&self) -> &Arc<PoolFigures> {
+        &self.figures
     }
 
-    /// Connections that wait for an operation.
-    pub(crate) fn idle_count(&self) -> usize {
-        self.idle.borrow().len()
-    }
-
-    /// Makes a connection, or takes one that becomes idle while its turn to be made has not come.
-    async fn make_or_take(self: &Rc<Self>) -> Result<(ServerConnection, u64)> {
-        let turn = {
-            let waiting = Waiting::join(&self.waiting);
-            let mut may_take = waiting.is_first;
-            let mut turn = pin!(self.connecting.acquire(1));
-            loop {
-                let mut returned = pin!(self.returned.notified());
-                let woken = poll_fn(|cx| {
-                    // First of all, so that a notification which is used is not passed on.
-                    if returned.as_mut().poll(cx).is_ready() {
-                        return Poll::Ready(Woken::Again);
-                    }
-                    if may_take && let Some(connection) = self.take_idle(cx) {
-                        return Poll::Ready(Woken::Idle(connection));
-                    }
-                    // Nothing is made while something is idle, or there could be more than the most.
-                    turn.as_mut().poll(cx).map(|turn| match self.take_idle(cx) {
-                        Some(connection) => Woken::Idle(connection),
-                        None => Woken::Turn(turn),
-                    })
-                })
-                .await;
-                match woken {
-                    Woken::Idle(connection) => {
-                        // A notification that nobody was there for may have been one of several.
-                        if self.idle_count() > 0 {
-                            self.returned.notify_one();
-                        }
-                        return Ok((connection, self.generation.get()));
-                    }
-                    Woken::Turn(turn) => break turn.map_err(|_| closed())?,
-                    Woken::Again => may_take = true,
-                }
-            }
-        };
-        // Rare and large, so it is not a part of every operation's future.
-        let made = Box::pin(self.make(turn)).await;
-        if made.is_ok() {
-            self.keep_filled();
+    /// Gives what is idle to those who wait, in their order, and has connections made for the others.
+    fn serve(self: &Rc<Self>) {
+        while let Some(connection) = self.idle_for_line() {
+            self.in_use.set(self.in_use.get() + 1);
+            self.line.grant_first(connection, self.generation.get());
         }
-        made
+        while self.lacks_connection() {
+            self.begin_making(false);
+        }
     }
 
-    /// Makes a connection, whose generation is that of its beginning.
-    async fn make(&self, turn: Permit) -> Result<(ServerConnection, u64)> {
-        let generation = self.generation.get();
-        let making = Making::begin(&self.telling);
-        let service: Cell<Option<Service>> = Cell::new(None);
-        let greeted = |id| service.set(Some(self.services.now(id)));
-        let made = connect(&self.greeting, &self.address, &greeted).await;
-        drop(turn);
-        self.count(|counts| match &made {
-            Ok(_) => counts.made += 1,
-            Err(_) => counts.failed += 1,
-        });
-        let mut connection = made.inspect_err(|error| {
-            self.greeted_in_vain(service.get(), error);
-        })?;
-        connection.set_number(making.connection);
-        connection.set_service(service.get());
-        making.succeeded();
-        Ok((connection, generation))
+    fn idle_for_line(&self) -> Option<ServerConnection> {
+        if self.line.is_empty() {
+            return None;
+        }
+        let connection = self.idle.borrow_mut().pop();
+        self.idle_changed();
+        connection
+    }
+
+    /// Whether one more may be made for those who wait. One of the least number is made in any case.
+    fn lacks_connection(&self) -> bool {
+        let for_line = self.pending.get() - u32::from(self.is_filling.get());
+        (for_line as usize) < self.line.len() && self.may_make()
+    }
+
+    fn may_make(&self) -> bool {
+        let options = &self.greeting.options;
+        !self.is_closed.get()
+            && self.pending.get() < options.connecting_max
+            && self.connection_count() < u64::from(options.pool_size_max)
+    }
+
+    /// All that there are: those in use, those that are being made, and those that are idle.
+    fn connection_count(&self) -> u64 {
+        self.idle.borrow().len() as u64 + u64::from(self.in_use.get() + self.pending.get())
+    }
+
+    fn idle_changed(&self) {
+        self.figures.set_idle(self.idle.borrow().len());
     }
 
     /// The idle connection that was used last, if it is still good.
     fn take_idle(&self, cx: &mut Context<'_>) -> Option<ServerConnection> {
         loop {
             let mut connection = self.idle.borrow_mut().pop()?;
+            self.idle_changed();
             connection.check_idle(cx);
             if !connection.is_broken() {
                 return Some(connection);
@@ -294,41 +238,38 @@ impl Pool {
         }
     }
 
-    /// Takes a connection back. Its permit is free afterwards, unless it has to drain.
-    fn give_back(&self, mut connection: ServerConnection, permit: Permit, generation: u64) {
+    /// Takes a connection back that was in use. It counts as such no longer, unless it has to drain.
+    fn give_back(self: &Rc<Self>, mut connection: ServerConnection, generation: u64) {
         let reason = match () {
             () if self.is_closed.get() => Some(CloseReason::PoolClosed),
             () if !self.is_current(&connection, generation) => Some(CloseReason::Stale),
             () => connection.is_broken().then_some(CloseReason::Error),
         };
-        if let Some(reason) = reason {
-            drop(permit);
-            return self.end(connection, reason);
+        if reason.is_none() && !connection.is_idle() {
+            self.figures.count_abandoned();
+            connection.abandon();
+            if self.draining.borrow().len() < DRAINING_MAX {
+                self.draining.borrow_mut().push(Draining::new(connection, generation));
+                return self.wake_keeper();
+            }
+            connection.distrust();
         }
-        if connection.is_idle() {
-            self.put_idle(connection);
-            return;
+        self.in_use.set(self.in_use.get() - 1);
+        match reason.or_else(|| connection.is_broken().then_some(CloseReason::Error)) {
+            Some(reason) => self.end(connection, reason),
+            None => {
+                connection.rest();
+                self.idle.borrow_mut().push(connection);
+                self.idle_changed();
+            }
         }
-        self.count(|counts| counts.abandoned += 1);
-        connection.abandon();
-        if self.draining.borrow().len() < DRAINING_MAX {
-            self.draining.borrow_mut().push(Draining::new(connection, permit, generation));
-            self.wake_keeper();
-        } else {
-            drop(permit);
-            self.end(connection, CloseReason::Error);
-        }
+        self.serve();
     }
 
     fn end(&self, connection: ServerConnection, reason: CloseReason) {
         let number = connection.number();
         drop(connection);
         self.telling.tell(PoolChange::ConnectionClosed { connection: number, reason });
-    }
-
-    fn put_idle(&self, connection: ServerConnection) {
-        self.idle.borrow_mut().push(connection);
-        self.returned.notify_one();
     }
 
     /// Closes what is idle or draining, and what is leased when it comes back: the server is gone, or another one.
@@ -351,20 +292,18 @@ impl Pool {
 
     fn end_unused(&self, reason: CloseReason) {
         let idle = std::mem::take(&mut *self.idle.borrow_mut());
+        self.idle_changed();
         let draining = std::mem::take(&mut *self.draining.borrow_mut());
+        let drained = draining.len() as u32;
+        self.in_use.set(self.in_use.get() - drained);
         let unused = idle.into_iter().chain(draining.into_iter().map(Draining::into_connection));
         unused.for_each(|connection| self.end(connection, reason));
     }
 
-    /// Sends those who wait for a connection to look for another server.
+    /// Sends those who wait for a connection to look for another server, and gives up those that are being made.
     pub(crate) fn leave(&self) {
         self.left.notify_waiters();
-    }
-
-    fn count(&self, change: impl FnOnce(&mut PoolCounts)) {
-        let mut counts = self.counts.get();
-        change(&mut counts);
-        self.counts.set(counts);
+        self.line.refuse_all(|| self.why_left());
     }
 
     fn wake_keeper(&self) {
@@ -378,42 +317,6 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         self.wake_keeper();
-    }
-}
-
-impl PoolCounts {
-    pub(crate) fn add(&mut self, other: Self) {
-        self.made += other.made;
-        self.failed += other.failed;
-        self.abandoned += other.abandoned;
-        self.recovered += other.recovered;
-    }
-}
-
-#[expect(clippy::large_enum_variant, reason = "it is moved once, where an operation has waited")]
-enum Woken<T> {
-    Idle(ServerConnection),
-    Turn(T),
-    Again,
-}
-
-/// An operation among those that wait for a connection. Those that come later do not take what becomes idle before them.
-struct Waiting<'a> {
-    count: &'a Cell<usize>,
-    /// Whether nobody waited before it.
-    is_first: bool,
-}
-
-impl<'a> Waiting<'a> {
-    fn join(count: &'a Cell<usize>) -> Self {
-        let before = count.replace(count.get() + 1);
-        Self { count, is_first: before == 0 }
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.count.set(self.count.get() - 1);
     }
 }
 

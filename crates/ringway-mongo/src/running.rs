@@ -167,7 +167,7 @@ fn of_remote<T>(output: Result<Result<T>, TaskGone>) -> Result<T> {
 
 fn gone() -> Error {
     let what = "the operation ended without a result: it panicked, or its core has ended";
-    Error::new(Kind::Network, Fate::Unknown, what)
+    Error::new(Kind::Ended, Fate::Unknown, what)
 }
 
 /// Blocks the thread until an operation, or anything else that this crate returns as a future, is ready.

@@ -7,7 +7,6 @@ use ringway_net::dns;
 use ringway_net::dns::hickory_resolver::TokioResolver;
 use ringway_net::dns::hickory_resolver::net::NetError;
 use ringway_net::dns::hickory_resolver::proto::rr::RData;
-use ringway_runtime::timeout;
 
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits::{DNS_TIMEOUT, SERVERS_MAX, SRV_PERIOD_MIN};
@@ -59,9 +58,11 @@ impl SrvSource {
     /// records are valid.
     pub(crate) async fn look_up(&self) -> Result<(Vec<HostAddress>, Duration)> {
         let service = self.question.service.clone();
-        let asked =
-            dns::ask(self.server, |resolver| async move { targets(&resolver, &service).await });
-        let (targets, valid_for) = in_time(&self.question.name, asked).await?;
+        let asked = dns::ask(self.server, DNS_TIMEOUT, |resolver| async move {
+            targets(&resolver, &service).await
+        });
+        let (targets, valid_for) =
+            asked.await.map_err(|why| not_found(&self.question.name, &why))?;
         let mut hosts = verified_hosts(&self.question.name, targets);
         shuffle(&mut hosts);
         Ok((hosts, valid_for))
@@ -101,19 +102,16 @@ pub(crate) async fn ask(
     server: Option<SocketAddr>,
 ) -> Result<(SrvRecords, Duration)> {
     let (name, service) = (question.name.clone(), question.service.clone());
-    let asked = dns::ask(server, |resolver| async move {
+    let asked = dns::ask(server, DNS_TIMEOUT, |resolver| async move {
         let (targets, valid_for) = targets(&resolver, &service).await?;
         Ok((SrvRecords { targets, texts: texts(&resolver, &name).await? }, valid_for))
     });
-    in_time(&question.name, asked).await
+    asked.await.map_err(|why| not_found(&question.name, &why))
 }
 
-async fn in_time<T>(name: &str, asked: impl Future<Output = Result<T, String>>) -> Result<T> {
-    let found = timeout(DNS_TIMEOUT, asked).await;
-    found.unwrap_or_else(|_| Err(format!("no answer within {DNS_TIMEOUT:?}"))).map_err(|why| {
-        let what = format!("the servers of {name} cannot be looked up: {why}");
-        Error::new(Kind::Network, Fate::NotSent, what)
-    })
+fn not_found(name: &str, why: &str) -> Error {
+    let what = format!("the servers of {name} cannot be looked up: {why}");
+    Error::new(Kind::Network, Fate::NotSent, what)
 }
 
 /// The targets, and the time for which all of their records are valid.

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use hickory_resolver::config::{NameServerConfig, ResolverConfig};
 use hickory_resolver::net::NetError;
@@ -26,11 +27,15 @@ static THREAD: Mutex<Option<mpsc::Sender<Question>>> = Mutex::new(None);
 /// Asks name servers: the system's, or the one at `server`. Dropping the future gives the question up.
 ///
 /// Each question has a resolver of its own, so that changes of the system's configuration are seen and no record
-/// outlives its TTL. The question has no time limit but that of its attempts; the caller sets one.
+/// outlives its TTL. The question ends after `limit`. The time is that of the thread, so any executor may poll the future.
 ///
 /// # Errors
-/// The error of the question, or a sentence that says why it was not asked.
-pub async fn ask<T, Q, F>(server: Option<SocketAddr>, question: Q) -> Result<T, String>
+/// The error of the question, or a sentence that says why it was not asked, or that its time is over.
+pub async fn ask<T, Q, F>(
+    server: Option<SocketAddr>,
+    limit: Duration,
+    question: Q,
+) -> Result<T, String>
 where
     T: Send + 'static,
     Q: FnOnce(TokioResolver) -> F + Send + 'static,
@@ -44,7 +49,10 @@ where
         };
         tokio::select! {
             () = answer.closed() => {}
-            found = asked => drop(answer.send(found)),
+            found = tokio::time::timeout(limit, asked) => {
+                let found = found.unwrap_or_else(|_| Err(format!("no answer within {limit:?}")));
+                drop(answer.send(found));
+            }
         }
     });
     let jobs = jobs().map_err(|error| format!("the thread for DNS cannot be started: {error}"))?;

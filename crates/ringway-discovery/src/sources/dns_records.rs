@@ -47,7 +47,7 @@ type LookedUp = Result<Found, String>;
 
 /// Looks up a name. Dropping the future gives it up.
 pub(super) async fn look_up(query: Query) -> LookedUp {
-    dns::ask(query.server, |resolver| answer_of(resolver, query)).await
+    dns::ask(query.server, limits::DNS_TIMEOUT, |resolver| answer_of(resolver, query)).await
 }
 
 async fn answer_of(resolver: TokioResolver, query: Query) -> LookedUp {

@@ -12,6 +12,7 @@ use ringway_wire::mongo::SessionId;
 use super::{Attempt, ClientCore, OperationTime, Purpose, Slot};
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits::{SESSIONS_END_TIMEOUT, SESSIONS_ENDED_MAX};
+use crate::pool::PoolCounts;
 use crate::reads::Reads;
 use crate::uri::{ReadMode, ReadPreference};
 
@@ -19,7 +20,9 @@ impl ClientCore {
     /// Gives up what the client has on this core. Its sessions are ended in the background, if a server was reached from
     /// here; with several such cores, the first one ends all.
     pub(crate) fn leave(self: Rc<Self>) {
-        if self.deployment.counts().made > 0 && !self.sessions.is_empty() {
+        if self.deployment.view().add_counts(PoolCounts::default()).made > 0
+            && !self.sessions.is_empty()
+        {
             spawn_detached("mongo sessions", async move { self.end_sessions().await });
         }
     }

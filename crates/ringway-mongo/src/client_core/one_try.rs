@@ -1,6 +1,7 @@
 //! What is known of one sending of a command.
 
 use std::cell::Cell;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bson::RawDocument;
@@ -9,9 +10,10 @@ use ringway_runtime::now_exact;
 use super::purpose::Purpose;
 use super::slot::ReadConcernOf;
 use crate::error::{Error, Fate, Kind, Result};
-use crate::pool::ServerId;
+use crate::pool::Pool;
 use crate::reads::Reads;
 use crate::topology::StateChange;
+use crate::uri::HostAddress;
 
 /// One sending of a command.
 pub(super) struct OneTry<'a> {
@@ -22,10 +24,10 @@ pub(super) struct OneTry<'a> {
     pub(super) until: Option<Until>,
     /// The number of a write in its session, by which the server knows it again; `None` if it cannot be repeated.
     pub(super) number: &'a mut Option<i64>,
-    /// The server of the try before, and then of this one.
-    ///
-    /// Specification: Server Selection, "Sharded": a router that has failed is the last choice.
-    pub(super) server: &'a mut Option<ServerId>,
+    /// The server that it was sent to.
+    pub(super) server: Option<Rc<Pool>>,
+    /// The servers of tries before it that are the last choice.
+    pub(super) avoided: &'a [HostAddress],
     /// Whether the write has turned out to be none that may be repeated: then its number was not sent.
     pub(super) is_once: &'a Cell<bool>,
     pub(super) is_last: bool,

@@ -112,7 +112,8 @@ impl SessionUse<'_> {
         self.session.as_mut()?.times.as_deref_mut()
     }
 
-    /// Notes that the command was sent, if it was, and what a router has answered.
+    /// Notes that the command was sent, if it was, and what a router has answered. A server that has refused it because it
+    /// has too much to do has begun no transaction: then this is not called.
     pub(super) fn end_command(&mut self, answer: Option<&RawDocument>) {
         if let Some(session) = self.session.as_mut().filter(|_| self.sent.get()) {
             session.transaction.sent();

@@ -127,7 +127,7 @@ impl Streams {
         Self::check(&session)?;
         let sent = Sent::new(false);
         let mut used = SessionUse { session: Some(&mut session), sent: &sent };
-        let mut lease = self.deployment.lease(Wanted::At(server), None).await?;
+        let mut lease = self.deployment.lease_patiently(Wanted::At(server)).await?;
         let purpose = Purpose::Cursor(server);
         let fields =
             used.begin_command((&lease, server), (purpose, None), &self.clock, |_| None)?;

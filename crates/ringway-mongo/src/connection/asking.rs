@@ -27,6 +27,8 @@ pub(crate) struct AskingConnection {
     /// Answers that came together. They are of one received buffer, and none is read before these are taken.
     streamed: VecDeque<Streamed>,
     streams: bool,
+    /// Whether the server knows no `hello`.
+    is_legacy: bool,
 }
 
 struct Streamed {
@@ -43,12 +45,15 @@ impl AskingConnection {
         let connected = async {
             let mut connection = open(greeting, address, HELLO_LEN_MAX).await?;
             let asked_at = now_exact();
-            let metadata = Some(&greeting.metadata);
-            let request = HelloRequest { metadata, ..HelloRequest::default() };
+            let metadata = greeting.metadata.now();
+            let metadata = Some(&*metadata);
+            let request = HelloRequest { is_legacy: true, metadata, ..HelloRequest::default() };
             let answer = say(&mut connection, request).await;
             let answer = answer.map_err(|error| unanswered(&greeting.options, address, error))?;
             let time = now_exact().saturating_duration_since(asked_at);
-            Ok((Self { connection, streamed: VecDeque::new(), streams: false }, answer, time))
+            let is_legacy = !answer.body().get_bool("helloOk").unwrap_or(false);
+            let streamed = VecDeque::new();
+            Ok((Self { connection, streamed, streams: false, is_legacy }, answer, time))
         };
         in_time(greeting, address, connected).await
     }
@@ -60,7 +65,8 @@ impl AskingConnection {
         address: &HostAddress,
     ) -> Result<(OwnedAnswer, Duration)> {
         let asked_at = now_exact();
-        let said = say(&mut self.connection, HelloRequest::default());
+        let request = HelloRequest { is_legacy: self.is_legacy, ..HelloRequest::default() };
+        let said = say(&mut self.connection, request);
         let answer = in_time(greeting, address, said).await?;
         Ok((answer, now_exact().saturating_duration_since(asked_at)))
     }
@@ -81,7 +87,8 @@ impl AskingConnection {
     ) -> Result<OwnedAnswer> {
         if !self.streams {
             let awaited = Some(awaited);
-            self.begin_stream(HelloRequest { awaited, ..HelloRequest::default() })?;
+            let is_legacy = self.is_legacy;
+            self.begin_stream(HelloRequest { is_legacy, awaited, ..HelloRequest::default() })?;
         }
         let limit = greeting.options.connect_timeout.saturating_add(awaited.time_max);
         let answer = std::future::poll_fn(|cx| self.poll_streamed(cx));

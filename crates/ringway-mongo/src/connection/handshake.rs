@@ -8,41 +8,56 @@ use bson::{RawDocument, RawDocumentBuf};
 use ringway_net::{Client as Connector, StreamLimits};
 use ringway_runtime::timeout;
 use ringway_wire::mongo::{
-    ClientMetadata, HelloReply, HelloRequest, REPLY_LEN_MAX_DEFAULT, ScramClient, ScramMechanism,
-    ServerKind,
+    HelloReply, HelloRequest, REPLY_LEN_MAX_DEFAULT, ScramClient, ScramMechanism, ServerKind,
 };
 
 use super::authentication::{self, nonce};
 use super::keys::KeyCache;
-use super::{OwnedAnswer, ServerConnection, ServerLimits, external, unsendable};
+use super::{HandshakeMetadata, OwnedAnswer, ServerConnection, ServerLimits, external, unsendable};
 use crate::error::{Error, Fate, Kind, Result};
-use crate::limits::{SEND_QUEUE_MAX, WIRE_VERSION_MAX, WIRE_VERSION_MIN};
+use crate::limits::{KEEPALIVE, SEND_QUEUE_MAX, WIRE_VERSION_MAX, WIRE_VERSION_MIN};
 use crate::options::{ClientOptions, Identity, Login, PlainLogin};
 use crate::uri::HostAddress;
 
 /// What all connections of a client begin with.
 pub(crate) struct Greeting {
     pub(crate) options: Arc<ClientOptions>,
-    pub(super) metadata: ClientMetadata,
+    pub(super) metadata: Arc<HandshakeMetadata>,
     keys: KeyCache,
 }
 
 impl Greeting {
-    pub(crate) fn new(options: Arc<ClientOptions>) -> Self {
-        let application = options.application.as_deref();
-        let metadata = ClientMetadata::new(application, env!("CARGO_PKG_VERSION"), None);
+    pub(crate) fn new(options: Arc<ClientOptions>, metadata: Arc<HandshakeMetadata>) -> Self {
         Self { options, metadata, keys: KeyCache::default() }
+    }
+
+    /// The beginning of connections without a client around them.
+    #[cfg(test)]
+    pub(crate) fn alone(options: ClientOptions) -> Self {
+        let options = Arc::new(options);
+        let metadata = HandshakeMetadata::new(&options);
+        Self::new(options, metadata)
     }
 }
 
 /// Makes a connection that is ready for commands. Nothing of the user's command is sent here, so every
 /// error says that it was not. `greeted` is told the service behind a load balancer, once that has said who it is.
+///
+/// Specification: Connection Monitoring and Pooling, "Backpressure-enabled": a server that ends a connection before it
+/// has answered `hello`, or does not answer, may have too much to do.
 pub(crate) async fn connect(
     greeting: &Greeting,
     address: &HostAddress,
     greeted: &dyn Fn(ObjectId),
 ) -> Result<ServerConnection> {
-    in_time(greeting, address, greet(greeting, address, greeted)).await
+    let is_greeted = Cell::new(false);
+    let made = in_time(greeting, address, greet(greeting, address, greeted, &is_greeted)).await;
+    made.map_err(|mut error| {
+        if !is_greeted.get() && error.may_be_overload() {
+            error.mark_overloaded();
+        }
+        error
+    })
 }
 
 pub(super) async fn in_time<T>(
@@ -54,7 +69,7 @@ pub(super) async fn in_time<T>(
     let done = timeout(limit, done).await.unwrap_or_else(|_| {
         let how = if greeting.options.is_tls { " over TLS" } else { "" };
         let what = format!("cannot connect to {address}{how} within {limit:?}");
-        Err(Error::new(Kind::Timeout, Fate::NotSent, what))
+        Err(Error::new(Kind::ConnectTimeout, Fate::NotSent, what))
     });
     done.map_err(|error| error.fate(Fate::NotSent))
 }
@@ -74,7 +89,7 @@ pub(super) async fn open(
     }
     let limits = StreamLimits { send_queue_max: SEND_QUEUE_MAX, ..StreamLimits::default() };
     let connector = connector.attempts_max(1).connect_timeout(options.connect_timeout);
-    let connector = connector.stream_limits(limits);
+    let connector = connector.stream_limits(limits).keepalive(KEEPALIVE);
     let connection = connector.open().await.map_err(failed)?;
     Ok(ServerConnection::new(connection, reply_len_max))
 }
@@ -83,6 +98,7 @@ async fn greet(
     greeting: &Greeting,
     address: &HostAddress,
     greeted: &dyn Fn(ObjectId),
+    is_greeted: &Cell<bool>,
 ) -> Result<ServerConnection> {
     let options = &greeting.options;
     let login = options.login.as_deref();
@@ -93,6 +109,7 @@ async fn greet(
     let speculation = login.map(Speculation::new);
     let hello = hello(&mut connection, greeting, speculation.as_ref()).await;
     let hello = hello.map_err(|error| unanswered(options, address, error))?;
+    is_greeted.set(true);
     let reply = HelloReply::of(hello.body()).map_err(Error::reply)?;
     check_version(&reply)?;
     check_set_name(options, reply.set_name)?;
@@ -193,8 +210,11 @@ async fn hello(
     speculation: Option<&Speculation<'_>>,
 ) -> Result<OwnedAnswer> {
     let user = speculation.and_then(Speculation::asks_for);
+    let metadata = greeting.metadata.now();
     let request = HelloRequest {
-        metadata: Some(&greeting.metadata),
+        // Servers before MongoDB 4.4.2 know no other name.
+        is_legacy: !greeting.options.is_balanced,
+        metadata: Some(&metadata),
         compressors: &greeting.options.compressors,
         mechanisms_of: user.as_deref(),
         speculative_authenticate: speculation.and_then(Speculation::document),

@@ -5,6 +5,7 @@ mod authentication;
 mod external;
 mod handshake;
 mod keys;
+mod metadata;
 mod pipelined;
 mod secrets;
 mod streamed;
@@ -24,6 +25,7 @@ use ringway_wire::mongo::{
 
 pub(crate) use self::asking::AskingConnection;
 pub(crate) use self::handshake::{Greeting, connect};
+pub(crate) use self::metadata::HandshakeMetadata;
 pub(crate) use self::pipelined::{
     CommandSource, Next, NextCommand, PipelinedCommand, unanswered, write as write_pipelined,
 };
@@ -46,7 +48,8 @@ pub(crate) struct ServerConnection {
     buffer: Vec<u8>,
     facts: Box<ServerFacts>,
     is_broken: bool,
-    last_used: Instant,
+    /// When it was last given back, or made.
+    idle_since: Instant,
     /// The number of the connection in its pool; 0 for one of a monitor.
     number: u64,
     service: Option<Service>,
@@ -160,7 +163,7 @@ impl ServerConnection {
                 },
             }),
             is_broken: false,
-            last_used: now(),
+            idle_since: now(),
             number: 0,
             service: None,
         }
@@ -220,8 +223,13 @@ impl ServerConnection {
         !self.is_broken && self.replies.is_idle()
     }
 
-    pub(crate) fn last_used(&self) -> Instant {
-        self.last_used
+    pub(crate) fn idle_since(&self) -> Instant {
+        self.idle_since
+    }
+
+    /// Notes that no operation has it any more.
+    pub(crate) fn rest(&mut self) {
+        self.idle_since = now();
     }
 
     /// Sends a command and reads its reply. `write` appends it under the number that it is given; `read`
@@ -273,7 +281,6 @@ impl ServerConnection {
             compressor.compress(0, &mut buffer);
         }
         sent.set(true);
-        self.last_used = now();
         match buffer.len() <= COPIED_MAX {
             true => drop(self.connection.write(&buffer)),
             false => drop(self.connection.send(std::mem::take(&mut buffer))),

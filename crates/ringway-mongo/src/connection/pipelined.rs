@@ -3,7 +3,6 @@
 use std::task::{Context, Poll};
 
 use bson::{RawDocument, RawDocumentBuf};
-use ringway_runtime::now;
 use ringway_wire::mongo::{CommandWriter, MongoFault};
 
 use super::{Answer, ServerConnection, check, secrets, unsendable};
@@ -232,7 +231,6 @@ impl ServerConnection {
             }
         }
         if !buffer.is_empty() {
-            self.last_used = now();
             match buffer.len() <= COPIED_MAX {
                 true => drop(self.connection.write(&buffer)),
                 false => drop(self.connection.send(std::mem::take(&mut buffer))),

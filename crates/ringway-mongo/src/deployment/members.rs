@@ -27,7 +27,7 @@ impl Deployment {
             let pool =
                 Pool::start(id, address.clone(), &self.greeting, move |pool, generation, error| {
                     if let Some(deployment) = this.upgrade() {
-                        deployment.filling_failed(pool, generation, error);
+                        deployment.connection_failed(pool, generation, error);
                     }
                 });
             let is_watched = !self.is_fixed();

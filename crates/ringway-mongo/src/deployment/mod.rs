@@ -21,10 +21,12 @@ mod srv_polling;
 #[cfg(all(test, feature = "dns"))]
 mod srv_polling_tests;
 mod telling;
+mod view;
 mod wanted;
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bson::RawDocumentBuf;
@@ -34,14 +36,18 @@ use ringway_runtime::{now_exact, spawn_detached};
 use self::monitor::Monitor;
 use self::pins::Pins;
 pub(crate) use self::pins::{Keep, Pin};
+pub(crate) use self::selecting::jitter;
 use self::telling::TopologyTelling;
+pub(crate) use self::view::DeploymentView;
 pub(crate) use self::wanted::Wanted;
 use crate::connection::Greeting;
 use crate::error::{Error, Result};
 use crate::limits::{CHECK_PERIOD_MIN, DESCRIBED_MAX};
-use crate::pool::{Lease, Pool, PoolCounts, ServerId, failure_of, is_of_server};
+use crate::pool::{Lease, Pool, ServerId, failure_of, is_of_server};
 use crate::reads::Reads;
-use crate::topology::{OperationFailure, ServerDescription, ServerType, StateChange, Topology};
+use crate::topology::{
+    OperationFailure, ServerDescription, ServerType, StateChange, Topology, TopologyType,
+};
 use crate::uri::HostAddress;
 
 /// The servers of a client on one core.
@@ -58,6 +64,8 @@ pub(crate) struct Deployment {
     /// Notified when something is known of a server that was not before.
     changed: Notify,
     telling: Rc<TopologyTelling>,
+    /// What other threads see of it.
+    view: Arc<DeploymentView>,
     _srv_polling: Option<srv_polling::SrvPolling>,
     origin: Instant,
     this: Weak<Self>,
@@ -87,6 +95,7 @@ impl Deployment {
             writable: RefCell::default(),
             turn: Cell::new(turn),
             changed: Notify::new(),
+            view: Arc::default(),
             origin: now_exact(),
             this: Weak::clone(this),
         });
@@ -102,18 +111,15 @@ impl Deployment {
         deployment
     }
 
-    /// A connection to a server that suits, and to another one than `avoided` if there is one. Who waits for one is
+    /// A connection to a server that suits, and to none of `avoided` if there is another one. Who waits for one is
     /// sent to another server when this one fails.
-    pub(crate) async fn lease(
-        &self,
-        wanted: Wanted<'_>,
-        avoided: Option<ServerId>,
-    ) -> Result<Lease> {
+    pub(crate) async fn lease(&self, wanted: Wanted<'_>, avoided: &[HostAddress]) -> Result<Lease> {
         if self.is_balanced() {
             return self.lease_behind_balancer(wanted).await;
         }
         let at_hand = match wanted {
             Wanted::At(_) | Wanted::Of(_) => None,
+            _ if !avoided.is_empty() && !self.is_direct() => None,
             Wanted::Read(reads) if self.has_other_readers(reads) => None,
             _ => self.writable.borrow().clone(),
         };
@@ -152,24 +158,25 @@ impl Deployment {
         }
     }
 
-    /// Takes that a connection could not be made which nobody waits for.
+    /// Takes that a connection could not be made. One that the server has ended, or left alone, before it answered says
+    /// nothing of those that there are: it may have too much to do for more.
     ///
-    /// Specification: Connection Monitoring and Pooling, "Populating the Pool with Connections": its error is handled
-    /// like that of an operation.
-    fn filling_failed(&self, pool: &Pool, generation: u64, error: &Error) {
+    /// Specification: Server Discovery and Monitoring, "Error handling pseudocode".
+    fn connection_failed(&self, pool: &Pool, generation: u64, error: &Error) {
         match self.is_fixed() {
+            _ if error.is_overload() => {}
             // Behind a load balancer, the pool has cleared the service.
             true if self.is_balanced() => {}
             true if generation == pool.generation() && is_of_server(error) => {
                 pool.clear(generation + 1);
             }
             true => {}
-            false => self.not_connected(pool, generation, error),
+            false => self.not_usable(pool, generation, error),
         }
     }
 
-    /// Takes that a connection could not be made.
-    fn not_connected(&self, pool: &Pool, generation: u64, error: &Error) {
+    /// Takes that a server cannot be used, for a reason that concerns all connections to it.
+    fn not_usable(&self, pool: &Pool, generation: u64, error: &Error) {
         let Some(failure) = failure_of(error) else { return };
         if failure == OperationFailure::Authentication && generation == pool.generation() {
             pool.refuse(generation + 1, error);
@@ -212,21 +219,9 @@ impl Deployment {
         (self.is_direct() && is_in_set).then_some(&*DIRECT)
     }
 
-    /// What the pools have done. Those of servers that do not belong to the deployment any more are left out.
-    pub(crate) fn counts(&self) -> PoolCounts {
-        let mut counts = PoolCounts::default();
-        self.members.borrow().iter().for_each(|member| counts.add(member.pool.counts()));
-        counts
-    }
-
-    /// Connections that wait for an operation.
-    pub(crate) fn idle_count(&self) -> usize {
-        self.members.borrow().iter().map(|member| member.pool.idle_count()).sum()
-    }
-
-    /// What is known of each server.
-    pub(crate) fn servers(&self) -> Vec<ServerDescription> {
-        self.topology.borrow().servers().cloned().collect()
+    /// What other threads may look at.
+    pub(crate) fn view(&self) -> &Arc<DeploymentView> {
+        &self.view
     }
 
     /// The same, for people.
@@ -240,12 +235,28 @@ impl Deployment {
             (None, ServerType::Unknown) => format!("{}: has not answered yet", server.address),
             (None, kind) => format!("{}: {kind:?}", server.address),
         };
-        let mut described: Vec<_> = topology.servers().take(DESCRIBED_MAX).map(describe).collect();
-        let others = topology.servers().count() - described.len();
+        let gone = topology.gone().map(|(address, why)| format!("{address} was left out: {why}"));
+        let count = topology.servers().count() + topology.gone().count();
+        let all = topology.servers().map(describe).chain(gone);
+        let mut described: Vec<_> = all.take(DESCRIBED_MAX).collect();
+        let others = count - described.len();
         if others > 0 {
             described.push(format!("{others} more"));
         }
-        described.join("; ")
+        match described.is_empty() {
+            true => "no server is known".to_owned(),
+            false => described.join("; "),
+        }
+    }
+
+    /// Has other threads see what is known now.
+    fn show(&self) {
+        let (topology, members) = (self.topology.borrow(), self.members.borrow());
+        let shown = members.iter().filter_map(|Member { pool, .. }| {
+            let server = topology.server(pool.address())?.clone();
+            Some((server, Arc::clone(pool.figures())))
+        });
+        self.view.show(shown.collect());
     }
 
     /// The least time of a round trip to a server that its monitor has seen lately; zero before, and for servers without
@@ -268,6 +279,11 @@ impl Deployment {
     /// Whether the one server is a load balancer.
     pub(crate) fn is_balanced(&self) -> bool {
         self.greeting.options.is_balanced
+    }
+
+    /// Whether the servers are routers of a sharded cluster.
+    pub(crate) fn is_sharded(&self) -> bool {
+        self.topology.borrow().kind() == TopologyType::Sharded
     }
 
     fn is_direct(&self) -> bool {
@@ -342,6 +358,7 @@ impl Deployment {
     fn follow(&self) {
         let gone = self.remove_members();
         self.add_members();
+        self.show();
         let failed = self.failed_pools();
         let writable = self.only_writable();
         self.writable.replace(writable);

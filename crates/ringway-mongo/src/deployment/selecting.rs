@@ -3,13 +3,14 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use ringway_runtime::{now_exact, timeout};
+use ringway_runtime::{now_exact, sleep, timeout};
 
 use super::Deployment;
 use super::wanted::Wanted;
 use crate::error::{Error, Fate, Kind, Result};
-use crate::pool::{Lease, Pool, ServerId, is_of_server};
+use crate::pool::{Lease, Pool, is_of_server};
 use crate::topology::{Selection, ServerDescription};
+use crate::uri::HostAddress;
 
 impl Deployment {
     /// All servers that fail one after the other have the time of one selection.
@@ -17,18 +18,17 @@ impl Deployment {
         &self,
         mut pool: Rc<Pool>,
         wanted: Wanted<'_>,
-        avoided: Option<ServerId>,
+        avoided: &[HostAddress],
     ) -> Result<Lease> {
         let mut failing_since = None;
         loop {
-            let generation = pool.generation();
             let error = match pool.lease().await {
                 Ok(lease) => return Ok(lease),
                 Err(error) => error,
             };
-            // What a server that stops says while it is greeted has no version that could be compared.
-            self.not_connected(&pool, generation, &error);
-            if !is_of_server(&error) || matches!(wanted, Wanted::At(_) | Wanted::Of(_)) {
+            // A server that has too much to do counts as one that is there, and wants a pause.
+            let is_settled = matches!(wanted, Wanted::At(_) | Wanted::Of(_));
+            if is_settled || error.is_overload() || !is_of_server(&error) {
                 return Err(error);
             }
             let since = *failing_since.get_or_insert_with(now_exact);
@@ -37,11 +37,30 @@ impl Deployment {
         }
     }
 
+    /// A connection for commands that are not tried again as a whole: while a server has too much to do for another
+    /// connection, it is asked again after pauses.
+    pub(crate) async fn lease_patiently(&self, wanted: Wanted<'_>) -> Result<Lease> {
+        let mut number = 0;
+        loop {
+            let leased = self.lease(wanted, &[]).await;
+            match &leased {
+                Err(error) if error.is_retryable_overload() => {
+                    number += 1;
+                    if number > self.greeting.options.adaptive_retries_max {
+                        return leased;
+                    }
+                    sleep(error.backoff(number, jitter())).await;
+                }
+                _ => return leased,
+            }
+        }
+    }
+
     /// Waits until a server suits. `failed` is why the last one did not, and the time since the first did not.
     pub(super) async fn select(
         &self,
         wanted: Wanted<'_>,
-        avoided: Option<ServerId>,
+        avoided: &[HostAddress],
         failed: Option<(Error, Duration)>,
     ) -> Result<Rc<Pool>> {
         let limit = self.greeting.options.selection_timeout;
@@ -69,7 +88,7 @@ impl Deployment {
         })
     }
 
-    fn choose(&self, wanted: Wanted<'_>, avoided: Option<ServerId>) -> Result<Option<Rc<Pool>>> {
+    fn choose(&self, wanted: Wanted<'_>, avoided: &[HostAddress]) -> Result<Option<Rc<Pool>>> {
         let members = self.members.borrow();
         if let Wanted::At(id) = wanted {
             let gone = || {
@@ -95,17 +114,15 @@ impl Deployment {
             _ => Selection::Write,
         };
         let topology = self.topology.borrow();
-        let servers = topology.nearest(selection, options.local_threshold).map_err(|error| {
+        let nearest = topology.nearest_but(selection, avoided, options.local_threshold);
+        let servers = nearest.map_err(|error| {
             Error::new(Kind::Incompatible, Fate::NotSent, "no server can be used")
                 .with_source(error)
         })?;
         let pool_of = |server: &&ServerDescription| {
             members.iter().map(|member| &member.pool).find(|it| *it.address() == server.address)
         };
-        let mut pools: Vec<_> = servers.iter().filter_map(pool_of).collect();
-        if avoided.is_some() && pools.len() > 1 {
-            pools.retain(|pool| Some(pool.id()) != avoided);
-        }
+        let pools: Vec<_> = servers.iter().filter_map(pool_of).collect();
         Ok(self.less_busy(&pools).cloned())
     }
 
@@ -115,6 +132,12 @@ impl Deployment {
         self.turn.set(turn.wrapping_add(1));
         less_busy_of_two(turn, pools.len(), |at| pools[at].leased()).map(|at| pools[at])
     }
+}
+
+/// A share of a pause, so that those who wait do not come together.
+pub(crate) fn jitter() -> f64 {
+    let [low, high, ..] = bson::Uuid::new().bytes();
+    f64::from(u16::from_le_bytes([low, high])) / 65_536.0
 }
 
 /// Of two of so many servers, the one with fewer operations. Each of them is compared with each other one as often: what

@@ -59,7 +59,7 @@ fn check(case: &Case) {
         heard.lock().expect("no panic").push(described(&event.change));
     });
     let topology = RefCell::new(options.seeds.clone());
-    let telling = TopologyTelling::new(&Rc::new(Greeting::new(Arc::new(options))));
+    let telling = TopologyTelling::new(&Rc::new(Greeting::alone(options)));
     telling.follow(&topology);
     for (number, phase) in case.test["phases"].as_array().expect("phases").iter().enumerate() {
         for response in phase["responses"].as_array().into_iter().flatten() {

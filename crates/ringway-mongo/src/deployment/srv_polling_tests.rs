@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use ringway_runtime::{block_on, timeout, yield_now};
@@ -47,7 +46,7 @@ fn with<F: Future<Output = ()>>(
         let parsed = ConnectionString::look_up(uri, Some(server.at)).await.expect("records");
         let mut options = ClientOptions::from_connection_string(&parsed).expect("options");
         options.srv.as_mut().expect("it was looked up").period_min = PERIOD_MIN;
-        let deployment = Deployment::start(Greeting::new(Arc::new(options)));
+        let deployment = Deployment::start(Greeting::alone(options));
         test(server, deployment).await;
     };
     block_on(async move { timeout(LIMIT, run).await.expect("the test hangs") }).expect("a core");

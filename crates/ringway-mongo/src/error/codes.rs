@@ -1,4 +1,4 @@
-//! Numbers of errors.
+//! Numbers of errors, and their labels.
 
 /// Numbers of errors that mean a duplicate key.
 pub(super) const DUPLICATE_KEY: [i32; 3] = [11000, 11001, 12582];
@@ -31,3 +31,14 @@ pub(super) const CURSOR_NOT_FOUND: i32 = 43;
 /// Numbers of errors after which a change stream goes on, of servers before MongoDB 4.4, which do not label them.
 pub(super) const RESUMABLE: [i32; 17] =
     [6, 7, 63, 89, 91, 133, 150, 189, 234, 262, 9001, 10107, 11600, 11602, 13388, 13435, 13436];
+
+/// What servers and clients say of errors in a word.
+pub(super) mod labels {
+    pub(crate) const RETRYABLE_WRITE: &str = "RetryableWriteError";
+    pub(crate) const RETRYABLE: &str = "RetryableError";
+    pub(crate) const OVERLOADED: &str = "SystemOverloadedError";
+    pub(crate) const NOTHING_WRITTEN: &str = "NoWritesPerformed";
+    pub(crate) const TRANSIENT: &str = "TransientTransactionError";
+    pub(crate) const UNKNOWN_COMMIT: &str = "UnknownTransactionCommitResult";
+    pub(crate) const RESUMABLE: &str = "ResumableChangeStreamError";
+}

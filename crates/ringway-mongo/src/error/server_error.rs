@@ -19,16 +19,6 @@ pub struct ServerError {
     labels: Vec<String>,
 }
 
-/// What servers and clients say of errors in a word.
-pub(super) mod labels {
-    pub(in crate::error) const RETRYABLE_WRITE: &str = "RetryableWriteError";
-    pub(in crate::error) const RETRYABLE: &str = "RetryableError";
-    pub(in crate::error) const NOTHING_WRITTEN: &str = "NoWritesPerformed";
-    pub(in crate::error) const TRANSIENT: &str = "TransientTransactionError";
-    pub(in crate::error) const UNKNOWN_COMMIT: &str = "UnknownTransactionCommitResult";
-    pub(in crate::error) const RESUMABLE: &str = "ResumableChangeStreamError";
-}
-
 impl ServerError {
     pub(crate) fn of(failure: ServerFailure<'_>) -> Self {
         Self {

@@ -96,7 +96,8 @@ impl Download {
         let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         let last = (self.range.end - 1) / size;
         let numbers: Document = doc! { "$gte": number(self.next), "$lte": number(last) };
-        let chunks = self.chunks.find(doc! { "files_id": self.file.id.clone(), "n": numbers });
+        let chunks =
+            self.chunks.find(doc! { "files_id": { "$eq": self.file.id.clone() }, "n": numbers });
         chunks.sort(doc! { "n": 1 }).await
     }
 }

@@ -90,7 +90,7 @@ impl GridFs {
     /// [`is_not_found`](Error::is_not_found), and those of every operation.
     pub async fn open(&self, id: impl Into<Bson>) -> Result<Download> {
         let id = id.into();
-        let found = self.files.find_one(doc! { "_id": id.clone() }).await?;
+        let found = self.files.find_one(equal("_id", &id)).await?;
         Ok(Download::new(self, GridFsFile::of(found.ok_or_else(|| not_found(&id))?)?))
     }
 
@@ -128,8 +128,8 @@ impl GridFs {
     /// operation.
     pub async fn delete(&self, id: impl Into<Bson>) -> Result {
         let id = id.into();
-        let gone = self.files.delete_one(doc! { "_id": id.clone() }).await?;
-        self.chunks.delete_many(doc! { "files_id": id.clone() }).await?;
+        let gone = self.files.delete_one(equal("_id", &id)).await?;
+        self.chunks.delete_many(equal("files_id", &id)).await?;
         if gone.deleted == 0 { Err(not_found(&id)) } else { Ok(()) }
     }
 
@@ -143,8 +143,8 @@ impl GridFs {
         let mut is_any = false;
         while let Some(mut file) = cursor.next().await? {
             let id = file.remove("_id").unwrap_or(Bson::Null);
-            self.files.delete_one(doc! { "_id": id.clone() }).await?;
-            self.chunks.delete_many(doc! { "files_id": id }).await?;
+            self.files.delete_one(equal("_id", &id)).await?;
+            self.chunks.delete_many(equal("files_id", &id)).await?;
             is_any = true;
         }
         if is_any { Ok(()) } else { Err(not_found(&name)) }
@@ -157,7 +157,7 @@ impl GridFs {
     pub async fn rename(&self, id: impl Into<Bson>, name: &str) -> Result {
         let id = id.into();
         let rename = doc! { "$set": { "filename": name } };
-        let renamed = self.files.update_one(doc! { "_id": id.clone() }, rename).await?;
+        let renamed = self.files.update_one(equal("_id", &id), rename).await?;
         if renamed.matched == 0 { Err(not_found(&id)) } else { Ok(()) }
     }
 
@@ -217,6 +217,11 @@ impl GridFsFile {
             id: document.remove("_id").ok_or_else(|| wrong("_id"))?,
         })
     }
+}
+
+/// A filter for one value. Written so, a document as the value is no operator.
+fn equal(field: &str, value: &Bson) -> Document {
+    doc! { field: { "$eq": value.clone() } }
 }
 
 fn not_found(which: &dyn fmt::Display) -> Error {

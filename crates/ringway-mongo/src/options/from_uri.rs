@@ -1,19 +1,20 @@
 //! The settings that a connection string has. What is not done yet is refused, not ignored.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bson::RawDocumentBuf;
 use ringway_net::{Address, Authority, ClientTls};
 use ringway_wire::mongo::MongoCompressor;
 
 use super::client_key::{self, read, unusable};
-use super::{ClientOptions, Identity, cloud_function};
+use super::{ClientOptions, Environment, Identity, unlimited_if_zero};
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits;
 use crate::reads::Reads;
 use crate::topology::Topology;
-use crate::uri::{Compressor, ConnectionString, HostAddress, MonitoringMode, TlsOptions};
+use crate::uri::{
+    Compressor, ConnectionString, HostAddress, MonitoringMode, TlsOptions, UriOptions,
+};
 
 impl ClientOptions {
     /// Takes the settings of a parsed connection string.
@@ -24,17 +25,14 @@ impl ClientOptions {
         for warning in &uri.warnings {
             tracing::warn!("connection string: {warning}");
         }
+        check(uri)?;
         let options = &uri.options;
-        if uri.srv_host.is_some() && uri.hosts.is_empty() {
-            let what = "the servers of mongodb+srv:// are looked up by ClientOptions::look_up, with the feature `dns`";
-            return Err(Error::new(Kind::Options, Fate::NotSent, what));
-        }
-        let is_tls = uri.options.tls.enabled == Some(true);
+        let is_tls = options.tls.enabled == Some(true);
+        let environment = Environment::here();
         uri.hosts.iter().try_for_each(|host| host.to_address(is_tls).map(drop))?;
         let identity = uri.credential.as_ref().map(|it| Identity::of(it, is_tls));
-        let unlimited = |time: Duration| if time.is_zero() { Duration::MAX } else { time };
-        let timeout = options.timeout.or(options.socket_timeout).map(unlimited);
-        let connect_timeout = options.connect_timeout.map(unlimited);
+        let timeout = options.timeout.or(options.socket_timeout).map(unlimited_if_zero);
+        let connect_timeout = options.connect_timeout.map(unlimited_if_zero);
         let pool_size = options.max_pool_size.unwrap_or(limits::POOL_SIZE_DEFAULT);
         let connecting = options.max_connecting.unwrap_or(limits::CONNECTING_MAX_DEFAULT);
         let level = options.zlib_level.unwrap_or(-1);
@@ -50,6 +48,7 @@ impl ClientOptions {
             plain_without_tls: false,
             database: uri.database.clone(),
             application: options.app_name.clone(),
+            driver_infos: Vec::new(),
             compressors: options
                 .compressors
                 .iter()
@@ -66,13 +65,14 @@ impl ClientOptions {
             retry_writes: options.retry_writes.unwrap_or(true),
             selection_timeout: options
                 .server_selection_timeout
-                .unwrap_or(limits::SELECTION_TIMEOUT_DEFAULT),
+                .map_or(limits::SELECTION_TIMEOUT_DEFAULT, unlimited_if_zero),
+            adaptive_retries_max: options
+                .max_adaptive_retries
+                .unwrap_or(limits::ADAPTIVE_RETRIES_DEFAULT),
+            overload_retargeting: options.enable_overload_retargeting.unwrap_or(false),
             local_threshold: options.local_threshold.unwrap_or(limits::LOCAL_THRESHOLD_DEFAULT),
-            streams: match options.server_monitoring_mode.unwrap_or_default() {
-                MonitoringMode::Stream => true,
-                MonitoringMode::Poll => false,
-                MonitoringMode::Auto => !cloud_function::is_here(|name| std::env::var(name).ok()),
-            },
+            streams: is_streaming(options.server_monitoring_mode.unwrap_or_default(), &environment),
+            environment,
             reads: Reads::new(&options.read_preference.clone().unwrap_or_default())?,
             observer: None,
             pool_observer: None,
@@ -88,7 +88,7 @@ impl ClientOptions {
             },
         };
         Ok(match options.timeout {
-            Some(limit) => read.timeout(unlimited(limit)),
+            Some(limit) => read.timeout(unlimited_if_zero(limit)),
             None => read,
         })
     }
@@ -98,9 +98,13 @@ impl HostAddress {
     /// Where to connect to.
     ///
     /// # Errors
-    /// The name is none.
+    /// The name is none, or TLS is asked for at a Unix socket.
     pub(crate) fn to_address(&self, is_tls: bool) -> Result<Address> {
         match self {
+            Self::Unix(path) if is_tls => Err(refused(&format!(
+                "there is no TLS over the Unix socket {}: leave the options of TLS out",
+                path.display()
+            ))),
             Self::Unix(path) => Ok(Address::Unix(path.clone())),
             Self::Tcp { host, port } => {
                 let authority = Authority::new(host, *port).map_err(unusable)?;
@@ -108,6 +112,50 @@ impl HostAddress {
             }
         }
     }
+}
+
+/// Refuses what a client cannot do, or would do otherwise than it seems.
+fn check(uri: &ConnectionString) -> Result {
+    if uri.srv_host.is_some() && uri.hosts.is_empty() {
+        let what = "the servers of mongodb+srv:// are looked up by ClientOptions::look_up, with the feature `dns`";
+        return Err(refused(what));
+    }
+    check_tls(&uri.options.tls)?;
+    check_proxy(&uri.options)
+}
+
+/// Whether servers tell of changes by themselves: not to a function of a cloud, which is stopped between two calls.
+fn is_streaming(mode: MonitoringMode, environment: &Environment) -> bool {
+    match mode {
+        MonitoringMode::Stream => true,
+        MonitoringMode::Poll => false,
+        MonitoringMode::Auto => !environment.is_function(),
+    }
+}
+
+/// Refuses what would be sent in plain text by mistake.
+fn check_tls(options: &TlsOptions) -> Result {
+    match () {
+        () if options.is_unclear => {
+            Err(refused("tls has a value that is neither true nor false: write tls=true"))
+        }
+        () if options.enabled != Some(true) && options.has_more() => {
+            Err(refused("the connection string has options of TLS, but not tls=true"))
+        }
+        () => Ok(()),
+    }
+}
+
+/// A proxy that is not gone through would be passed by.
+fn check_proxy(options: &UriOptions) -> Result {
+    match options.proxy.host {
+        None => Ok(()),
+        Some(_) => Err(refused("proxyHost is not supported: there are no connections over SOCKS5")),
+    }
+}
+
+fn refused(what: &str) -> Error {
+    Error::new(Kind::Options, Fate::NotSent, what)
 }
 
 fn tls(options: &TlsOptions) -> Result<Option<ClientTls>> {

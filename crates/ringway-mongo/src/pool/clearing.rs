@@ -22,7 +22,9 @@ impl Pool {
             |it: &ServerConnection| it.service().is_some_and(|it| it.id == service.id);
         let idle = self.idle.borrow_mut().extract_if(.., |it| leads_there(it)).collect::<Vec<_>>();
         let waiting = |it: &mut Draining| leads_there(it.connection());
+        self.idle_changed();
         let draining: Vec<_> = self.draining.borrow_mut().extract_if(.., waiting).collect();
+        self.in_use.set(self.in_use.get() - draining.len() as u32);
         let gone = idle.into_iter().chain(draining.into_iter().map(Draining::into_connection));
         gone.for_each(|connection| self.end(connection, CloseReason::Stale));
     }

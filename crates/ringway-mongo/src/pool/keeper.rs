@@ -6,7 +6,6 @@ use std::rc::{Rc, Weak};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use ringway_runtime::sync::Permit;
 use ringway_runtime::{Sleep, now_exact, sleep, spawn_detached};
 
 use super::Pool;
@@ -17,15 +16,14 @@ use crate::pool_events::CloseReason;
 /// A connection whose command was given up. It still counts as one of the pool.
 pub(super) struct Draining {
     connection: ServerConnection,
-    permit: Permit,
     generation: u64,
     /// When it is closed; set by the keeper, because a lease may be dropped anywhere.
     until: Option<Instant>,
 }
 
 impl Draining {
-    pub(super) fn new(connection: ServerConnection, permit: Permit, generation: u64) -> Self {
-        Self { connection, permit, generation, until: None }
+    pub(super) fn new(connection: ServerConnection, generation: u64) -> Self {
+        Self { connection, generation, until: None }
     }
 
     pub(super) fn connection(&self) -> &ServerConnection {
@@ -72,22 +70,23 @@ impl Future for Keeper {
 
 impl Pool {
     /// Takes back what has its late reply, and closes what has waited for too long.
-    fn drain(&self, cx: &mut Context<'_>) {
+    fn drain(self: &Rc<Self>, cx: &mut Context<'_>) {
         let now = now_exact();
         let waiting = std::mem::take(&mut *self.draining.borrow_mut());
         for mut entry in waiting {
             let until = *entry.until.get_or_insert(now + DRAIN_TIMEOUT);
             match entry.connection.poll_idle(cx) {
                 Poll::Pending if until <= now => {
-                    self.end(entry.into_connection(), CloseReason::Error);
+                    entry.connection.distrust();
+                    self.give_back(entry.connection, entry.generation);
                 }
                 Poll::Pending => self.draining.borrow_mut().push(entry),
                 Poll::Ready(()) => {
-                    let Draining { connection, permit, generation, .. } = entry;
+                    let Draining { connection, generation, .. } = entry;
                     if connection.is_idle() {
-                        self.count(|counts| counts.recovered += 1);
+                        self.figures.count_recovered();
                     }
-                    self.give_back(connection, permit, generation);
+                    self.give_back(connection, generation);
                 }
             }
         }
@@ -98,9 +97,10 @@ impl Pool {
         let Some(period) = self.greeting.options.idle_max else { return };
         let now = now_exact();
         let is_aged = |connection: &mut ServerConnection| {
-            connection.last_used().checked_add(period).is_some_and(|end| end <= now)
+            connection.idle_since().checked_add(period).is_some_and(|end| end <= now)
         };
         let aged: Vec<_> = self.idle.borrow_mut().extract_if(.., is_aged).collect();
+        self.idle_changed();
         aged.into_iter().for_each(|connection| self.end(connection, CloseReason::Idle));
     }
 
@@ -108,7 +108,7 @@ impl Pool {
     fn next_time(&self) -> Option<Instant> {
         let drained = self.draining.borrow().iter().filter_map(|entry| entry.until).min();
         let aged = self.greeting.options.idle_max.and_then(|period| {
-            let eldest = self.idle.borrow().iter().map(ServerConnection::last_used).min();
+            let eldest = self.idle.borrow().iter().map(ServerConnection::idle_since).min();
             // While nothing is idle, something may become so: look again after a period.
             eldest.unwrap_or_else(now_exact).checked_add(period)
         });

@@ -3,8 +3,6 @@
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
-use ringway_runtime::sync::Permit;
-
 use super::Pool;
 use crate::connection::ServerConnection;
 use crate::observer::ObservedServer;
@@ -16,18 +14,14 @@ use crate::pool_events::PoolChange;
 pub(crate) struct Lease {
     pool: Rc<Pool>,
     /// Taken by `drop` only.
-    parts: Option<(ServerConnection, Permit)>,
+    connection: Option<ServerConnection>,
     generation: u64,
 }
 
 impl Lease {
-    pub(super) fn new(
-        pool: Rc<Pool>,
-        connection: ServerConnection,
-        permit: Permit,
-        generation: u64,
-    ) -> Self {
-        Self { pool, parts: Some((connection, permit)), generation }
+    /// The pool counts the connection as one in use.
+    pub(super) fn new(pool: Rc<Pool>, connection: ServerConnection, generation: u64) -> Self {
+        Self { pool, connection: Some(connection), generation }
     }
 
     pub(crate) fn pool(&self) -> &Rc<Pool> {
@@ -51,21 +45,21 @@ impl Deref for Lease {
     type Target = ServerConnection;
 
     fn deref(&self) -> &ServerConnection {
-        &self.parts.as_ref().expect("taken by `drop` only").0
+        self.connection.as_ref().expect("taken by `drop` only")
     }
 }
 
 impl DerefMut for Lease {
     fn deref_mut(&mut self) -> &mut ServerConnection {
-        &mut self.parts.as_mut().expect("taken by `drop` only").0
+        self.connection.as_mut().expect("taken by `drop` only")
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if let Some((connection, permit)) = self.parts.take() {
+        if let Some(connection) = self.connection.take() {
             self.pool.telling.tell(PoolChange::CheckedIn { connection: connection.number() });
-            self.pool.give_back(connection, permit, self.generation);
+            self.pool.give_back(connection, self.generation);
         }
     }
 }

@@ -38,9 +38,9 @@ impl Services {
 /// Specification: Server Discovery and Monitoring, "MongoDB Handshake errors".
 pub(crate) fn failure_of(error: &Error) -> Option<OperationFailure> {
     match error {
-        error if is_of_server(error) => Some(OperationFailure::Network),
+        error if is_of_server(error) => Some(OperationFailure::Unusable),
         error if error.is_authentication() => Some(OperationFailure::Authentication),
-        error => error.server().map(|_| OperationFailure::Network),
+        error => error.server().map(|_| OperationFailure::Unusable),
     }
 }
 

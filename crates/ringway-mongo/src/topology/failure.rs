@@ -8,12 +8,12 @@ use super::{HostAddress, ServerDescription, Topology, TopologyType, TopologyVers
 /// How an operation failed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OperationFailure {
-    /// The connection broke, or could not be made.
+    /// The connection broke.
     Network,
+    /// No connection can be made, for a reason that is no overload, such as a wrong certificate.
+    Unusable,
     /// The server did not accept who logged in.
     Authentication,
-    /// The server did not answer in time.
-    Timeout,
     /// The server answered that it cannot do this now.
     StateChange(StateChange),
 }
@@ -75,8 +75,8 @@ impl Topology {
             return;
         }
         let version = match failure {
-            // A slow operation says nothing about the server.
-            OperationFailure::Timeout if is_ready => return,
+            // A server that has no room for another connection is there.
+            OperationFailure::Network if !is_ready => return,
             OperationFailure::StateChange(change) => change.version,
             _ => None,
         };
@@ -93,8 +93,8 @@ impl Topology {
         server.generation += u64::from(breaks_pool);
         let reason = match failure {
             OperationFailure::Network => "a connection to it broke",
+            OperationFailure::Unusable => "no connection to it can be made",
             OperationFailure::Authentication => "it did not accept the login",
-            OperationFailure::Timeout => "it did not answer in time",
             OperationFailure::StateChange(_) => "it said that its state has changed",
         };
         let unknown = ServerDescription::unknown(address.clone(), Some(reason.to_owned()));

@@ -22,6 +22,7 @@ use election::Election;
 pub use failure::{OperationFailure, StateChange};
 pub use round_trip::RoundTripTime;
 pub use select::{Selection, SelectionError};
+pub(crate) use server::number;
 pub use server::{ServerDescription, ServerType};
 pub use topology_version::TopologyVersion;
 
@@ -51,6 +52,8 @@ pub struct Topology {
     /// The newest election of a primary.
     newest: Election,
     servers: BTreeMap<HostAddress, Server>,
+    /// Servers that do not belong to it although they were named, and why.
+    gone: BTreeMap<HostAddress, String>,
     seeds: usize,
     pub(crate) heartbeat: Duration,
 }
@@ -82,6 +85,7 @@ impl Topology {
             set_name: options.replica_set.clone(),
             newest: Election::default(),
             servers: BTreeMap::new(),
+            gone: BTreeMap::new(),
             seeds: settings.hosts.len(),
             heartbeat: options.heartbeat_frequency.unwrap_or(HEARTBEAT_DEFAULT),
         };
@@ -112,6 +116,11 @@ impl Topology {
     /// The servers, in the order of their addresses.
     pub fn servers(&self) -> impl Iterator<Item = &ServerDescription> {
         self.servers.values().map(|server| &server.description)
+    }
+
+    /// Servers that were left out because of what they are, and why.
+    pub(crate) fn gone(&self) -> impl Iterator<Item = (&HostAddress, &str)> {
+        self.gone.iter().map(|(address, why)| (address, why.as_str()))
     }
 
     /// The server at `address`, if it belongs to the deployment.
@@ -176,7 +185,7 @@ impl Topology {
             TopologyType::Unknown => self.update_unknown(&address, kind),
             TopologyType::Single => self.check_set_name(&address),
             TopologyType::Sharded if !matches!(kind, ServerType::Unknown | ServerType::Mongos) => {
-                self.servers.remove(&address);
+                self.leave_out(&address, "it is no router, and the others are".to_owned());
             }
             TopologyType::ReplicaSetNoPrimary | TopologyType::ReplicaSetWithPrimary => {
                 self.update_set(&address, kind);
@@ -195,7 +204,10 @@ impl Topology {
     fn update_unknown(&mut self, address: &HostAddress, kind: ServerType) {
         match kind {
             ServerType::Standalone if self.seeds == 1 => self.kind = TopologyType::Single,
-            ServerType::Standalone => drop(self.servers.remove(address)),
+            ServerType::Standalone => {
+                let why = "it stands alone, and the connection string names several servers";
+                self.leave_out(address, why.to_owned());
+            }
             ServerType::Mongos => self.kind = TopologyType::Sharded,
             ServerType::Primary
             | ServerType::Secondary
@@ -223,10 +235,18 @@ impl Topology {
         }
     }
 
+    /// Removes a server that is not what the others are.
+    fn leave_out(&mut self, address: &HostAddress, why: String) {
+        if self.servers.remove(address).is_some() && self.gone.len() < SERVERS_MAX {
+            self.gone.insert(address.clone(), why);
+        }
+    }
+
     fn add(&mut self, address: &HostAddress) {
         if self.servers.len() >= SERVERS_MAX {
             return;
         }
+        self.gone.remove(address);
         self.servers.entry(address.clone()).or_insert_with(|| Server {
             description: ServerDescription::unknown(address.clone(), None),
             generation: 0,

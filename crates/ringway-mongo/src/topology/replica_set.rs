@@ -11,7 +11,12 @@ impl Topology {
             ServerType::Secondary | ServerType::Arbiter | ServerType::Other => {
                 self.update_from_member(address)
             }
-            ServerType::Standalone | ServerType::Mongos => drop(self.servers.remove(address)),
+            ServerType::Standalone => {
+                self.leave_out(address, format!("it stands alone, {}", self.wanted_set()));
+            }
+            ServerType::Mongos => {
+                self.leave_out(address, format!("it is a router, {}", self.wanted_set()));
+            }
             ServerType::Unknown | ServerType::Ghost | ServerType::LoadBalancer => {}
         }
         self.look_for_primary();
@@ -25,15 +30,32 @@ impl Topology {
         if !has_primary && self.set_name.is_none() {
             self.set_name.clone_from(&description.set_name);
         }
-        if self.set_name != description.set_name {
-            self.servers.remove(address);
+        if self.is_other_set(&description) {
             return;
         }
         if !has_primary {
             description.members.iter().for_each(|member| self.add(member));
         }
-        if description.me.is_some_and(|me| me != *address) {
-            self.servers.remove(address);
+        if let Some(me) = description.me.filter(|me| me != address) {
+            self.leave_out(address, format!("it calls itself {me}"));
+        }
+    }
+
+    /// Leaves a member of another replica set out.
+    fn is_other_set(&mut self, member: &ServerDescription) -> bool {
+        let is_other = self.set_name != member.set_name;
+        if is_other {
+            let told = member.set_name.as_deref().unwrap_or("none");
+            let why = format!("its replica set is {told}, {}", self.wanted_set());
+            self.leave_out(&member.address, why);
+        }
+        is_other
+    }
+
+    fn wanted_set(&self) -> String {
+        match &self.set_name {
+            Some(name) => format!("and the replica set {name} is wanted"),
+            None => "and a replica set is wanted".to_owned(),
         }
     }
 
@@ -43,8 +65,7 @@ impl Topology {
         if self.set_name.is_none() {
             self.set_name.clone_from(&description.set_name);
         }
-        if self.set_name != description.set_name {
-            self.servers.remove(address);
+        if self.is_other_set(&description) {
             return;
         }
         if !self.newest.accept(&description) {

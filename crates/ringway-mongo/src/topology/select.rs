@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{ServerDescription, ServerType, Topology, TopologyType};
-use crate::uri::{ReadMode, ReadPreference, TagSet};
+use crate::uri::{HostAddress, ReadMode, ReadPreference, TagSet};
 
 /// What an operation needs.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +49,18 @@ impl Topology {
         &self,
         selection: Selection<'_>,
     ) -> Result<Vec<&ServerDescription>, SelectionError> {
+        self.suitable_but(selection, &[])
+    }
+
+    /// Returns the servers that suit and are none of `avoided`; all that suit if there is no other.
+    ///
+    /// # Errors
+    /// As [`suitable`](Self::suitable).
+    pub fn suitable_but(
+        &self,
+        selection: Selection<'_>,
+        avoided: &[HostAddress],
+    ) -> Result<Vec<&ServerDescription>, SelectionError> {
         if let Some(reason) = self.incompatibility() {
             return Err(SelectionError::Incompatible(reason));
         }
@@ -59,14 +71,27 @@ impl Topology {
         if let Some(max) = max_staleness {
             self.check_staleness(max)?;
         }
-        Ok(match (self.kind, selection) {
+        let others = self.of_all(selection, avoided);
+        Ok(match others.is_empty() && !avoided.is_empty() {
+            true => self.of_all(selection, &[]),
+            false => others,
+        })
+    }
+
+    fn of_all(&self, selection: Selection<'_>, avoided: &[HostAddress]) -> Vec<&ServerDescription> {
+        let is_other = |server: &&ServerDescription| !avoided.contains(&server.address);
+        let of_kind = |kind| {
+            self.servers().filter(is_other).filter(|server| server.kind == kind).collect::<Vec<_>>()
+        };
+        match (self.kind, selection) {
             (TopologyType::Unknown, _) => Vec::new(),
             (TopologyType::Single | TopologyType::Sharded | TopologyType::LoadBalanced, _) => {
-                self.servers().filter(|server| server.kind != ServerType::Unknown).collect()
+                let known = self.servers().filter(|server| server.kind != ServerType::Unknown);
+                known.filter(is_other).collect()
             }
-            (_, Selection::Write) => self.of_kind(ServerType::Primary),
-            (_, Selection::Read(preference)) => self.members(preference),
-        })
+            (_, Selection::Write) => of_kind(ServerType::Primary),
+            (_, Selection::Read(preference)) => self.members(preference, &of_kind),
+        }
     }
 
     /// Returns those of the suitable servers that are hardly farther away than the nearest.
@@ -78,7 +103,20 @@ impl Topology {
         selection: Selection<'_>,
         threshold: Duration,
     ) -> Result<Vec<&ServerDescription>, SelectionError> {
-        let mut servers = self.suitable(selection)?;
+        self.nearest_but(selection, &[], threshold)
+    }
+
+    /// The same of [`suitable_but`](Self::suitable_but).
+    ///
+    /// # Errors
+    /// As [`suitable`](Self::suitable).
+    pub fn nearest_but(
+        &self,
+        selection: Selection<'_>,
+        avoided: &[HostAddress],
+        threshold: Duration,
+    ) -> Result<Vec<&ServerDescription>, SelectionError> {
+        let mut servers = self.suitable_but(selection, avoided)?;
         let Some(least) = servers.iter().filter_map(|server| server.round_trip).min() else {
             return Ok(servers);
         };
@@ -87,13 +125,13 @@ impl Topology {
         Ok(servers)
     }
 
-    fn of_kind(&self, kind: ServerType) -> Vec<&ServerDescription> {
-        self.servers().filter(|server| server.kind == kind).collect()
-    }
-
-    fn members(&self, preference: &ReadPreference) -> Vec<&ServerDescription> {
-        let primary = || self.of_kind(ServerType::Primary);
-        let secondaries = || self.filtered(self.of_kind(ServerType::Secondary), preference);
+    fn members<'a>(
+        &'a self,
+        preference: &ReadPreference,
+        of_kind: &dyn Fn(ServerType) -> Vec<&'a ServerDescription>,
+    ) -> Vec<&'a ServerDescription> {
+        let primary = || of_kind(ServerType::Primary);
+        let secondaries = || self.filtered(of_kind(ServerType::Secondary), preference);
         let or_else = |first: Vec<_>, then: &dyn Fn() -> Vec<_>| match first.is_empty() {
             true => then(),
             false => first,
@@ -104,7 +142,7 @@ impl Topology {
             ReadMode::Secondary => secondaries(),
             ReadMode::SecondaryPreferred => or_else(secondaries(), &primary),
             ReadMode::Nearest => {
-                let all = primary().into_iter().chain(self.of_kind(ServerType::Secondary));
+                let all = primary().into_iter().chain(of_kind(ServerType::Secondary));
                 self.filtered(all.collect(), preference)
             }
         }

@@ -195,7 +195,7 @@ fn is_ok(reply: &RawDocument) -> bool {
 }
 
 /// A whole number of either size, or a double without a fraction.
-pub(super) fn number(document: &RawDocument, name: &str) -> Option<i64> {
+pub(crate) fn number(document: &RawDocument, name: &str) -> Option<i64> {
     match document.get(name).ok()?? {
         RawBsonRef::Int32(number) => Some(number.into()),
         RawBsonRef::Int64(number) => Some(number),

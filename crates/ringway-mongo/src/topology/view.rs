@@ -13,6 +13,7 @@ impl Topology {
             set_name: None,
             newest: Election::default(),
             servers: BTreeMap::new(),
+            gone: BTreeMap::new(),
             seeds: 0,
             heartbeat: HEARTBEAT_DEFAULT,
         }

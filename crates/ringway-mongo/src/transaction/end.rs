@@ -128,7 +128,8 @@ async fn send_twice(
     session.transaction.phase = Phase::Ending { is_commit };
     let (began, time) = (now_exact(), core.time(time));
     let first = match send(core, session, (is_commit, is_again), time).await {
-        Err(error) if error.allows_another_write() => error,
+        // Servers with too much to do were asked again already.
+        Err(error) if error.allows_another_write() && !error.is_overload() => error,
         ended => return ended,
     };
     session.transaction.unpin();

@@ -35,10 +35,15 @@ impl AuthMechanism {
         let known = Self::ALL.iter().find(|(known, _)| *known == name);
         known.map(|(_, mechanism)| *mechanism).ok_or_else(|| {
             let names = Self::ALL.map(|(name, _)| name).join(", ");
-            InvalidUri::new(format!("authMechanism {name:?} is not supported; these are: {names}"))
+            // Anything else may be a secret in a wrong place, so it is not repeated.
+            let named = OTHERS.iter().find(|known| **known == name).unwrap_or(&"of this name");
+            InvalidUri::new(format!("authMechanism {named} is not supported; these are: {names}"))
         })
     }
 }
+
+/// Mechanisms of servers that this client does not have.
+const OTHERS: [&str; 4] = ["GSSAPI", "MONGODB-AWS", "MONGODB-CR", "MONGODB-OIDC"];
 
 /// Who asks. Printing it for debugging hides the password.
 #[derive(Clone, PartialEq, Eq)]
@@ -88,7 +93,14 @@ impl AuthOptions {
                 self.check_x509(password.as_deref())?;
                 EXTERNAL
             }
-            Some(AuthMechanism::Plain) => source.unwrap_or(EXTERNAL),
+            Some(AuthMechanism::Plain) => {
+                let texts = [name.as_deref(), password.as_deref()];
+                // RFC 4616 separates them by it.
+                if texts.into_iter().flatten().any(|text| text.contains('\0')) {
+                    return Err(InvalidUri::new("authMechanism PLAIN takes no NUL character"));
+                }
+                source.unwrap_or(EXTERNAL)
+            }
             None | Some(AuthMechanism::ScramSha1 | AuthMechanism::ScramSha256) => {
                 source.unwrap_or("admin")
             }

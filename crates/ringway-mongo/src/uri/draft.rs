@@ -64,6 +64,7 @@ impl Draft {
     ) -> Result<ConnectionString, InvalidUri> {
         let Self { mut options, auth, warnings } = self;
         options.tls.check()?;
+        options.proxy.check()?;
         options.write_concern.check()?;
         if let Some(preference) = &options.read_preference {
             preference.check()?;

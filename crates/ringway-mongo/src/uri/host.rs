@@ -77,15 +77,16 @@ fn parse(text: &str) -> Result<Parsed, InvalidUri> {
         None => (text, None),
     };
     if host.is_empty() {
-        return Err(InvalidUri::new(format!("{text:?} has a port but no host")));
+        return Err(InvalidUri::new("a port has no host before it"));
     }
     let host = decode(host, "a host")?.to_lowercase();
     Ok((HostAddress::Tcp { host, port: port.unwrap_or(PORT_DEFAULT) }, port.is_some()))
 }
 
 fn parse_ip_literal(rest: &str) -> Result<Parsed, InvalidUri> {
+    // It may be a part of a password, so it is not repeated.
     let wrong = || {
-        InvalidUri::new(format!("\"[{rest}\" is not an IPv6 address such as [::1] or [::1]:27017"))
+        InvalidUri::new("a host that begins with [ is no IPv6 address such as [::1] or [::1]:27017")
     };
     let (address, port) = rest.split_once(']').ok_or_else(wrong)?;
     let port = match port.strip_prefix(':') {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{ReadConcern, ReadPreference, TlsOptions, WriteConcern};
+use super::{ProxyOptions, ReadConcern, ReadPreference, TlsOptions, WriteConcern};
 
 /// A way to compress messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub struct UriOptions {
     pub socket_timeout: Option<Duration>,
     /// Time for a whole operation; zero for no limit.
     pub timeout: Option<Duration>,
-    /// Time to find a suitable server.
+    /// Time to find a suitable server; zero for no limit.
     pub server_selection_timeout: Option<Duration>,
     /// Time between two checks of a server.
     pub heartbeat_frequency: Option<Duration>,
@@ -103,6 +103,12 @@ pub struct UriOptions {
     pub retry_reads: Option<bool>,
     /// Whether writes are tried again after a failure of the network.
     pub retry_writes: Option<bool>,
+    /// How often an operation is tried again that an overloaded server has refused.
+    pub max_adaptive_retries: Option<u32>,
+    /// Whether another server is preferred then.
+    pub enable_overload_retargeting: Option<bool>,
+    /// A SOCKS5 proxy. A client refuses it, as it cannot go through one.
+    pub proxy: ProxyOptions,
     /// The most servers taken from SRV records; zero for all.
     pub srv_max_hosts: Option<u32>,
     /// The service in the name of SRV records; `mongodb` if not set.

@@ -42,17 +42,25 @@ options! {
     "authsource" => |draft, value| draft.auth.source = Some(auth_source(value)?);
     "compressors" => |draft, value| compressors(draft, value);
     "connecttimeoutms" => |draft, value| draft.options.connect_timeout = Some(millis(value, 0)?);
+    "enableoverloadretargeting" =>
+        |draft, value| draft.options.enable_overload_retargeting = Some(boolean(value)?);
     "directconnection" => |draft, value| draft.options.direct_connection = Some(boolean(value)?);
     "heartbeatfrequencyms" =>
         |draft, value| draft.options.heartbeat_frequency = Some(millis(value, HEARTBEAT_MS_MIN)?);
     "journal" => |draft, value| draft.options.write_concern.journal = Some(boolean(value)?);
     "loadbalanced" => |draft, value| draft.options.load_balanced = Some(boolean(value)?);
     "localthresholdms" => |draft, value| draft.options.local_threshold = Some(millis(value, 0)?);
+    "maxadaptiveretries" =>
+        |draft, value| draft.options.max_adaptive_retries = Some(count(value, 0)?);
     "maxconnecting" => |draft, value| draft.options.max_connecting = Some(count(value, 1)?);
     "maxidletimems" => |draft, value| draft.options.max_idle_time = Some(millis(value, 0)?);
     "maxpoolsize" => |draft, value| draft.options.max_pool_size = Some(count(value, 0)?);
     "maxstalenessseconds" => |draft, value| draft.read_preference().max_staleness = staleness(value)?;
     "minpoolsize" => |draft, value| draft.options.min_pool_size = Some(count(value, 0)?);
+    "proxyhost" => |draft, value| draft.options.proxy.set_host(text(value)?)?;
+    "proxypassword" => |draft, _value| draft.options.proxy.set_password()?;
+    "proxyport" => |draft, value| draft.options.proxy.set_port(port(value)?)?;
+    "proxyusername" => |draft, value| draft.options.proxy.set_username(text(value)?)?;
     "readconcernlevel" =>
         |draft, value| draft.options.read_concern = Some(ReadConcern { level: text(value)? });
     "readpreference" => |draft, value| draft.read_preference().mode = mode(value)?;
@@ -71,9 +79,9 @@ options! {
     "sockettimeoutms" => |draft, value| draft.options.socket_timeout = Some(millis(value, 0)?);
     "srvmaxhosts" => |draft, value| draft.options.srv_max_hosts = Some(count(value, 0)?);
     "srvservicename" => |draft, value| draft.options.srv_service_name = Some(text(value)?);
-    "ssl" => |draft, value| draft.options.tls.enable(boolean(value)?)?;
+    "ssl" => |draft, value| tls(draft, value)?;
     "timeoutms" => |draft, value| draft.options.timeout = Some(millis(value, 0)?);
-    "tls" => |draft, value| draft.options.tls.enable(boolean(value)?)?;
+    "tls" => |draft, value| tls(draft, value)?;
     "tlsallowinvalidcertificates" =>
         |draft, value| draft.options.tls.allow_invalid_certificates = Some(boolean(value)?);
     "tlsallowinvalidhostnames" =>
@@ -90,6 +98,16 @@ options! {
     "w" => |draft, value| draft.options.write_concern.w = Some(acknowledgment(value)?);
     "wtimeoutms" => |draft, value| draft.options.write_concern.w_timeout = Some(write_timeout(value)?);
     "zlibcompressionlevel" => |draft, value| draft.options.zlib_level = Some(level(value)?);
+}
+
+fn tls(draft: &mut Draft, value: &str) -> Outcome<()> {
+    let enabled = boolean(value).inspect_err(|_| draft.options.tls.is_unclear = true)?;
+    Ok(draft.options.tls.enable(enabled)?)
+}
+
+fn port(value: &str) -> Outcome<u16> {
+    let port = count(value, 0)?;
+    port.try_into().map_err(|_| Problem::Ignored("needs a port, at most 65535".to_owned()))
 }
 
 fn app_name(value: &str) -> Outcome<String> {

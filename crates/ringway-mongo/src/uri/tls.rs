@@ -26,6 +26,8 @@ pub struct TlsOptions {
     pub disable_ocsp_endpoint_check: Option<bool>,
     /// Whether the revocation of certificates is not checked at all.
     pub disable_certificate_revocation_check: Option<bool>,
+    /// Whether TLS is asked for or not in words that are ignored.
+    pub(crate) is_unclear: bool,
 }
 
 impl fmt::Debug for TlsOptions {
@@ -53,6 +55,21 @@ impl TlsOptions {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether any option is set that means something with TLS only.
+    pub(crate) fn has_more(&self) -> bool {
+        let flags = [
+            self.insecure,
+            self.allow_invalid_certificates,
+            self.allow_invalid_hostnames,
+            self.disable_ocsp_endpoint_check,
+            self.disable_certificate_revocation_check,
+        ];
+        flags.iter().any(Option::is_some)
+            || self.ca_file.is_some()
+            || self.certificate_key_file.is_some()
+            || self.certificate_key_file_password.is_some()
     }
 
     /// Refuses two options of which one says all that the other does.

@@ -35,7 +35,7 @@ fn answer_all(mut stream: TcpStream) {
     while stream.read_exact(&mut message[..4]).is_ok() {
         let len = u32::from_le_bytes(message[..4].try_into().expect("four")) as usize;
         stream.read_exact(&mut message[4..len]).expect("a whole command");
-        let is_hello = message[NAME_AT..].starts_with(b"hello\0");
+        let is_hello = message[NAME_AT..].starts_with(b"isMaster\0");
         let out = if is_hello { &mut greeting } else { &mut batch };
         out[8..12].copy_from_slice(&message[4..8]);
         stream.write_all(out).expect("the client reads");

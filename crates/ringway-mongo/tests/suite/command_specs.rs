@@ -47,6 +47,12 @@ fn commands_of_users_are_sent_as_specified() {
 fn concerns_are_sent_as_specified() {
     let reasons = [("has no Collection::mapReduce", "`mapReduce` is deprecated, and not there")];
     check("read_write_concern/operation", Shape::Whole, 10, &reasons);
+    let reasons = [
+        ("rename did not fail", "a command of the user's own renames, whose reply says so"),
+        ("the client has no dropDatabase", "what runs the tests drops databases by hand"),
+        ("has no Collection::mapReduce", "`mapReduce` is deprecated, and not there"),
+    ];
+    check("read_write_concern/write-concern-errors", Shape::Whole, 25, &reasons);
 }
 
 /// The format has tests of its own, of those who run it.

@@ -82,7 +82,7 @@ fn a_certificate_is_taken_with_hello() {
     });
     let front = TlsFront::start(&server.fake.place, true);
     ping(by_certificate(&front, "")).expect("the server knows the certificate");
-    assert_eq!(server.names(), ["hello", "ping"]);
+    assert_eq!(server.names(), ["isMaster", "ping"]);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_certificate_is_shown_step_by_step() {
         let server = Server::start(|command| greeting(command, ok));
         let front = TlsFront::start(&server.fake.place, true);
         ping(by_certificate(&front, user)).expect("the server knows the certificate");
-        assert_eq!(server.names(), ["hello", "authenticate", "ping"]);
+        assert_eq!(server.names(), ["isMaster", "authenticate", "ping"]);
         let told = server.command("authenticate");
         assert_eq!(told.get_str("mechanism").ok(), Some("MONGODB-X509"));
         assert_eq!(told.get_str("$db").ok(), Some("$external"));
@@ -140,8 +140,8 @@ fn a_password_is_sent_over_tls() {
     let server = Server::start(knows_ada);
     let front = TlsFront::start(&server.fake.place, false);
     ping(by_password(&front.address).tls(front.trust())).expect("the right password");
-    assert_eq!(server.names(), ["hello", "saslStart", "ping"]);
-    assert!(!server.command("hello").contains_key("speculativeAuthenticate"));
+    assert_eq!(server.names(), ["isMaster", "saslStart", "ping"]);
+    assert!(!server.command("isMaster").contains_key("speculativeAuthenticate"));
     let told = server.command("saslStart");
     assert_eq!(told.get_str("mechanism").ok(), Some("PLAIN"));
     assert_eq!(told.get_str("$db").ok(), Some("$external"));

@@ -1,7 +1,7 @@
 //! One client on a core, on plain threads and in tasks of tokio.
 
 use bson::{Document, doc};
-use ringway_mongo::{Client, Collection, Wait};
+use ringway_mongo::{Client, Collection, ServerType, Wait};
 
 use crate::support::fake::{Answer, Fake, last_batch};
 use crate::support::ferret::Ferret;
@@ -46,7 +46,43 @@ fn tasks_of_tokio_await() {
         let refused = tokio.block_on(task).expect("no panic");
         assert!(refused.is_options() && refused.to_string().contains("tokio"), "{refused}");
     }
-    assert_eq!(client.pool_counts().made, 0, "this thread has no pool");
+    assert!(client.pool_counts().made > 0, "those of other threads are seen here");
+}
+
+#[test]
+fn what_a_client_knows_is_seen_from_every_thread() {
+    let fake = Fake::serve(|_| Answer::Reply(doc! { "ok": 1.0 }));
+    let client = client(&format!("mongodb://{}", fake.place));
+    assert!(client.servers().is_empty(), "nobody has asked for anything");
+    client.database("d").ping().wait().expect("it answers");
+    let seen = |client: &Client| {
+        let kinds: Vec<_> = client.servers().iter().map(|server| server.kind).collect();
+        (kinds, client.pool_counts().made, client.idle_connections())
+    };
+    let expected = (vec![ServerType::Standalone], 1, 1);
+    assert_eq!(seen(&client), expected);
+    let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build();
+    let of_task = client.clone();
+    let in_task = tokio.expect("a thread").block_on(async move { seen(&of_task) });
+    assert_eq!(in_task, expected);
+    on_core(async move {
+        client.database("d").ping().await.expect("it answers");
+        assert_eq!(client.pool_counts().made, 1, "a core sees its own");
+    });
+}
+
+#[test]
+fn an_operation_that_panics_is_no_failure_of_the_network() {
+    struct Picky;
+    impl<'de> serde::Deserialize<'de> for Picky {
+        fn deserialize<D: serde::Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+            panic!("of the test")
+        }
+    }
+    let fake = Fake::serve(|_| Answer::Reply(last_batch(vec![doc! {}])));
+    let things: Collection<Picky> = client(&fake.address).database("d").collection("c");
+    let error = things.find_one(doc! {}).wait().map(drop).expect_err("it panics");
+    assert!(!error.is_network() && error.to_string().contains("panicked"), "{error}");
 }
 
 #[test]
@@ -110,5 +146,5 @@ fn operations_on_a_core_that_has_ended_fail() {
     runtime.shutdown().expect("an end in order");
     assert_eq!(cursor.next().wait().expect("it is in the batch"), Some(doc! { "a": 1 }));
     let gone = cursor.next().wait().expect_err("its core has gone");
-    assert!(gone.is_network() && gone.to_string().contains("core"), "{gone}");
+    assert!(!gone.is_network() && gone.to_string().contains("core"), "{gone}");
 }

@@ -157,7 +157,7 @@ fn check_silence(phase: &str, fake: Fake, login: &str, may_have_happened: bool) 
     let phase = phase.to_owned();
     let uri = fake.address.replace("mongodb://", &format!("mongodb://{login}"));
     on_core(async move {
-        let settings = options(&uri).retry_reads(false).pool_size_max(1);
+        let settings = options(&format!("{uri}&connectTimeoutMS=2000")).pool_size_max(1);
         let client = Client::new(settings);
         let error = things(&client).find_one(doc! {}).timeout(SHORT).await.expect_err(&phase);
         assert!(error.is_timeout(), "{phase}: {error}");

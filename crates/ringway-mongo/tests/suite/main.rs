@@ -2,6 +2,7 @@
 
 mod allocations;
 mod authentication;
+mod backpressure_specs;
 mod balancer_specs;
 mod bson_corpus;
 mod bulk;
@@ -10,6 +11,7 @@ mod change_streams;
 mod client_bulk;
 mod command_specs;
 mod concern_specs;
+mod connecting;
 mod crud_specs;
 mod csot_specs;
 mod deployments;
@@ -29,6 +31,7 @@ mod monitoring;
 mod multiplexed;
 mod observer;
 mod operations;
+mod overload;
 mod pipeline;
 mod pool;
 mod pool_events;

@@ -1,5 +1,6 @@
 //! Pipelines: several commands under way on one connection.
 
+use std::io::Write;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -124,13 +125,14 @@ fn a_command_whose_time_is_over_is_told_and_its_late_answer_goes_to_nobody() {
         let mut late = late.lock().expect("no panic");
         match command.body.get_i32("ping") {
             Ok(2) => {
-                *late = Some(reply(command.id, &pong(command)));
+                *late = Some((command.stream(), reply(command.id, &pong(command))));
                 Answer::Silence
             }
             Ok(7) => {
-                let mut bytes = late.take().unwrap_or_default();
-                bytes.extend(reply(command.id, &pong(command)));
-                Answer::Bytes(bytes)
+                if let Some((mut stream, bytes)) = late.take() {
+                    let _client_may_have_closed_it = stream.write_all(&bytes);
+                }
+                Answer::Reply(pong(command))
             }
             _ => Answer::Reply(pong(command)),
         }

@@ -63,6 +63,28 @@ fn the_life_of_a_pool_is_told() {
 }
 
 #[test]
+fn a_client_that_is_used_while_its_core_ends_does_not_begin_anew_there() {
+    let server = ok();
+    let known: Arc<OnceLock<Client>> = Arc::default();
+    let (user, told) = (Arc::clone(&known), Arc::new(Mutex::new(Vec::new())));
+    let heard = Arc::clone(&told);
+    let options = options(&server.address).on_pool(move |event| {
+        heard.lock().expect("no panic").push(name(&event.change));
+        if let (PoolChange::Closed, Some(client)) = (&event.change, user.get()) {
+            assert!(client.servers().is_empty(), "no core has it any more");
+        }
+    });
+    on_core(async move {
+        let client = Client::new(options);
+        assert!(known.set(client.clone()).is_ok());
+        client.database("d").ping().await.expect("it answers");
+    });
+    let told = told.lock().expect("no panic");
+    let count = |what| told.iter().filter(|it| **it == what).count();
+    assert_eq!((count("created"), count("closed")), (1, 1), "{told:?}");
+}
+
+#[test]
 fn who_is_told_may_use_the_client_and_may_panic() {
     let server = ok();
     let known: Arc<OnceLock<Client>> = Arc::default();

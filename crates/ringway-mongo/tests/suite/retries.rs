@@ -137,7 +137,7 @@ fn a_second_try_that_is_not_sent_does_not_hide_the_first() {
         let client = Client::new(options(&fake.address));
         let error = find(&client).await.expect_err("cut, and then no greeting");
         assert!(error.is_network() && error.may_have_happened(), "{error}");
-        assert_eq!((client.pool_counts().made, client.pool_counts().failed), (1, 1));
+        assert_eq!((client.pool_counts().made, client.pool_counts().failed), (1, 2));
     });
 }
 

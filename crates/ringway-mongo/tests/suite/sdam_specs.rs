@@ -63,7 +63,8 @@ fn fail(topology: &mut Topology, error: &Value) {
     let generation = error["generation"].as_u64().or_else(|| topology.generation(&address));
     let failure = match error["type"].as_str() {
         Some("network") => OperationFailure::Network,
-        Some("timeout") => OperationFailure::Timeout,
+        // A slow operation says nothing about the server, and one that could not connect in time neither.
+        Some("timeout") => return,
         _ => match StateChange::of(&document(&error["response"])) {
             Some(change) => OperationFailure::StateChange(change),
             None => return,

@@ -105,7 +105,8 @@ fn check(case: &Case) {
         Some("write") => Selection::Write,
         _ => Selection::Read(&preference),
     };
-    let suitable = topology.suitable(selection);
+    let avoided = addresses(&case.test["deprioritized_servers"]);
+    let suitable = topology.suitable_but(selection, &avoided);
     if preference.check().is_err() || case.flag("error") {
         let is_refused = preference.check().is_err() || suitable.is_err();
         assert!(is_refused && case.flag("error"), "{}: {suitable:?}", case.name);
@@ -116,7 +117,8 @@ fn check(case: &Case) {
     };
     let suitable = found(suitable.expect(&case.name));
     assert_eq!(suitable, addresses(&case.test["suitable_servers"]), "{}, suitable", case.name);
-    let near = found(topology.nearest(selection, LOCAL_THRESHOLD).expect(&case.name));
+    let near = topology.nearest_but(selection, &avoided, LOCAL_THRESHOLD);
+    let near = found(near.expect(&case.name));
     assert_eq!(near, addresses(&case.test["in_latency_window"]), "{}, near", case.name);
 }
 

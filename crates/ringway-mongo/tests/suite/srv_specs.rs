@@ -65,6 +65,8 @@ const TABLE: &[Row] = &[
     ("_customname._tcp.test22.test.build.10gen.cc", Service(27017, LOCALHOST)),
     ("_customname._tcp.test22.test.build.10gen.cc", Service(27018, LOCALHOST)),
     ("_mongodb._tcp.test23.test.build.10gen.cc", Service(8000, LOCALHOST)),
+    ("_mongodb._tcp.test.build.10gen.cc", Service(27017, "test.build.10gen.cc")),
+    ("_mongodb._tcp.build.10gen.cc", Service(27017, "build.10gen.cc")),
     ("_mongodb._tcp.test24.test.build.10gen.cc", Service(8000, LOCALHOST)),
     ("test24.test.build.10gen.cc", Text(&["loadBalanced=true"])),
 ];
@@ -120,6 +122,10 @@ fn servers_are_looked_up() {
         let mut count = 0;
         for folder in ["replica-set", "sharded", "load-balanced"] {
             for (name, test) in files(&format!("srv_seedlist/{folder}")).unwrap_or_default() {
+                // The option is newer than this client, which warns that it does not know it.
+                if name.starts_with("srvAllowedHostsSuffix") {
+                    continue;
+                }
                 let uri = test["uri"].as_str().expect("a string");
                 check(&name, &test, &ConnectionString::look_up(uri, Some(server)).await);
                 count += 1;

@@ -17,11 +17,11 @@ const PATHS: (&str, &str) =
 
 #[test]
 fn changes_of_a_replica_set_are_followed_as_specified() {
-    check(Shape::Whole, 63, &[PATHS]);
+    check(Shape::Whole, 64, &[PATHS]);
 }
 
 #[test]
 fn changes_of_a_sharded_cluster_are_followed_as_specified() {
     let shards = ("no such command: 'shardCollection'", "the double does not shard collections");
-    check(Shape::Sharded, 40, &[PATHS, shards]);
+    check(Shape::Sharded, 41, &[PATHS, shards]);
 }

@@ -48,10 +48,13 @@ impl Cutter {
 
     /// Takes the next whole message off the front of `input`, or all of `input` if there is none. A message
     /// for which `wants` is false is passed over.
+    ///
+    /// # Errors
+    /// Those of `wants`, and a header that is none.
     pub(super) fn next<'i>(
         &mut self,
         input: &mut &'i [u8],
-        mut wants: impl FnMut(&OpHeader) -> bool,
+        mut wants: impl FnMut(&OpHeader) -> Result<bool, MongoFault>,
     ) -> Result<Option<(OpHeader, Cut<'i>)>, MongoFault> {
         loop {
             let skipped = self.skip.min(input.len());
@@ -63,7 +66,7 @@ impl Cutter {
             if self.bytes.is_empty()
                 && let Some(header) = OpHeader::read(input, self.len_max)?
             {
-                if !wants(&header) {
+                if !wants(&header)? {
                     self.skip = header.len;
                     continue;
                 }
@@ -78,7 +81,7 @@ impl Cutter {
             }
             let Some(header) = OpHeader::read(&self.bytes, self.len_max)? else { return Ok(None) };
             // A header that lay whole in one slice was asked about above, unless the slice began inside.
-            if !was_read && !wants(&header) {
+            if !was_read && !wants(&header)? {
                 self.skip = header.len - self.bytes.len();
                 self.bytes = Vec::new();
                 continue;

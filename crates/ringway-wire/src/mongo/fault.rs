@@ -19,6 +19,8 @@ pub enum MongoFault {
     },
     /// The opcode is none that a server answers with.
     Opcode(i32),
+    /// A reply answers no command that waits.
+    ResponseTo(i32),
     /// A bit of the flags is set that must be understood and is not.
     Flags(u32),
     /// A reply announces another one, and its command has allowed one only.
@@ -54,6 +56,9 @@ impl fmt::Display for MongoFault {
                 write!(f, "a message of {len} bytes is longer than {max} bytes")
             }
             Self::Opcode(opcode) => write!(f, "the opcode {opcode} is none of a reply"),
+            Self::ResponseTo(id) => {
+                write!(f, "a reply answers {id}, which is no command that waits")
+            }
             Self::Flags(flags) => write!(f, "the flags {flags:#010x} contain an unknown bit"),
             Self::MoreToCome => {
                 f.write_str("a reply announces another one that nobody has asked for")

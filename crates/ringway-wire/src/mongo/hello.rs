@@ -13,6 +13,8 @@ use super::op_msg::MsgFlags;
 /// What a client asks and says when it greets a server, and later when it asks how the server is.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HelloRequest<'a> {
+    /// Whether the server is asked by the older name `isMaster`, which each one knows.
+    pub is_legacy: bool,
     /// Who the client is; only in the first command of a connection.
     pub metadata: Option<&'a ClientMetadata>,
     /// Compressors that the client has, the preferred one first.
@@ -45,12 +47,15 @@ pub struct AwaitedChange {
 impl HelloRequest<'_> {
     /// Begins the command at the end of `out`. It is not compressed, and in no session.
     pub fn begin<'o>(&self, request_id: i32, out: &'o mut Vec<u8>) -> CommandWriter<'o> {
-        let mut hello = CommandTemplate::new("hello", 1, "admin").begin(request_id, None, out);
+        let name = if self.is_legacy { "isMaster" } else { "hello" };
+        let mut hello = CommandTemplate::new(name, 1, "admin").begin(request_id, None, out);
         hello.bool("helloOk", true);
         if self.is_load_balanced {
             hello.bool("loadBalanced", true);
         }
         if let Some(metadata) = self.metadata {
+            // Specification: MongoDB Handshake, which sets the version of "Client Backpressure".
+            hello.str("backpressure", "2");
             hello.document("client", metadata.document());
         }
         if !self.compressors.is_empty() {

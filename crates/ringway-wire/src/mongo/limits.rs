@@ -13,6 +13,10 @@ pub(crate) const MONGO_IN_FLIGHT_MAX: usize = 1 << 10;
 /// Longest description of a client in its `hello`, in bytes; the specification sets it.
 pub(crate) const MONGO_METADATA_MAX: usize = 512;
 
+/// Bytes that are kept of the name of the driver, and of its version, where the description would be too long: together
+/// with the longest name of a program they fit.
+pub(crate) const MONGO_NAME_KEPT: usize = 64;
+
 /// Fewest iterations of SCRAM that are accepted: RFC 7677 asks for 4,096, and so does MongoDB's
 /// specification. Fewer would let a false server guess passwords cheaply.
 pub(crate) const SCRAM_ITERATIONS_MIN: u32 = 4096;

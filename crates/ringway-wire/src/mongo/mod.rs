@@ -62,7 +62,7 @@ pub use fault::MongoFault;
 pub use hello::{AwaitedChange, HelloRequest};
 pub use hello_reply::{HelloReply, ServerKind};
 pub use limits::{MONGO_MESSAGE_MAX as REPLY_LEN_MAX_DEFAULT, MONGO_NESTING_MAX as NESTING_MAX};
-pub use metadata::ClientMetadata;
+pub use metadata::{ClientDescription, ClientMetadata, CloudFunction};
 pub use nesting::check_nesting;
 pub use op_header::{HEADER_LEN, MongoOpcode, OpHeader};
 pub use op_msg::{DocumentSequence, MsgFlags, OpMsg};

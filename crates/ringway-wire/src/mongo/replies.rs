@@ -14,8 +14,8 @@ use super::op_msg::{MsgFlags, OpMsg, document_at};
 
 /// The commands of one connection that wait for their replies, and the bytes of replies.
 ///
-/// Replies are matched by `responseTo`, in whatever order they come. One that answers no command is
-/// counted and passed over, as is the reply of a command that was given up; neither takes memory.
+/// Replies are matched by `responseTo`, in whatever order they come. The reply of a command that was given up is passed
+/// over and takes no memory. One that answers no command is a fault: who waits for it would wait in vain.
 #[derive(Debug)]
 pub struct MongoReplies {
     cutter: Cutter,
@@ -24,7 +24,6 @@ pub struct MongoReplies {
     waiting: VecDeque<WaitingCommand>,
     in_flight_max: usize,
     id_last: i32,
-    strays: u64,
     fault: Option<MongoFault>,
 }
 
@@ -57,7 +56,6 @@ impl MongoReplies {
             waiting: VecDeque::new(),
             in_flight_max: in_flight_max.clamp(1, MONGO_IN_FLIGHT_MAX),
             id_last: 0,
-            strays: 0,
             fault: None,
         }
     }
@@ -132,12 +130,6 @@ impl MongoReplies {
         self.waiting.is_empty() && !self.cutter.is_inside() && self.fault.is_none()
     }
 
-    /// Replies that answered no command.
-    #[must_use]
-    pub fn strays(&self) -> u64 {
-        self.strays
-    }
-
     /// Memory that it holds for a reply that is not whole, in bytes.
     #[must_use]
     pub fn capacity(&self) -> usize {
@@ -146,11 +138,11 @@ impl MongoReplies {
 
     fn read<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<MongoReply<'i>>, MongoFault> {
         loop {
-            let (waiting, strays) = (&mut self.waiting, &mut self.strays);
-            let wants = |header: &OpHeader| is_wanted(waiting, strays, header);
+            let waiting = &mut self.waiting;
+            let wants = |header: &OpHeader| is_wanted(waiting, header);
             let Some((header, cut)) = self.cutter.next(input, wants)? else { return Ok(None) };
             // It may have been given up since its header came.
-            if !is_wanted(&mut self.waiting, &mut self.strays, &header) {
+            if !is_wanted(&mut self.waiting, &header)? {
                 continue;
             }
             let message = match header.opcode {
@@ -180,17 +172,20 @@ fn position(waiting: &VecDeque<WaitingCommand>, header: &OpHeader) -> Option<usi
     waiting.iter().position(|waiting| waiting.answers == header.response_to)
 }
 
-/// Whether a command waits for the reply with this header. If not, the reply is accounted for.
-fn is_wanted(waiting: &mut VecDeque<WaitingCommand>, strays: &mut u64, header: &OpHeader) -> bool {
-    let Some(at) = position(waiting, header) else {
-        *strays += 1;
-        return false;
-    };
+/// Whether somebody wants the reply with this header. If the command was given up, the reply is accounted for.
+///
+/// # Errors
+/// It answers no command.
+fn is_wanted(
+    waiting: &mut VecDeque<WaitingCommand>,
+    header: &OpHeader,
+) -> Result<bool, MongoFault> {
+    let at = position(waiting, header).ok_or(MongoFault::ResponseTo(header.response_to))?;
     let is_abandoned = waiting[at].is_abandoned;
     if is_abandoned {
         waiting.remove(at);
     }
-    !is_abandoned
+    Ok(!is_abandoned)
 }
 
 impl<'i> MongoReply<'i> {

@@ -4,9 +4,9 @@ use std::num::NonZeroU32;
 
 use bson::rawdoc;
 use ringway_wire::mongo::{
-    AwaitedChange, ClientMetadata, CommandWriter, HelloReply, HelloRequest, MongoCompressor,
-    MsgFlags, OpMsg, ScramClient, ScramFault, ScramKeys, ScramMechanism, ServerKind,
-    scram_password,
+    AwaitedChange, ClientDescription, ClientMetadata, CloudFunction, CommandWriter, HelloReply,
+    HelloRequest, MongoCompressor, MsgFlags, OpMsg, ScramClient, ScramFault, ScramKeys,
+    ScramMechanism, ServerKind, scram_password,
 };
 
 struct Example {
@@ -136,7 +136,7 @@ fn secrets_are_not_printed() {
 
 #[test]
 fn hello_says_who_asks_and_begins_to_authenticate() {
-    let metadata = ClientMetadata::new(Some("shop"), "0.1.0", None);
+    let metadata = ClientMetadata::new(&described("0.1.0"));
     let client = ScramClient::new(ScramMechanism::Sha256, "user", "abc");
     let speculation = client.speculate("admin");
     let request = HelloRequest {
@@ -146,11 +146,16 @@ fn hello_says_who_asks_and_begins_to_authenticate() {
         speculative_authenticate: Some(&speculation),
         ..HelloRequest::default()
     };
-    let mut out = Vec::new();
-    request.begin(1, &mut out).finish().expect("short");
-    let body =
-        bson::Document::try_from(OpMsg::read(&out).expect("well formed").body()).expect("BSON");
+    let body_of = |request: HelloRequest<'_>| {
+        let mut out = Vec::new();
+        request.begin(1, &mut out).finish().expect("short");
+        bson::Document::try_from(OpMsg::read(&out).expect("well formed").body()).expect("BSON")
+    };
+    let body = body_of(HelloRequest { is_legacy: true, ..request });
+    assert_eq!(body.keys().next().map(String::as_str), Some("isMaster"));
+    let body = body_of(request);
     assert_eq!(body.keys().next().map(String::as_str), Some("hello"));
+    assert_eq!(body.get_str("backpressure").ok(), Some("2"));
     assert_eq!(
         body.get_document("client").expect("a description").get("application"),
         Some(&bson::bson!({ "name": "shop" }))
@@ -184,16 +189,78 @@ fn hello_says_which_view_the_client_knows() {
     assert_eq!(body.get_i64("maxAwaitTimeMS").ok(), Some(10_000));
 }
 
+fn described(version: &str) -> ClientDescription<'_> {
+    ClientDescription {
+        application: Some("shop"),
+        driver: "ringway",
+        version,
+        platform: "a platform of many words",
+        os_name: Some("Linux of the test"),
+        os_version: Some("7"),
+        function: Some(CloudFunction {
+            name: "aws.lambda",
+            timeout_sec: Some(9),
+            memory_mb: Some(64),
+            region: Some("here"),
+        }),
+        container_runtime: Some("docker"),
+        orchestrator: Some("kubernetes"),
+    }
+}
+
+#[test]
+fn a_description_of_the_client_tells_where_it_runs() {
+    let whole = ClientMetadata::new(&described("1"));
+    let body = bson::Document::try_from(whole.document()).expect("BSON");
+    let env = bson::doc! {
+        "name": "aws.lambda", "timeout_sec": 9, "memory_mb": 64, "region": "here",
+        "container": { "runtime": "docker", "orchestrator": "kubernetes" },
+    };
+    assert_eq!(body.get_document("env").ok(), Some(&env));
+    let os = body.get_document("os").expect("it is always there");
+    assert_eq!(
+        (os.get_str("name").ok(), os.get_str("version").ok()),
+        (Some("Linux of the test"), Some("7"))
+    );
+    let function = Some(CloudFunction { name: "azure.func", ..CloudFunction::default() });
+    let bare = ClientDescription { function, ..ClientDescription::default() };
+    let body = bson::Document::try_from(ClientMetadata::new(&bare).document()).expect("BSON");
+    assert_eq!(body.get_document("env").ok(), Some(&bson::doc! { "name": "azure.func" }));
+    let none = ClientMetadata::new(&ClientDescription::default());
+    assert!(none.document().get("env").is_ok_and(|env| env.is_none()));
+}
+
+/// Specification: MongoDB Handshake, "Limitations".
 #[test]
 fn a_description_of_the_client_stays_short() {
-    let long = "v".repeat(460);
-    let metadata = ClientMetadata::new(Some("shop"), &long, Some("kubernetes"));
-    let document = metadata.document();
-    assert!(document.get("env").is_ok_and(|env| env.is_none()), "the least important goes first");
-    assert!(document.get_document("driver").is_ok());
-    let whole = ClientMetadata::new(Some("shop"), "1", Some("kubernetes"));
-    assert!(whole.document().get_document("env").is_ok());
-    assert!(whole.document().as_bytes().len() < 512);
+    // Where `env`, `os` and `platform` end with versions of these lengths.
+    let mut seen = Vec::new();
+    for len in 0..1000 {
+        let version = "v".repeat(len);
+        let metadata = ClientMetadata::new(&described(&version));
+        assert!(metadata.document().as_bytes().len() <= 512, "{len}");
+        let body = bson::Document::try_from(metadata.document()).expect("BSON");
+        assert!(body.get_document("application").is_ok() && body.get_document("driver").is_ok());
+        let env = body.get_document("env").map_or(0, bson::Document::len);
+        let os = body.get_document("os").map_or(0, bson::Document::len);
+        let platform = match body.get_str("platform") {
+            Ok("a platform of many words") => "whole",
+            Ok(_) => "cut",
+            Err(_) => "none",
+        };
+        if seen.last() != Some(&(env, os, platform)) {
+            seen.push((env, os, platform));
+        }
+    }
+    let expected = [
+        (5, 4, "whole"),
+        (1, 4, "whole"),
+        (1, 1, "whole"),
+        (0, 1, "whole"),
+        (0, 1, "cut"),
+        (0, 1, "none"),
+    ];
+    assert_eq!(seen, expected);
 }
 
 #[test]

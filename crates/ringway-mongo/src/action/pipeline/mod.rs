@@ -120,7 +120,7 @@ impl Operation for Pipeline {
         let mut is_connected = false;
         let session = || core.session();
         let exchange = async {
-            let mut lease = core.deployment().lease(Wanted::Write, None).await?;
+            let mut lease = core.deployment().lease_patiently(Wanted::Write).await?;
             is_connected = true;
             let preference = match lease.server() {
                 ServerKind::Standalone => None,

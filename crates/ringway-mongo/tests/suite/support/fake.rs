@@ -34,8 +34,12 @@ pub(crate) struct Command {
 }
 
 impl Command {
+    /// Its name; `hello` also for the older name of that.
     pub(crate) fn name(&self) -> &str {
-        self.body.keys().next().map_or("", String::as_str)
+        match self.body.keys().next().map_or("", String::as_str) {
+            "isMaster" => "hello",
+            name => name,
+        }
     }
 
     /// Its connection, for what is told later.

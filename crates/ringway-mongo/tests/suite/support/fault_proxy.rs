@@ -285,8 +285,7 @@ impl Talk {
                 reply.insert("writeConcernError", error);
             }
             self.label(&request, &mut reply, happening.labels);
-            if request.name() == "hello" && matches!(self.shape, Shape::Telling | Shape::TellingSet)
-            {
+            if request.is_greeting() && matches!(self.shape, Shape::Telling | Shape::TellingSet) {
                 let process = bson::oid::ObjectId::from_bytes([3; 12]);
                 let version = doc! { "processId": process, "counter": 1_i64 };
                 reply.insert("topologyVersion", version);
@@ -298,7 +297,7 @@ impl Talk {
                 )]
                 thread::sleep(Duration::from_millis(millis.try_into().expect("a time")));
             }
-            if request.name() == "hello" && self.shape == Shape::LoadBalanced {
+            if request.is_greeting() && self.shape == Shape::LoadBalanced {
                 let service = if number.is_multiple_of(2) { [1; 12] } else { [2; 12] };
                 reply.insert("serviceId", bson::oid::ObjectId::from_bytes(service));
             }

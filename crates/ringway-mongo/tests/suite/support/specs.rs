@@ -11,8 +11,8 @@ use sha2::{Digest, Sha256};
 
 use super::alone;
 
-const VERSION: &str = "4.15.4";
-const SHA_256: &str = "6ba7cdf46f03f406f77969a8081cfb659af16c0eee26b79a0a14e25f6c00827b";
+const VERSION: &str = "4.20.1";
+const SHA_256: &str = "1ac112b3ffa3d010cfc2fc54e3ae677a12c63d18c6115db4451df64f1a1175eb";
 
 /// Seconds after which a registry that does not answer is given up.
 const FETCH_SECONDS_MAX: &str = "300";

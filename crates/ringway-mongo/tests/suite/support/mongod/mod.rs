@@ -93,7 +93,7 @@ impl Shared {
             "hello" | "isMaster" | "ismaster" => {
                 let mut hello = hello();
                 hello.insert("maxWireVersion", WIRE_VERSION);
-                if command.name() != "hello" {
+                if !command.body.contains_key("hello") {
                     hello.insert("ismaster", true);
                 }
                 return hello;
