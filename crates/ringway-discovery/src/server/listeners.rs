@@ -1,10 +1,11 @@
 //! Who waits for changes of which keys.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::task::Waker;
 
 use ringway_runtime::contain;
 
+use super::watched::WatchedRanges;
 use crate::limits;
 use crate::store::{KeyRange, Revision, Store};
 
@@ -17,9 +18,9 @@ pub(super) struct Listeners {
     watches: usize,
     /// Bytes of the keys that they name.
     bytes: usize,
-    /// The watches of each range. Many clients watch the same services, and a change looks at each range once, however
-    /// many there are.
-    by_range: BTreeMap<KeyRange, BTreeSet<WatchId>>,
+    /// The watches of each range. Many clients watch the same services, and a change looks at each range that it touches
+    /// once, however many there are.
+    by_range: WatchedRanges<WatchId>,
 }
 
 /// A watch of a stream.
@@ -86,7 +87,7 @@ impl Listeners {
         debug_assert!(former.is_none(), "the number is free");
         self.watches += 1;
         self.bytes += range.named_bytes();
-        self.by_range.entry(range).or_default().insert((id, watch));
+        self.by_range.insert(range, (id, watch));
     }
 
     pub(super) fn unwatch(&mut self, id: ListenerId, watch: i64) {
@@ -103,12 +104,7 @@ impl Listeners {
     fn forget(&mut self, watch: WatchId, range: &KeyRange) {
         self.watches -= 1;
         self.bytes -= range.named_bytes();
-        if let Some(watches) = self.by_range.get_mut(range) {
-            watches.remove(&watch);
-            if watches.is_empty() {
-                self.by_range.remove(range);
-            }
-        }
+        self.by_range.remove(range, &watch);
     }
 
     /// The watches for which something has changed since the last call.
@@ -135,13 +131,14 @@ impl Listeners {
             return woken;
         }
         keys.sort_unstable();
-        let touched = self.by_range.iter().filter(|(range, _)| range.has_one_of(&keys));
-        for (stream, watch) in touched.flat_map(|(_, watches)| watches) {
-            if let Some(Some(listener)) = self.streams.get_mut(stream.0) {
+        keys.dedup();
+        let Self { streams, by_range, .. } = self;
+        by_range.visit(&keys, |(stream, watch)| {
+            if let Some(Some(listener)) = streams.get_mut(stream.0) {
                 listener.changed.entry(*watch).or_insert(from);
                 woken.extend(listener.waker.take());
             }
-        }
+        });
         woken
     }
 

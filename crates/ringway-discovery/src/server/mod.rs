@@ -39,6 +39,7 @@ mod served_kv;
 mod tests;
 mod transaction;
 mod watch;
+mod watched;
 mod watcher;
 
 pub use builder::RegistryBuilder;

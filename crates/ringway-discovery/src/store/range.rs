@@ -73,13 +73,6 @@ impl KeyRange {
         }
     }
 
-    /// Whether the range has one of these keys, which are sorted.
-    pub(crate) fn has_one_of(&self, keys: &[&[u8]]) -> bool {
-        let (Self::Key(first) | Self::Between(first, _) | Self::From(first)) = self;
-        let at = keys.partition_point(|key| *key < &**first);
-        keys.get(at).is_some_and(|key| self.contains(key))
-    }
-
     /// The bounds of the range in a sorted map. `None` stands for an empty range, which maps do not accept.
     pub(super) fn bounds(&self) -> Option<MapBounds<'_>> {
         match self {
@@ -117,27 +110,6 @@ mod tests {
             let range = KeyRange::prefix(prefix.to_vec());
             for key in keys {
                 assert_eq!(range.contains(key), key.starts_with(prefix), "{key:?} of {prefix:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_range_has_one_of_the_keys_or_none() {
-        let key = |of: &[u8]| Bytes::copy_from_slice(of);
-        let ranges = [
-            KeyRange::Key(key(b"b")),
-            KeyRange::Between(key(b"b"), key(b"d")),
-            KeyRange::Between(key(b"d"), key(b"b")),
-            KeyRange::From(key(b"b")),
-            KeyRange::all(),
-        ];
-        let names: [&[u8]; 6] = [b"", b"a", b"b", b"bb", b"d", b"e"];
-        for chosen in 0..1_u32 << names.len() {
-            let keys = names.iter().enumerate().filter(|(at, _)| chosen >> at & 1 == 1);
-            let keys: Vec<&[u8]> = keys.map(|(_, name)| *name).collect();
-            for range in &ranges {
-                let has_one = keys.iter().any(|key| range.contains(key));
-                assert_eq!(range.has_one_of(&keys), has_one, "{range:?} of {keys:?}");
             }
         }
     }
