@@ -114,9 +114,9 @@ pub(crate) const DISK_FULL_RETRY: Duration = Duration::from_secs(1);
 /// Files of a registry's folder: a log and a snapshot, and a log more for each snapshot that failed.
 pub(crate) const DATA_FILES_MAX: usize = 10_000;
 
-/// The time that a lease has at least after a restart, or its own if that is shorter: its holder finds the server again
-/// and renews it.
-pub(crate) const RESTORED_LEASE_MIN: Duration = Duration::from_secs(5);
+/// The time that a lease has at least after a pause of the registry, or its whole time if that is shorter: the renewals that
+/// came meanwhile are read first. After a start it has its whole time, since renewals are not logged.
+pub(crate) const PAUSED_LEASE_MIN: Duration = Duration::from_secs(5);
 
 /// Watches of one stream. A client of etcd has one stream for all its watches.
 pub(crate) const WATCHES_PER_STREAM_MAX: usize = 10_000;

@@ -17,8 +17,8 @@ use super::Folder;
 use super::frame::{Frames, NextFrame};
 use crate::endpoint::Error;
 use crate::etcd::api::etcdserverpb::{
-    Kv, Lease, LeaseGrantRequest, LeaseTimeToLiveRequest, Maintenance, PutRequest, RangeRequest,
-    StatusRequest,
+    Kv, Lease, LeaseGrantRequest, LeaseLeasesRequest, LeaseRevokeRequest, LeaseTimeToLiveRequest,
+    Maintenance, PutRequest, RangeRequest, StatusRequest,
 };
 use crate::server::Registry;
 
@@ -55,9 +55,13 @@ async fn open() -> Result<Registry, Error> {
     Ok(open_with(1 << 20).await?.0)
 }
 
-async fn put(registry: &Registry, key: &str, value: u64) -> Result<i64, Status> {
+fn put_request(key: &str, value: u64) -> PutRequest {
     let (key, value) = (key.to_owned().into(), value.to_string().into());
-    let response = registry.put(PutRequest { key, value, ..PutRequest::default() }).await?;
+    PutRequest { key, value, ..PutRequest::default() }
+}
+
+async fn put(registry: &Registry, key: &str, value: u64) -> Result<i64, Status> {
+    let response = registry.put(put_request(key, value)).await?;
     Ok(response.header.expect("always").revision)
 }
 
@@ -414,37 +418,113 @@ async fn left(registry: &Registry, id: i64) -> i64 {
     registry.lease_time_to_live(request).await.expect("it answers").ttl
 }
 
+/// Grants a lease, and puts a key of its name with it.
+async fn grant(registry: &Registry, id: i64) {
+    let request = LeaseGrantRequest { id, ttl: id };
+    registry.lease_grant(request).await.expect("the id is free");
+    let request = PutRequest { lease: id, ..put_request(&format!("key{id}"), 1) };
+    registry.put(request).await.expect("the lease is there");
+}
+
 #[test]
-fn leases_have_the_time_that_they_had_left() {
+fn a_renewal_that_was_answered_holds_after_a_crash() {
     let disk = Disk::new(1);
     on(&disk, SimConfig::new(1), async {
         let registry = open().await.expect("an empty folder");
-        for (id, ttl) in [(60, 60), (22, 22)] {
-            let request = LeaseGrantRequest { id, ttl };
-            registry.lease_grant(request).await.expect("the id is free");
-            let (key, lease) = (Bytes::from(format!("key{id}")), id);
-            let request = PutRequest { key, value: "1".into(), lease, ..PutRequest::default() };
-            registry.put(request).await.expect("the lease is there");
-        }
-        sleep(Duration::from_secs(20)).await;
+        grant(&registry, 20).await;
+        sleep(Duration::from_secs(16)).await;
+        // So the log has the time at which four seconds are left.
         put(&registry, "other", 1).await.expect("a sound disk");
+        assert_eq!(registry.renew_lease(20).ttl, 20);
     });
     disk.crash();
     on(&disk, SimConfig::new(2), async {
-        // The registry was down for a minute.
-        sleep(Duration::from_secs(60)).await;
         let registry = open().await.expect("a sound folder");
-        assert_eq!(all(&registry).await.0.len(), 3);
-        let (long, short) = (left(&registry, 60).await, left(&registry, 22).await);
-        assert!((38..=40).contains(&long), "{long} of 40");
-        assert!((4..=5).contains(&short), "{short}: it had 2, and has 5 for its holder to return");
-        sleep(Duration::from_secs(6)).await;
-        let keys = all(&registry).await.0;
-        assert!(keys.contains_key("key60") && !keys.contains_key("key22"), "{keys:?}");
+        sleep(Duration::from_secs(19)).await;
+        assert!(all(&registry).await.0.contains_key("key20"), "20 seconds were promised");
+        sleep(Duration::from_secs(2)).await;
+        assert!(!all(&registry).await.0.contains_key("key20"), "nobody has renewed it");
     });
     disk.crash();
     on(&disk, SimConfig::new(3), async {
         let registry = open().await.expect("a sound folder");
-        assert_eq!((left(&registry, 22).await, all(&registry).await.0.len()), (-1, 2));
+        assert_eq!((left(&registry, 20).await, all(&registry).await.0.len()), (-1, 1));
+    });
+}
+
+#[test]
+fn renewals_write_nothing() {
+    let disk = Disk::new(1);
+    on(&disk, SimConfig::new(1), async {
+        let registry = open().await.expect("an empty folder");
+        grant(&registry, 20).await;
+        sleep(Duration::from_secs(1)).await;
+        let before = fs::read(LOG, 1 << 20).await.expect("a log");
+        for _ in 0..10 {
+            assert_eq!(registry.renew_lease(20).ttl, 20);
+            sleep(Duration::from_secs(1)).await;
+        }
+        assert!(fs::read(LOG, 1 << 20).await.expect("a log") == before);
+    });
+}
+
+/// The leases that are told, the time of one of them, and its keys.
+async fn told_of_leases(registry: &Registry, id: i64) -> (Vec<i64>, i64, Vec<Bytes>) {
+    let leases = registry.lease_leases(LeaseLeasesRequest {}).await.expect("it answers").leases;
+    let request = LeaseTimeToLiveRequest { id, keys: true };
+    let told = registry.lease_time_to_live(request).await.expect("it answers");
+    (leases.into_iter().map(|lease| lease.id).collect(), told.ttl, told.keys)
+}
+
+#[test]
+fn leases_are_told_as_the_log_has_them() {
+    let disk = Disk::with_capacity(1, 40_000);
+    on(&disk, SimConfig::new(1), async {
+        let registry = open().await.expect("an empty folder");
+        grant(&registry, 600).await;
+        grant(&registry, 700).await;
+        let logged = (vec![600, 700], 599, vec![Bytes::from_static(b"key600")]);
+        sleep(Duration::from_millis(500)).await;
+        assert_eq!(told_of_leases(&registry, 600).await, logged);
+        fill(0).await;
+        // Nothing of this fits on the disk, nor comes before anything else.
+        let under_way = spawn({
+            let registry = registry.clone();
+            async move {
+                let large = PutRequest { value: vec![0; 1_000].into(), ..put_request("large", 0) };
+                registry.put(large).await.is_err()
+            }
+        });
+        let changes = [
+            spawn({
+                let registry = registry.clone();
+                async move { registry.lease_grant(LeaseGrantRequest { id: 5, ttl: 60 }).await.is_ok() }
+            }),
+            spawn({
+                let registry = registry.clone();
+                let put = PutRequest { lease: 600, ..put_request("late", 1) };
+                async move { registry.put(put).await.is_ok() }
+            }),
+            spawn({
+                let registry = registry.clone();
+                async move { registry.lease_revoke(LeaseRevokeRequest { id: 600 }).await.is_ok() }
+            }),
+            spawn({
+                let registry = registry.clone();
+                let again = LeaseGrantRequest { id: 600, ttl: 60 };
+                async move { registry.lease_grant(again).await.is_ok() }
+            }),
+        ];
+        assert!(under_way.await.expect("no panic"), "there is no room");
+        for change in changes {
+            assert!(!change.await.expect("no panic"), "it is not on the disk");
+        }
+        assert_eq!(told_of_leases(&registry, 600).await, logged);
+        assert_eq!(told_of_leases(&registry, 5).await.1, -1);
+        assert_eq!(registry.renew_lease(5).ttl, 0);
+        assert_eq!(registry.renew_lease(700).ttl, 700, "renewals go on");
+        fs::remove_file("/filler").await.expect("it was there");
+        sleep(Duration::from_secs(2)).await;
+        assert_eq!(told_of_leases(&registry, 600).await, (vec![60, 5, 700], 59, vec![]));
     });
 }

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use ringway_runtime as runtime;
 
 use super::durable::LogState;
 use super::{Notice, Registry, member_urls};
 use crate::endpoint::Error;
-use crate::limits;
 use crate::log::{Folder, Recovered, recover};
 
 /// The configuration of a registry; made by [`Registry::builder`].
@@ -56,8 +56,8 @@ impl RegistryBuilder {
         self
     }
 
-    /// Opens the registry with everything that its folder has. Its leases have the time that they had left, and five
-    /// seconds or their own time at least, so that their holders can renew them.
+    /// Opens the registry with everything that its folder has. Its leases have their whole time again, as after an
+    /// election of etcd: a renewal that was answered holds, although it was not logged.
     ///
     /// # Errors
     /// Fails if another process has the folder, if the disk fails, and if a file is damaged or missing; the error names
@@ -84,7 +84,7 @@ impl RegistryBuilder {
 
     pub(crate) async fn open_in(self, folder: Folder) -> Result<Registry, Error> {
         let Recovered { mut store, writer, clock, notice } = recover(folder).await?;
-        store.prolong_leases(limits::RESTORED_LEASE_MIN, clock);
+        store.prolong_leases(Duration::MAX, clock);
         store.keep_journal();
         let (ids, now) = (writer.ids(), runtime::now());
         let registry = Registry::make_with(self.notice, self.on_failure, ids, clock, now);

@@ -30,7 +30,7 @@ fn rows(state: &State, now: Duration) -> Vec<[String; COLUMNS.len()]> {
     while rows.len() < limits::CONSOLE_KEYS_MAX
         && let Some(id) = leases.next()
     {
-        let Ok(lease) = store.lease(id) else { continue };
+        let Some(lease) = store.lease_times(id) else { continue };
         let left = lease.expires.saturating_sub(now);
         let times = [lease.ttl, lease.ttl.saturating_sub(left), left];
         let [ttl, renewed, left] = times.map(|time| format!("{:.1} s", time.as_secs_f64()));
@@ -38,10 +38,10 @@ fn rows(state: &State, now: Duration) -> Vec<[String; COLUMNS.len()]> {
             let ago = format!("{renewed} ago");
             [key, address, id.to_string(), ttl.clone(), ago, left.clone()]
         };
-        if lease.keys.is_empty() {
+        if store.lease_keys(id).next().is_none() {
             rows.push(row("no key".to_owned(), String::new()));
         }
-        for key in lease.keys.iter().take(limits::CONSOLE_KEYS_MAX - rows.len()) {
+        for key in store.lease_keys(id).take(limits::CONSOLE_KEYS_MAX - rows.len()) {
             let address = address_of(store.get(key).map(|found| found.value));
             rows.push(row(String::from_utf8_lossy(key).into_owned(), address));
         }

@@ -109,20 +109,10 @@ impl Registry {
         LogWait { registry: self, batch, waiter: None }.await
     }
 
-    /// Has changes written, for which nobody waits.
+    /// Has changes written: begins to write the log, if there is something to write and no task does it.
     pub(super) fn log_changes(&self) {
-        self.write_log(|state| state.store.journal_bytes() > 0);
-    }
-
-    /// Has the renewals of leases written, for whose sake nobody waits.
-    pub(super) fn log_renewals(&self) {
-        self.write_log(|state| state.store.has_renewals());
-    }
-
-    /// Begins to write the log, if there is something to write and no task does it.
-    fn write_log(&self, is_needed: impl FnOnce(&State) -> bool) {
         let mut state = self.state();
-        if !is_needed(&state) {
+        if state.store.journal_bytes() == 0 {
             return;
         }
         let Some(writer) = state.log.as_mut().and_then(|log| log.writer.take()) else {
@@ -134,11 +124,11 @@ impl Registry {
     }
 
     /// Takes what was gathered for the log. `None` if there is nothing.
-    fn take_batch(&self, snapshot_is_due: bool, with_renewals: bool) -> Option<Batch> {
+    fn take_batch(&self, snapshot_is_due: bool) -> Option<Batch> {
         let clock = self.now();
         let State { store, log, .. } = &mut *self.state();
         let log = log.as_mut()?;
-        if store.journal_bytes() == 0 && !(with_renewals && store.has_renewals()) {
+        if store.journal_bytes() == 0 {
             return None;
         }
         let makes_snapshot = snapshot_is_due && !log.is_making_snapshot;
@@ -224,19 +214,17 @@ impl Writing {
     }
 
     async fn write(&mut self) -> io::Result<()> {
-        let mut with_renewals = true;
         loop {
             let Some(writer) = &mut self.writer else {
                 return Ok(());
             };
             // All changes of this turn of the core share a sync.
             runtime::yield_now().await;
-            let Some(mut batch) = self.registry.take_batch(writer.is_full(), with_renewals) else {
+            let Some(mut batch) = self.registry.take_batch(writer.is_full()) else {
                 writer.mark(self.registry.now()).await.or_else(unless_full)?;
                 self.rest();
                 continue;
             };
-            with_renewals = false;
             let dump = batch.dump.take();
             let snapshot = dump.map(|dump| Snapshot { registry: self.registry.clone(), dump });
             commit(&self.registry, writer, &batch).await?;

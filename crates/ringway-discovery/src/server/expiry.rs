@@ -69,7 +69,7 @@ impl Registry {
     fn forgive_pause(&self, due: Duration, pauses: &mut Pauses) {
         let now = self.now();
         if pauses.forgive(now.saturating_sub(due)) {
-            self.state().store.prolong_leases(limits::RESTORED_LEASE_MIN, now);
+            self.state().store.prolong_leases(limits::PAUSED_LEASE_MIN, now);
         }
     }
 
@@ -106,7 +106,6 @@ impl Duty {
             if let Some(due) = due {
                 registry.forgive_pause(due, &mut pauses);
             }
-            registry.log_renewals();
             // A lease that is granted meanwhile may be the first to expire.
             let wait = at.saturating_sub(registry.now()).min(limits::EXPIRY_LOOK);
             let pause = match wait {

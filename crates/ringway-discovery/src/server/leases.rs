@@ -5,19 +5,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use ringway_rpc::{Sink, Status, Streaming};
 
-use super::{Registry, failure, until_stopped};
+use super::{Registry, State, failure, until_stopped};
 use crate::etcd::api::etcdserverpb::{
     Lease, LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse,
     LeaseLeasesRequest, LeaseLeasesResponse, LeaseRevokeRequest, LeaseRevokeResponse, LeaseStatus,
     LeaseTimeToLiveRequest, LeaseTimeToLiveResponse,
 };
 use crate::limits;
-use crate::store::LeaseId;
+use crate::store::{LeaseId, LeaseTimes};
 
 impl Lease for Registry {
     async fn lease_grant(&self, request: LeaseGrantRequest) -> Result<LeaseGrantResponse, Status> {
         let ttl = ttl(request.ttl)?;
-        let granted = self.change(|store, now| {
+        let granted = self.change(|store, _| {
             if store.lease_count() >= limits::LEASES_MAX {
                 return Err(failure::too_many_leases());
             }
@@ -25,7 +25,7 @@ impl Lease for Registry {
                 0 => free_id(|id| store.has_lease(id)),
                 id => LeaseId(id),
             };
-            store.grant(lease, ttl, now).map_err(failure::lease)?;
+            store.grant(lease, ttl, self.now_exact()).map_err(failure::lease)?;
             Ok(lease)
         });
         let (lease, header) = granted.await?;
@@ -55,33 +55,21 @@ impl Lease for Registry {
         &self,
         request: LeaseTimeToLiveRequest,
     ) -> Result<LeaseTimeToLiveResponse, Status> {
-        let (id, state) = (request.id, self.state());
+        let LeaseTimeToLiveRequest { id, keys } = request;
+        let state = self.state();
         let header = self.header(&state);
-        let Ok(lease) = state.store.lease(LeaseId(id)) else {
-            return Ok(LeaseTimeToLiveResponse {
-                header,
-                id,
-                ttl: -1,
-                ..LeaseTimeToLiveResponse::default()
-            });
+        let Some(LeaseTimes { ttl, expires }) = state.store.logged_lease(LeaseId(id)) else {
+            let none = LeaseTimeToLiveResponse::default();
+            return Ok(LeaseTimeToLiveResponse { header, id, ttl: -1, ..none });
         };
-        let left = lease.expires.saturating_sub(self.now());
-        let keys = if request.keys { lease.keys } else { Vec::new() };
-        if keys.iter().map(Bytes::len).sum::<usize>() > limits::READ_BYTES_MAX {
-            return Err(failure::too_much_read());
-        }
-        Ok(LeaseTimeToLiveResponse {
-            header,
-            id,
-            ttl: seconds(left),
-            granted_ttl: seconds(lease.ttl),
-            keys,
-        })
+        let keys = if keys { keys_of(&state, LeaseId(id))? } else { Vec::new() };
+        let left = seconds(expires.saturating_sub(self.now()));
+        Ok(LeaseTimeToLiveResponse { header, id, ttl: left, granted_ttl: seconds(ttl), keys })
     }
 
     async fn lease_leases(&self, _: LeaseLeasesRequest) -> Result<LeaseLeasesResponse, Status> {
         let state = self.state();
-        let leases = state.store.leases().map(|id| LeaseStatus { id: id.0 }).collect();
+        let leases = state.store.logged_leases().map(|id| LeaseStatus { id: id.0 }).collect();
         Ok(LeaseLeasesResponse { header: self.header(&state), leases })
     }
 }
@@ -95,17 +83,32 @@ impl Registry {
     ) -> Result<(), Status> {
         while let Some(LeaseKeepAliveRequest { id }) = requests.next().await? {
             self.expire_leases();
-            let response = {
-                let mut state = self.state();
-                let renewed = state.store.renew(LeaseId(id), self.now());
-                // A lease that is not there has no time left; that is no failure of the stream.
-                let ttl = renewed.map_or(0, seconds);
-                LeaseKeepAliveResponse { header: self.header(&state), id, ttl }
-            };
-            responses.send(response).await?;
+            responses.send(self.renew_lease(id)).await?;
         }
         Ok(())
     }
+
+    /// Renews a lease. That need not be logged, because every lease has its whole time after a start.
+    pub(crate) fn renew_lease(&self, id: i64) -> LeaseKeepAliveResponse {
+        // Not the time at which this turn of the core began, since the holder counts from later on.
+        let now = self.now_exact();
+        let mut state = self.state();
+        let is_logged = state.store.logged_lease(LeaseId(id)).is_some();
+        let renewed = if is_logged { state.store.renew(LeaseId(id), now).ok() } else { None };
+        // A lease that is not there has no time left; that is no failure of the stream.
+        let ttl = renewed.map_or(0, seconds);
+        LeaseKeepAliveResponse { header: self.header(&state), id, ttl }
+    }
+}
+
+/// The keys that a lease has as far as can be seen.
+fn keys_of(state: &State, id: LeaseId) -> Result<Vec<Bytes>, Status> {
+    let keys = state.store.lease_keys_at(id, state.visible());
+    let bytes: usize = keys.iter().map(|key| key.len()).sum();
+    if bytes > limits::READ_BYTES_MAX {
+        return Err(failure::too_much_read());
+    }
+    Ok(keys.into_iter().cloned().collect())
 }
 
 fn ttl(asked: i64) -> Result<Duration, Status> {

@@ -220,9 +220,18 @@ impl Registry {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The time on the clock of leases.
+    /// The time on the clock of leases at which this turn of the core has begun.
     fn now(&self) -> Duration {
-        self.shared.clock + runtime::now().saturating_duration_since(self.shared.origin)
+        self.on_clock(runtime::now())
+    }
+
+    /// The exact time on the clock of leases.
+    fn now_exact(&self) -> Duration {
+        self.on_clock(runtime::now_exact())
+    }
+
+    fn on_clock(&self, at: Instant) -> Duration {
+        self.shared.clock + at.saturating_duration_since(self.shared.origin)
     }
 
     /// What a response about what can be seen begins with.

@@ -55,6 +55,13 @@ pub struct Lease {
     pub keys: Vec<Bytes>,
 }
 
+/// The time of a lease, and when it expires.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LeaseTimes {
+    pub(crate) ttl: Duration,
+    pub(crate) expires: Duration,
+}
+
 struct Held {
     ttl: Duration,
     expires: Duration,
@@ -143,10 +150,13 @@ impl Leases {
         }
     }
 
-    pub(super) fn get(&self, id: LeaseId) -> Result<Lease, LeaseError> {
-        let held = self.held.get(&id).ok_or(LeaseError::NotFound)?;
-        let keys = held.keys.iter().cloned().collect();
-        Ok(Lease { id, ttl: held.ttl, expires: held.expires, keys })
+    pub(super) fn times_of(&self, id: LeaseId) -> Option<LeaseTimes> {
+        self.held.get(&id).map(|held| LeaseTimes { ttl: held.ttl, expires: held.expires })
+    }
+
+    /// The keys of a lease in their order; none if it is not there.
+    pub(super) fn keys(&self, id: LeaseId) -> impl Iterator<Item = &Bytes> {
+        self.held.get(&id).into_iter().flat_map(|held| &held.keys)
     }
 
     /// The ids in the order of their expiry.

@@ -7,7 +7,7 @@
 //! A watch is a position in the history, not a queue: whoever watches asks for the [changes](Store::changes) from
 //! its next revision on. So a slow watcher costs nothing, and hears that its revisions were compacted in the end.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -36,6 +36,7 @@ pub(crate) use found::FoundKey;
 pub(crate) use hash::KeysHash;
 use history::{History, Live, Version};
 use journal::Journal;
+pub(crate) use leases::LeaseTimes;
 use leases::Leases;
 pub use leases::{Lease, LeaseError, LeaseId};
 pub(crate) use op::Op;
@@ -373,7 +374,7 @@ impl Store {
     pub fn grant(&mut self, id: LeaseId, ttl: Duration, now: Duration) -> Result<(), LeaseError> {
         self.leases.grant(id, ttl, now)?;
         if let Some(journal) = &mut self.journal {
-            journal.tell(&Op::Grant { id, ttl });
+            journal.tell_lease(&Op::Grant { id, ttl }, id, None);
         }
         Ok(())
     }
@@ -383,11 +384,7 @@ impl Store {
     /// # Errors
     /// Fails if there is no such lease.
     pub fn renew(&mut self, id: LeaseId, now: Duration) -> Result<Duration, LeaseError> {
-        let ttl = self.leases.renew(id, now)?;
-        if let Some(journal) = &mut self.journal {
-            journal.tell_renewed(id);
-        }
-        Ok(ttl)
+        self.leases.renew(id, now)
     }
 
     /// Ends a lease and deletes its keys, at one revision.
@@ -395,15 +392,12 @@ impl Store {
     /// # Errors
     /// Fails if there is no such lease.
     pub fn revoke(&mut self, id: LeaseId) -> Result<(), LeaseError> {
+        let former = self.leases.times_of(id);
         let keys = self.leases.remove(id)?;
         if let Some(journal) = &mut self.journal {
-            journal.tell(&Op::End { id });
+            journal.tell_lease(&Op::End { id }, id, former);
         }
-        self.change(|change| {
-            for key in keys {
-                change.delete(&KeyRange::Key(key));
-            }
-        });
+        self.change(|change| keys.into_iter().for_each(|key| change.delete_key(key)));
         Ok(())
     }
 
@@ -412,7 +406,18 @@ impl Store {
     /// # Errors
     /// Fails if there is no such lease.
     pub fn lease(&self, id: LeaseId) -> Result<Lease, LeaseError> {
-        self.leases.get(id)
+        let LeaseTimes { ttl, expires } = self.leases.times_of(id).ok_or(LeaseError::NotFound)?;
+        Ok(Lease { id, ttl, expires, keys: self.lease_keys(id).cloned().collect() })
+    }
+
+    /// The times of a lease.
+    pub(crate) fn lease_times(&self, id: LeaseId) -> Option<LeaseTimes> {
+        self.leases.times_of(id)
+    }
+
+    /// The keys of a lease, in their order; none if it is not there.
+    pub(crate) fn lease_keys(&self, id: LeaseId) -> impl Iterator<Item = &Bytes> {
+        self.leases.keys(id)
     }
 
     /// The number of leases.
@@ -484,19 +489,43 @@ impl Store {
         self.journal.as_ref().map_or(0, Journal::bytes)
     }
 
-    /// Whether leases were renewed that a log has not been told of.
-    pub(crate) fn has_renewals(&self) -> bool {
-        self.journal.as_ref().is_some_and(Journal::has_renewals)
-    }
-
     /// Takes everything that a log has not been told of.
     pub(crate) fn take_journal(&mut self) -> Vec<u8> {
         self.journal.as_mut().map_or_else(Vec::new, Journal::take)
     }
 
-    /// The log has everything up to a revision, so that what was before it may be forgotten.
+    /// The log has what was taken last, and with it everything up to a revision, so that what was before it may be
+    /// forgotten.
     pub(crate) fn logged(&mut self, upto: Revision) {
         self.held = Some(upto);
+        if let Some(journal) = &mut self.journal {
+            journal.logged();
+        }
         self.bound_history();
+    }
+
+    /// The times of a lease, if the log has it.
+    pub(crate) fn logged_lease(&self, id: LeaseId) -> Option<LeaseTimes> {
+        let unlogged = self.journal.as_ref().and_then(|journal| journal.logged_lease(id));
+        unlogged.unwrap_or_else(|| self.leases.times_of(id))
+    }
+
+    /// The leases that the log has, the first to expire first, and at the end those that have ended otherwise.
+    pub(crate) fn logged_leases(&self) -> impl Iterator<Item = LeaseId> {
+        let journal = self.journal.as_ref();
+        let held = self.leases.ids().filter(|id| self.logged_lease(*id).is_some());
+        let ended = journal.into_iter().flat_map(Journal::logged_leases);
+        held.chain(ended.filter(|id| !self.leases.contains(*id)))
+    }
+
+    /// The keys that a lease had at a revision not long ago, in their order.
+    pub(crate) fn lease_keys_at(&self, id: LeaseId, at: Revision) -> BTreeSet<&Bytes> {
+        let changed = self.log.iter().rev().take_while(|logged| logged.revision > at);
+        let candidates = self.lease_keys(id).chain(changed.map(|logged| &logged.key));
+        let was_its = |key: &&Bytes| {
+            let version = self.keys.get(&**key).and_then(|history| history.version_at(at));
+            version.and_then(|it| it.live.as_ref()).is_some_and(|live| live.lease == id)
+        };
+        candidates.filter(was_its).collect()
     }
 }

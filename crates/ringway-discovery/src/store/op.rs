@@ -22,6 +22,7 @@ pub(crate) enum Op<'a> {
         id: LeaseId,
         ttl: Duration,
     },
+    /// Of logs of former versions: renewals are not logged.
     Renew {
         id: LeaseId,
     },

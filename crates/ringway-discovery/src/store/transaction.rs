@@ -68,22 +68,25 @@ impl Transaction<'_> {
     }
 
     /// Deletes a key.
-    pub(super) fn delete_key(&mut self, key: &[u8]) {
-        self.delete(&KeyRange::Key(Bytes::copy_from_slice(key)));
+    pub(super) fn delete_key(&mut self, key: Bytes) {
+        let store = &mut *self.store;
+        let Some(gone) = store.keys.get(&key).and_then(|it| it.last()?.live.as_ref()) else {
+            return;
+        };
+        let (lease, bytes) = (gone.lease, key.len() + gone.value.len());
+        store.leases.detach(lease, &key);
+        store.live -= 1;
+        store.live_bytes -= bytes;
+        let named = key.len();
+        store.push(key, None, named);
     }
 
     /// Deletes the keys of a range. Returns them.
     pub fn delete(&mut self, range: &KeyRange) -> Vec<KeyValue> {
-        let store = &mut *self.store;
-        let Ok(Read { keys: deleted, .. }) = store.read(range, None, usize::MAX) else {
+        let Ok(Read { keys: deleted, .. }) = self.store.read(range, None, usize::MAX) else {
             return Vec::new();
         };
-        for gone in &deleted {
-            store.leases.detach(gone.lease, &gone.key);
-            store.live -= 1;
-            store.live_bytes -= store.bytes_of(gone);
-            store.push(gone.key.clone(), None, gone.key.len());
-        }
+        deleted.iter().for_each(|gone| self.delete_key(gone.key.clone()));
         deleted
     }
 }
