@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
 
 use crate::endpoint::Endpoint;
+use crate::limits;
 
 mod registration;
 mod registry;
@@ -33,7 +34,17 @@ pub use watch::LocalWatch;
 /// ```
 #[derive(Clone, Default)]
 pub struct Local {
-    services: Arc<Mutex<HashMap<String, Arc<SharedService>>>>,
+    services: Arc<Mutex<Services>>,
+}
+
+/// The services that somebody has asked for.
+#[derive(Default)]
+struct Services {
+    by_name: HashMap<String, Arc<SharedService>>,
+    /// How many there are when those are looked for that nobody uses any more.
+    cleaned_at: usize,
+    /// The highest revision of a service that was forgotten: one of the same name goes on behind it.
+    forgotten: u64,
 }
 
 /// A service of a [`Local`] registry; cheap to clone, usable on any thread.
@@ -57,19 +68,38 @@ impl Local {
     /// The service with this name. It need not have endpoints yet.
     pub fn service(&self, name: &str) -> LocalService {
         let mut services = lock(&self.services);
-        if let Some(shared) = services.get(name) {
+        if let Some(shared) = services.by_name.get(name) {
             return LocalService { shared: Arc::clone(shared) };
         }
-        let shared = Arc::new(SharedService::new());
-        services.insert(name.to_owned(), Arc::clone(&shared));
+        if services.by_name.len() >= services.cleaned_at.max(limits::LOCAL_SERVICES_UNUSED_MAX) {
+            services.clean();
+        }
+        let shared = Arc::new(SharedService::new(services.forgotten));
+        services.by_name.insert(name.to_owned(), Arc::clone(&shared));
         LocalService { shared }
     }
 
-    /// The names of all services, in their order.
+    /// The names of all services, in their order. One that has no endpoints and that nobody watches is forgotten some day.
     pub fn services(&self) -> Vec<String> {
-        let mut names: Vec<_> = lock(&self.services).keys().cloned().collect();
+        let mut names: Vec<_> = lock(&self.services).by_name.keys().cloned().collect();
         names.sort_unstable();
         names
+    }
+}
+
+impl Services {
+    /// Forgets the services that nobody holds: each endpoint has a registration, which does. It is done again when there
+    /// are twice as many as are left, so that it costs each new service little.
+    fn clean(&mut self) {
+        let Self { by_name, cleaned_at, forgotten } = self;
+        by_name.retain(|_, shared| {
+            let is_held = Arc::strong_count(shared) > 1;
+            if !is_held {
+                *forgotten = (*forgotten).max(lock(&shared.state).revision);
+            }
+            is_held
+        });
+        *cleaned_at = 2 * by_name.len();
     }
 }
 

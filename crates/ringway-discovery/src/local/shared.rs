@@ -31,12 +31,13 @@ impl std::ops::Deref for Endpoints {
 }
 
 impl SharedService {
-    pub(super) fn new() -> Self {
-        let list = List { revision: 0, endpoints: Vec::new() };
+    /// A service without endpoints, of this revision.
+    pub(super) fn new(revision: u64) -> Self {
+        let list = List { revision, endpoints: Vec::new() };
         Self {
-            revision: AtomicU64::new(0),
+            revision: AtomicU64::new(revision),
             published: ArcSwap::from_pointee(list),
-            state: Mutex::default(),
+            state: Mutex::new(ServiceState::at(revision)),
         }
     }
 

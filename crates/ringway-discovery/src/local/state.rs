@@ -15,7 +15,7 @@ pub(super) struct ServiceState {
     endpoints: Vec<Registered>,
     /// The last list that was made; it may be out of date.
     list: Option<Arc<List>>,
-    /// The number of changes so far.
+    /// The number of changes so far, with those of a service of this name that was forgotten.
     pub(super) revision: u64,
     /// The last changes; the last of them has made `revision`.
     log: VecDeque<EndpointChange>,
@@ -37,6 +37,11 @@ struct Registered {
 }
 
 impl ServiceState {
+    /// No endpoints, at a revision.
+    pub(super) fn at(revision: u64) -> Self {
+        Self { revision, ..Self::default() }
+    }
+
     /// A number for one more watch or registration.
     pub(super) fn next_waiter(&mut self) -> u64 {
         self.waiters += 1;

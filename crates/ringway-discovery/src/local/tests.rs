@@ -146,3 +146,29 @@ fn a_registration_is_told_that_it_was_replaced() {
     assert_eq!(first.poll_state(&mut cx), Poll::Ready(RegistrationState::Replaced));
     assert_eq!(first.poll_state(&mut cx), Poll::Pending);
 }
+
+#[test]
+fn services_that_nobody_uses_are_forgotten_and_go_on_behind_what_they_were() {
+    let registry = Local::new();
+    let held = registry.service("held");
+    let _registration = registry.service("registered").register(endpoint(1));
+    let watch = registry.service("watched").watch();
+    let changed = registry.service("changed");
+    drop(changed.register(endpoint(1)));
+    let before = changed.watch().revision();
+    drop(changed);
+    for at in 0..10 * limits::LOCAL_SERVICES_UNUSED_MAX {
+        assert!(registry.service(&format!("made up {at}")).endpoints().is_empty());
+    }
+    let names = registry.services();
+    assert!(names.len() <= limits::LOCAL_SERVICES_UNUSED_MAX, "{} services", names.len());
+    for name in ["held", "registered", "watched"] {
+        assert!(names.iter().any(|it| it == name), "{name} is used");
+    }
+    assert_eq!(registry.service("registered").endpoints().len(), 1);
+    let again = registry.service("held").register(endpoint(2));
+    assert_eq!(held.endpoints().len(), 1, "it is the same");
+    drop((again, watch));
+    assert!(!names.iter().any(|it| it == "changed"));
+    assert!(registry.service("changed").watch().revision() >= before);
+}
