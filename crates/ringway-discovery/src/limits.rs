@@ -63,6 +63,9 @@ pub(crate) const TXN_OPERATIONS_TOTAL_MAX: usize = 1_024;
 /// them, because the registry is locked meanwhile.
 pub(crate) const TXN_KEYS_MAX: usize = KEYS_MAX + TXN_OPERATIONS_TOTAL_MAX;
 
+/// The highest first revision. Half of the numbers that JSON has exactly are left for changes.
+pub(crate) const FIRST_REVISION_MAX: i64 = 1 << 52;
+
 /// Leases of a registry, one for each server that registers.
 pub(crate) const LEASES_MAX: usize = 100_000;
 
@@ -86,24 +89,49 @@ pub(crate) const PAUSES_FORGIVEN: u32 = 8;
 /// Leases that end at once, while others wait for the store.
 pub(crate) const EXPIRED_AT_ONCE: usize = 100;
 
-/// Bytes of changes that wait for the log. More are refused, as etcd refuses what it cannot keep up with: at a disk's
-/// 100 MiB a second they would wait for long.
+/// Bytes of changes that are gathered for the log. More wait: at a disk's 100 MiB a second, not for long.
 pub(crate) const JOURNAL_BYTES_MAX: usize = 16 << 20;
 
-/// Bytes of a file of the log, after which the next one begins and a snapshot is made. A start reads it in a fraction
-/// of a second.
-pub(crate) const LOG_FILE_BYTES: u64 = 32 << 20;
+/// Bytes of a file of the log, after which the next one begins and a snapshot is made, unless there are many keys. A start
+/// reads it in a fraction of a second.
+pub(crate) const LOG_FILE_BYTES: usize = 32 << 20;
 
-/// Bytes of zeros that are written behind the end of a log at once: some hundred syncs then change nothing but what they
-/// write, and the one that has the zeros takes some milliseconds.
+/// The next file begins when this one has the bytes of the keys, divided by this, if that is more: a snapshot of many keys
+/// is written for many changes.
+pub(crate) const LOG_KEYS_SHARE: usize = 2;
+
+/// The share of the keys' bytes, as their divisor, that the log may grow by while a snapshot is made, beside the bytes of one of
+/// its files: in proportion to what part of the snapshot is on the disk, so that it comes to its end however fast keys change.
+/// With the two snapshots that there are at its end, and the file of the log before it, a folder has three times the bytes of the
+/// keys and 256 MiB at most.
+pub(crate) const PACED_KEYS_SHARE: usize = 4;
+
+/// The share of such a file, as its divisor, that the log may grow by before a snapshot has come far, so that it does not wait
+/// for each of its pieces.
+pub(crate) const UNPACED_LOG_SHARE: usize = 4;
+
+/// Changes that may be made before a snapshot has come far, for the same reason. In proportion to what is on the disk there may be
+/// as many as the history has otherwise, since it keeps them all meanwhile.
+pub(crate) const UNPACED_CHANGES: usize = 10_000;
+
+/// Snapshots that fail one after the other before the log counts as failed: it would fill the disk. Each is tried after a file of
+/// the log, so this is a GiB or some.
+pub(crate) const SNAPSHOT_FAILURES_MAX: u32 = 30;
+
+/// Bytes of zeros that are written behind the end of a log at once, when half of those before are used: some hundred syncs then
+/// change nothing but what they write, and the one that has the zeros takes some milliseconds. On a full disk there is room
+/// there for thousands of deletions.
 pub(crate) const LOG_AHEAD_BYTES: usize = 1 << 20;
 
 /// Bytes of a file of a registry that are read: those of a snapshot of all keys and their history, and more than those
-/// of a log whose last change deletes a million keys.
+/// of a log that grew while one was made and whose last change deletes a million keys.
 pub(crate) const DATA_FILE_BYTES_MAX: usize = 1 << 30;
 
 /// Bytes of a snapshot that are made and written at once, so that other tasks of the core run in between.
 pub(crate) const SNAPSHOT_PIECE_BYTES: usize = 256 << 10;
+
+/// Bytes of a snapshot that are synced at once: a fraction of a second of a slow disk, for which a change may have to wait.
+pub(crate) const SNAPSHOT_SYNC_BYTES: u64 = 8 << 20;
 
 /// Keys and changes that a snapshot looks at in one turn, while others wait for the store: a fraction of a millisecond.
 pub(crate) const SNAPSHOT_SCANNED_MAX: usize = 2_000;
@@ -144,6 +172,10 @@ pub(crate) const AUTH_REVISION: u64 = 1;
 
 /// The version of etcd whose API this is.
 pub(crate) const API_VERSION: &str = "3.4.0";
+
+/// Services of a local registry before those are forgotten that nobody uses: a program that makes names up would otherwise fill
+/// the memory with them.
+pub(crate) const LOCAL_SERVICES_UNUSED_MAX: usize = 1_024;
 
 /// Changes of a service that a local registry remembers: a watch that is further behind gets the difference.
 pub(crate) const LOCAL_HISTORY_CHANGES_MAX: usize = 256;

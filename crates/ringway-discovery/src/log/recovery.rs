@@ -3,15 +3,15 @@
 use std::path::Path;
 use std::time::Duration;
 
-use ringway_runtime::fs::{self, OpenOptions};
+use ringway_runtime::fs::OpenOptions;
 
-use super::folder::{Folder, FolderFiles, failed};
+use super::folder::{Folder, FolderFiles, log_name, snapshot_name};
 use super::frame::{Frames, Header, Ids, NextFrame};
 use super::snapshot::{read_snapshot, write_snapshot};
 use super::writer::Writer;
 use crate::endpoint::Error;
 use crate::limits;
-use crate::store::Store;
+use crate::store::{Revision, Store};
 
 /// A registry as its folder has it.
 pub(crate) struct Recovered {
@@ -23,35 +23,38 @@ pub(crate) struct Recovered {
     pub(crate) notice: Option<String>,
 }
 
-/// Reads everything that is in a folder, or begins it if it is empty.
+/// Reads everything that is in a folder, or begins it with this revision if it is empty.
 ///
 /// # Errors
 /// Fails as the disk does, and if files are missing or damaged.
-pub(crate) async fn recover(folder: Folder) -> Result<Recovered, Error> {
+pub(crate) async fn recover(folder: Folder, first: Revision) -> Result<Recovered, Error> {
     let listing = folder.list().await?;
-    for path in &listing.unfinished {
-        fs::remove_file(path).await.map_err(|error| failed("remove", path, &error))?;
+    for name in &listing.unfinished {
+        folder.remove(name).await?;
     }
     match listing.snapshots.last() {
         Some(newest) => recover_from(folder, *newest, &listing).await,
-        None => begin(folder, &listing).await,
+        None => begin(folder, &listing, first).await,
     }
 }
 
 /// A registry without keys. Its first log is there before its first snapshot, so that a snapshot without its log is
 /// known to have lost it.
-async fn begin(folder: Folder, listing: &FolderFiles) -> Result<Recovered, Error> {
+async fn begin(folder: Folder, listing: &FolderFiles, first: Revision) -> Result<Recovered, Error> {
     for number in &listing.logs {
-        let path = folder.log(*number);
-        let found = fs::metadata(&path).await.map_err(|error| failed("read", &path, &error))?;
-        if *number != FIRST || found.len > Header::BYTES as u64 {
-            return Err(missing(&folder.snapshot(*number)));
+        let name = log_name(*number);
+        let bytes = folder.read(&name).await?;
+        let is_empty = |mut frames: Frames<'_>| matches!(frames.next(), NextFrame::End);
+        let is_begun = bytes.len() <= Header::BYTES || Frames::of(&bytes).is_some_and(is_empty);
+        if *number != FIRST || !is_begun {
+            return Err(missing(&folder.shown(&snapshot_name(*number))));
         }
+        folder.remove(&name).await?;
     }
     let ids = Ids::random();
     let created = Writer::create(folder.clone(), FIRST, 0, ids).await;
-    let writer = created.map_err(|error| failed("write", &folder.log(FIRST), &error))?;
-    let mut store = Store::new();
+    let writer = created.map_err(|error| folder.failed("write", &log_name(FIRST), &error))?;
+    let mut store = Store::beginning_at(first);
     let mut dump = store.dump(Duration::ZERO);
     let pieces = || store.next_piece(&mut dump, limits::SNAPSHOT_PIECE_BYTES);
     write_snapshot(&folder, FIRST, ids, Duration::ZERO, pieces).await?;
@@ -68,11 +71,11 @@ async fn recover_from(
     let logs: Vec<u64> = listing.logs.iter().copied().filter(|log| *log >= newest).collect();
     for (expected, number) in (newest..).zip(&logs) {
         if *number != expected {
-            return Err(missing(&folder.log(expected)));
+            return Err(missing(&folder.shown(&log_name(expected))));
         }
     }
     let Some(last) = logs.last().copied() else {
-        return Err(missing(&folder.log(newest)));
+        return Err(missing(&folder.shown(&log_name(newest))));
     };
     let mut next = None;
     let mut ending = None;
@@ -84,11 +87,11 @@ async fn recover_from(
     }
     let end = ending.expect("there is a last log");
     // After the end of the process, the disk may not have the names that were found.
-    folder.sync().await.map_err(|error| failed("sync", folder.path(), &error))?;
+    folder.settle().await?;
     folder.remove_before(newest).await?;
-    let path = folder.log(last);
-    let opened = OpenOptions::new().write(true).open(&path).await;
-    let file = opened.map_err(|error| failed("open", &path, &error))?;
+    let name = log_name(last);
+    let opened = OpenOptions::new().write(true).open(folder.place(&name)).await;
+    let file = opened.map_err(|error| folder.failed("open", &name, &error))?;
     // What was read may be in the kernel's memory only, after the end of the process. And no rest of a frame that is cut
     // off may come after a new one.
     let settled = async {
@@ -97,19 +100,20 @@ async fn recover_from(
         }
         file.sync_all().await
     };
-    settled.await.map_err(|error| failed("sync", &path, &error))?;
+    settled.await.map_err(|error| folder.failed("sync", &name, &error))?;
     let mut notice = None;
     if end.torn > 0 {
         notice = Some(format!(
             "cut {} bytes off {} at byte {}: the last write was not completed, and nobody was told that it was",
             end.torn,
-            path.display(),
+            folder.shown(&name).display(),
             end.at
         ));
     }
     let Some(header) = end.header else {
-        let created = Writer::create(folder, last, end.next, ids).await;
-        let writer = created.map_err(|error| failed("write", &path, &error))?;
+        folder.remove(&name).await?;
+        let created = Writer::create(folder.clone(), last, end.next, ids).await;
+        let writer = created.map_err(|error| folder.failed("write", &name, &error))?;
         return Ok(Recovered { store, writer, clock, notice });
     };
     let writer = Writer::resume(folder, header, file, &end);
@@ -142,9 +146,9 @@ pub(super) struct End {
 
 impl Replay<'_> {
     async fn run(self, store: &mut Store, clock: &mut Duration) -> Result<End, Error> {
-        let path = self.folder.log(self.number);
-        let read = fs::read(&path, limits::DATA_FILE_BYTES_MAX).await;
-        let bytes = read.map_err(|error| failed("read", &path, &error))?;
+        let name = log_name(self.number);
+        let path = self.folder.shown(&name);
+        let bytes = self.folder.read(&name).await?;
         let Some(mut frames) = Frames::of(&bytes) else {
             // A file whose header was not synced has no frames.
             return match (self.is_last && bytes.len() <= Header::BYTES, self.next) {

@@ -1,38 +1,38 @@
 //! Snapshots: everything that was before a file of the log.
 
-use std::io;
 use std::time::Duration;
 
 use ringway_runtime as runtime;
 use ringway_runtime::fs::{self, OpenOptions};
 
-use super::folder::{Folder, failed};
+use super::folder::{Folder, snapshot_name, unfinished_name};
 use super::frame::{Frames, Header, Ids, NextFrame};
 use super::recovery::damaged;
 use crate::endpoint::Error;
 use crate::limits;
-use crate::store::{Overtaken, Store};
+use crate::store::Store;
 
 /// Writes a snapshot of the pieces of a [`Dump`](crate::store::Dump), and removes the files that are not needed any more
 /// when it is on the disk.
 ///
 /// # Errors
-/// Fails as the disk and the dump do; the files that there were are still there then.
+/// Fails as the disk does; the files that there were are still there then.
 pub(crate) async fn write_snapshot(
     folder: &Folder,
     number: u64,
     ids: Ids,
     clock: Duration,
-    mut next_piece: impl FnMut() -> Result<Option<Vec<u8>>, Overtaken>,
+    mut next_piece: impl FnMut() -> Option<Vec<u8>>,
 ) -> Result<(), Error> {
-    let (path, name) = (folder.unfinished(number), folder.snapshot(number));
+    let unfinished = unfinished_name(number);
+    let path = folder.place(&unfinished);
     let written = async {
-        let options = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600);
+        let options = OpenOptions::new().write(true).create_new(true).mode(0o600);
         let file = options.open(&path).await?;
         let header = Header::new(number, 0, ids);
         let mut piece = header.encode();
-        let (mut at, mut sequence) = (0, 0);
-        while let Some(ops) = next_piece().map_err(io::Error::other)? {
+        let (mut at, mut synced, mut sequence) = (0, 0, 0);
+        while let Some(ops) = next_piece() {
             if ops.is_empty() {
                 runtime::yield_now().await;
                 continue;
@@ -42,14 +42,19 @@ pub(crate) async fn write_snapshot(
             file.write_all_at(at, std::mem::take(&mut piece)).await?;
             at += bytes;
             sequence += 1;
+            // Not all at the end, when the log would wait for it; and so the snapshot has come as far as it says.
+            if at - synced >= limits::SNAPSHOT_SYNC_BYTES {
+                file.sync_data().await?;
+                synced = at;
+            }
         }
         file.sync_all().await?;
-        fs::rename(&path, &name).await?;
+        fs::rename(&path, folder.place(&snapshot_name(number))).await?;
         folder.sync().await
     };
     if let Err(error) = written.await {
         _ = fs::remove_file(&path).await; // there may be no room for it
-        return Err(failed("write", &path, &error));
+        return Err(folder.failed("write", &unfinished, &error));
     }
     folder.remove_before(number).await
 }
@@ -62,10 +67,9 @@ pub(super) async fn read_snapshot(
     folder: &Folder,
     number: u64,
 ) -> Result<(Store, Ids, Duration), Error> {
-    let path = folder.snapshot(number);
-    let read = fs::read(&path, limits::DATA_FILE_BYTES_MAX).await;
-    let bytes = read.map_err(|error| failed("read", &path, &error))?;
-    let damage = |at| damaged(&path, at);
+    let name = snapshot_name(number);
+    let bytes = folder.read(&name).await?;
+    let damage = |at| damaged(&folder.shown(&name), at);
     let mut frames = Frames::of(&bytes).ok_or_else(|| damage(0))?;
     if frames.header.number != number {
         return Err(damage(0));

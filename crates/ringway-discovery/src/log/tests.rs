@@ -1,6 +1,6 @@
 //! Registries on simulated disks that crash and fail.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
@@ -16,15 +16,19 @@ use ringway_runtime::{Builder, sleep, spawn};
 use super::Folder;
 use super::frame::{Frames, NextFrame};
 use crate::endpoint::Error;
+use crate::etcd::api::etcdserverpb::request_op::Request;
+use crate::etcd::api::etcdserverpb::response_op::Response;
 use crate::etcd::api::etcdserverpb::{
-    Kv, Lease, LeaseGrantRequest, LeaseLeasesRequest, LeaseRevokeRequest, LeaseTimeToLiveRequest,
-    Maintenance, PutRequest, RangeRequest, StatusRequest,
+    DeleteRangeRequest, Kv, Lease, LeaseGrantRequest, LeaseLeasesRequest, LeaseRevokeRequest,
+    LeaseTimeToLiveRequest, Maintenance, PutRequest, RangeRequest, RequestOp, StatusRequest,
+    TxnRequest,
 };
+use crate::limits;
 use crate::server::Registry;
 
 const LOG: &str = "/data/log-0000000000000001";
 /// Zeros behind the log's frames: room for a few.
-const AHEAD: usize = 200;
+const AHEAD: usize = 600;
 const SNAPSHOT: &str = "/data/snapshot-0000000000000001";
 
 /// Runs `main` with `disk` at `/`.
@@ -41,7 +45,7 @@ where
 }
 
 /// Opens the registry of the disk, with a new log every so many bytes.
-async fn open_with(log_bytes_max: u64) -> Result<(Registry, Arc<Mutex<Vec<String>>>), Error> {
+async fn open_with(log_bytes_max: usize) -> Result<(Registry, Arc<Mutex<Vec<String>>>), Error> {
     let mut folder = Folder::open_unlocked(Path::new("/data")).await?;
     (folder.log_bytes_max, folder.log_ahead_bytes) = (log_bytes_max, AHEAD);
     let notices = Arc::new(Mutex::new(Vec::new()));
@@ -187,14 +191,7 @@ fn old_files_go_when_a_snapshot_is_made() {
             put(&registry, "key", value).await.expect("a sound disk");
         }
         sleep(Duration::from_secs(1)).await;
-        let mut names = Vec::new();
-        let mut listing = fs::read_dir("/data").await.expect("a folder");
-        loop {
-            match listing.next_batch().await.expect("a folder") {
-                batch if batch.is_empty() => break,
-                batch => names.extend(batch.into_iter().map(|entry| entry.name)),
-            }
-        }
+        let names = files().await;
         assert_eq!(names.len(), 2, "{names:?}");
         drop(registry);
         let registry = open().await.expect("a sound folder");
@@ -253,8 +250,32 @@ async fn fill(but_for: usize) {
     file.set_len(at - but_for as u64).await.expect("it gets shorter");
 }
 
+async fn delete(registry: &Registry, key: &str) -> Result<i64, Status> {
+    let key = key.to_owned().into();
+    let request = DeleteRangeRequest { key, ..DeleteRangeRequest::default() };
+    Ok(registry.delete_range(request).await?.deleted)
+}
+
+/// A key as a transaction reads it that changes nothing.
+async fn read_by_transaction(registry: &Registry, key: &str) -> Option<Bytes> {
+    let range = RangeRequest { key: key.to_owned().into(), ..RangeRequest::default() };
+    let read = RequestOp { request: Some(Request::RequestRange(range)) };
+    let request = TxnRequest { success: vec![read], ..TxnRequest::default() };
+    let mut answer = registry.txn(request).await.expect("reads work always");
+    match answer.responses.remove(0).response {
+        Some(Response::ResponseRange(mut range)) => range.kvs.pop().map(|found| found.value),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What was told but for snapshots, which have no room either.
+fn told_of_log(notices: &Mutex<Vec<String>>) -> Vec<String> {
+    let of_log = |it: &&String| !it.contains("the log grows until");
+    notices.lock().expect("no panic").iter().filter(of_log).cloned().collect()
+}
+
 #[test]
-fn a_full_disk_is_told_and_nothing_is_lost_when_it_has_room_again() {
+fn what_a_full_disk_refuses_never_comes_and_what_frees_room_goes_on() {
     for room in (0..600).step_by(7) {
         let disk = Disk::with_capacity(1, 40_000);
         let told = Rc::new(RefCell::new(Told::default()));
@@ -267,39 +288,36 @@ fn a_full_disk_is_told_and_nothing_is_lost_when_it_has_room_again() {
             let mut value = 1;
             let error = loop {
                 value += 1;
-                shared.borrow_mut().sent.insert("key".to_owned(), value);
                 match put(&registry, "key", value).await {
                     Ok(_) => shared.borrow_mut().acknowledged.insert("key".to_owned(), value),
                     Err(error) => break error,
                 };
             };
             assert!(error.is_resource_exhausted(), "{room}: {error}");
-            assert!(error.message().contains("no changes until there is room"), "{error}");
-            let again = put(&registry, "late", 1).await.expect_err("it is still full");
-            assert_eq!(again.message(), error.message());
+            assert!(error.message().contains("database space exceeded"), "as etcd's: {error}");
+            let grant = LeaseGrantRequest { id: 7, ttl: 60 };
+            let refused = registry.lease_grant(grant).await.expect_err("it would take room");
+            assert_eq!(refused.message(), error.message());
             let status = registry.status(StatusRequest {}).await.expect("it answers");
-            assert_eq!(status.errors, [error.message()]);
+            assert!(status.errors[0].contains("takes no puts"), "{:?}", status.errors);
+            assert_eq!(registry.health().expect("a page").status().as_u16(), 503);
             let acknowledged = shared.borrow().acknowledged.get("key").copied();
-            assert_eq!(all(&registry).await.0.get("key").copied(), acknowledged, "what is logged");
+            let key = async || all(&registry).await.0.get("key").copied();
+            assert_eq!(key().await, acknowledged);
+            let read = read_by_transaction(&registry, "key").await;
+            assert_eq!(read, acknowledged.map(|value| value.to_string().into()));
+            assert_eq!(delete(&registry, "early").await.expect("it frees room"), 1);
             sleep(Duration::from_secs(5)).await;
-            let of_log = |it: &&String| !it.contains("the log grows until");
-            let told_of = || {
-                let notices = notices.lock().expect("no panic");
-                notices.iter().filter(of_log).cloned().collect::<Vec<_>>()
-            };
-            assert_eq!(told_of(), [error.message()], "{room}: once");
+            assert_eq!(told_of_log(&notices), status.errors, "{room}: once");
             fs::remove_file("/filler").await.expect("it was there");
             sleep(Duration::from_secs(2)).await;
-            assert!(
-                told_of()[1..]
-                    .iter()
-                    .eq(["the registry's disk has room again, and changes are taken"])
-            );
-            assert_eq!(all(&registry).await.0.get("key"), Some(&value), "it has come");
+            let told = told_of_log(&notices);
+            assert_eq!(told[1..], ["the registry's disk has room again, and changes are taken"]);
+            assert_eq!(key().await, acknowledged, "a refusal is a no");
             let revision = put(&registry, "late", 2).await.expect("there is room");
             let mut told = shared.borrow_mut();
-            told.acknowledged.extend([("key".to_owned(), value), ("late".to_owned(), 2)]);
-            told.sent.extend([("early".to_owned(), 1), ("late".to_owned(), 2)]);
+            told.acknowledged.insert("late".to_owned(), 2);
+            told.sent.extend([("key".to_owned(), value - 1), ("late".to_owned(), 2)]);
             told.revision = revision;
         });
         disk.crash();
@@ -308,6 +326,104 @@ fn a_full_disk_is_told_and_nothing_is_lost_when_it_has_room_again() {
             check(&registry, &told, room as u64).await;
         });
     }
+}
+
+#[test]
+fn a_change_that_does_not_fit_on_the_disk_is_unknown_and_comes_when_there_is_room() {
+    let disk = Disk::with_capacity(1, 40_000);
+    on(&disk, SimConfig::new(1), async {
+        let (registry, notices) = open_with(1 << 20).await.expect("an empty folder");
+        put(&registry, "early", 1).await.expect("there is room");
+        sleep(Duration::from_secs(1)).await;
+        fill(0).await;
+        let large = || PutRequest { value: vec![b'1'; 1_000].into(), ..put_request("large", 0) };
+        let error = registry.put(large()).await.expect_err("it has no room");
+        assert!(error.is_unavailable() && error.message().contains("comes when"), "{error}");
+        let refused = delete(&registry, "early").await.expect_err("it comes behind the other");
+        assert!(refused.is_resource_exhausted(), "{refused}");
+        assert_eq!(read_by_transaction(&registry, "early").await, Some("1".into()));
+        assert_eq!(read_by_transaction(&registry, "large").await, None, "it is not on the disk");
+        let told = told_of_log(&notices);
+        assert!(told.len() == 1 && told[0].contains("no changes until there is room"), "{told:?}");
+        fs::remove_file("/filler").await.expect("it was there");
+        sleep(Duration::from_secs(2)).await;
+        assert_eq!(read_by_transaction(&registry, "large").await, Some(large().value));
+        assert_eq!(told_of_log(&notices).len(), 2, "it has room again");
+        assert_eq!(delete(&registry, "early").await.expect("there is room"), 1);
+    });
+}
+
+/// The names in the folder with the bytes of these files.
+async fn files() -> BTreeMap<String, u64> {
+    let mut files = BTreeMap::new();
+    let mut listing = fs::read_dir("/data").await.expect("a folder");
+    loop {
+        let batch = listing.next_batch().await.expect("a folder");
+        if batch.is_empty() {
+            return files;
+        }
+        for entry in batch {
+            let path = Path::new("/data").join(&entry.name);
+            // A file that was removed meanwhile has no bytes.
+            let bytes = fs::metadata(path).await.map_or(0, |found| found.len);
+            files.insert(entry.name.to_string_lossy().into_owned(), bytes);
+        }
+    }
+}
+
+#[test]
+fn snapshots_come_to_their_end_however_fast_keys_change() {
+    const LOG_BYTES: usize = 300_000;
+    const VALUE_BYTES: usize = 50_000;
+    const CLIENTS: usize = 16;
+    let disk = Disk::new(1);
+    on(&disk, SimConfig::new(1), async {
+        let (registry, notices) = open_with(LOG_BYTES).await.expect("an empty folder");
+        let put = |at: usize, value: usize| PutRequest {
+            value: vec![value as u8; VALUE_BYTES].into(),
+            ..put_request(&format!("key{}", at % 60), 0)
+        };
+        for at in 0..60 {
+            registry.put(put(at, 0)).await.expect("a sound disk");
+        }
+        let writers: Vec<_> = (0..CLIENTS)
+            .map(|client| {
+                let registry = registry.clone();
+                spawn(async move {
+                    for round in 1..20 {
+                        let request = put(client + round * CLIENTS, round);
+                        registry.put(request).await.expect("it waits, and is not refused");
+                    }
+                })
+            })
+            .collect();
+        let is_over = Rc::new(Cell::new(false));
+        let ended = Rc::clone(&is_over);
+        let watched = spawn(async move {
+            let mut most = 0;
+            loop {
+                let files = files().await;
+                let logs = files.iter().filter(|(name, _)| name.starts_with("log-"));
+                most = most.max(logs.map(|(_, bytes)| bytes).sum());
+                if ended.get() && files.len() <= 2 {
+                    return most; // a log and its snapshot
+                }
+                sleep(Duration::from_micros(100)).await;
+            }
+        });
+        for writer in writers {
+            writer.await.expect("no panic");
+        }
+        is_over.set(true);
+        let most = watched.await.expect("no panic");
+        assert!(notices.lock().expect("no panic").is_empty(), "all snapshots were made");
+        // The file before the snapshot, what the log may grow by while one is made, and a batch of all clients for each.
+        let keys = 60 * VALUE_BYTES;
+        let paced =
+            LOG_BYTES + keys / limits::PACED_KEYS_SHARE + LOG_BYTES / limits::UNPACED_LOG_SHARE;
+        let bound = (keys / limits::LOG_KEYS_SHARE).max(paced) + paced + 3 * CLIENTS * VALUE_BYTES;
+        assert!(most < bound as u64, "{most} bytes of logs; {bound} are allowed");
+    });
 }
 
 /// A folder with three puts, the bytes of its log, and the ends of the log's frames.
@@ -492,7 +608,7 @@ fn leases_are_told_as_the_log_has_them() {
             let registry = registry.clone();
             async move {
                 let large = PutRequest { value: vec![0; 1_000].into(), ..put_request("large", 0) };
-                registry.put(large).await.is_err()
+                registry.put(large).await.expect_err("there is no room").is_unavailable()
             }
         });
         let changes = [
@@ -515,7 +631,7 @@ fn leases_are_told_as_the_log_has_them() {
                 async move { registry.lease_grant(again).await.is_ok() }
             }),
         ];
-        assert!(under_way.await.expect("no panic"), "there is no room");
+        assert!(under_way.await.expect("no panic"), "nobody knows whether it comes");
         for change in changes {
             assert!(!change.await.expect("no panic"), "it is not on the disk");
         }
@@ -525,6 +641,50 @@ fn leases_are_told_as_the_log_has_them() {
         assert_eq!(registry.renew_lease(700).ttl, 700, "renewals go on");
         fs::remove_file("/filler").await.expect("it was there");
         sleep(Duration::from_secs(2)).await;
-        assert_eq!(told_of_leases(&registry, 600).await, (vec![60, 5, 700], 59, vec![]));
+        assert_eq!(told_of_leases(&registry, 600).await, (vec![5, 600, 700], 57, vec![]));
     });
+}
+
+/// Opens a registry in a folder of the real disk, with a new log every so many bytes.
+async fn open_real(path: &Path, log_bytes_max: usize) -> Result<Registry, Error> {
+    let mut folder = Folder::open(path).await?;
+    folder.log_bytes_max = log_bytes_max;
+    Registry::builder().on_notice(|_| {}).open_in(folder).await
+}
+
+#[test]
+fn a_registry_whose_folder_was_moved_leaves_the_next_one_of_that_name_alone() {
+    let directory = tempfile::tempdir().expect("a folder");
+    let [data, moved] = ["data", "moved"].map(|name| directory.path().join(name));
+    ringway_runtime::block_on(async move {
+        let first = open_real(&data, 1_000).await.expect("nobody has it");
+        put(&first, "of-first", 1).await.expect("a sound disk");
+        std::fs::rename(&data, &moved).expect("it is moved");
+        let second = open_real(&data, 1 << 20).await.expect("a folder without keys");
+        put(&second, "of-second", 1).await.expect("a sound disk");
+        let mut last = 0;
+        let error = loop {
+            match put(&first, "of-first", last + 1).await {
+                Ok(_) => last += 1,
+                Err(error) => break error,
+            }
+        };
+        assert!(error.is_unavailable() && error.message().contains("moved away"), "{error}");
+        assert!(last > 5, "until its log was full: {last}");
+        put(&second, "of-second", 2).await.expect("a sound disk");
+        drop((first, second));
+        for (path, key, value) in [(&data, "of-second", 2), (&moved, "of-first", last)] {
+            let registry = loop {
+                match open_real(path, 1 << 20).await {
+                    Ok(registry) => break registry,
+                    // The task that has written the log has still to end.
+                    Err(error) => assert!(error.to_string().contains("in use"), "{error}"),
+                }
+                sleep(Duration::from_millis(1)).await;
+            };
+            let (keys, _) = all(&registry).await;
+            assert!(keys.len() == 1 && keys[key] >= value, "{keys:?}");
+        }
+    })
+    .expect("a core");
 }

@@ -2,14 +2,16 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use ringway_runtime as runtime;
 
 use super::durable::LogState;
 use super::{Notice, Registry, member_urls};
 use crate::endpoint::Error;
+use crate::limits;
 use crate::log::{Folder, Recovered, recover};
+use crate::store::Revision;
 
 /// The configuration of a registry; made by [`Registry::builder`].
 #[derive(Default)]
@@ -19,6 +21,7 @@ pub struct RegistryBuilder {
     notice: Option<Notice>,
     on_failure: Option<Notice>,
     advertised: Vec<String>,
+    first: Option<Revision>,
 }
 
 impl RegistryBuilder {
@@ -56,6 +59,14 @@ impl RegistryBuilder {
         self
     }
 
+    /// Sets the revision of a registry that has no keys yet. The default is 1 in a folder, as in etcd, and in memory the time in
+    /// microseconds since 1970: so a registry in memory that is started again has higher revisions than before, and a watch
+    /// of a client that goes on from there hears that they are compacted, instead of missing changes.
+    pub fn first_revision(mut self, first: Revision) -> Self {
+        self.first = Some(first.max(Revision::FIRST));
+        self
+    }
+
     /// Opens the registry with everything that its folder has. Its leases have their whole time again, as after an
     /// election of etcd: a renewal that was answered holds, although it was not logged.
     ///
@@ -70,7 +81,10 @@ impl RegistryBuilder {
         let urls = std::mem::take(&mut self.advertised);
         urls.iter().try_for_each(|url| member_urls::check(url)).map_err(Error::new)?;
         let registry = match &self.data {
-            None => Registry::make(self.notice, self.on_failure),
+            None => {
+                let first = self.first.unwrap_or_else(revision_of_now);
+                Registry::make_at(first, self.notice, self.on_failure)
+            }
             Some(data) => {
                 let folder = Folder::open(data).await?;
                 self.open_in(folder).await?
@@ -83,7 +97,8 @@ impl RegistryBuilder {
     }
 
     pub(crate) async fn open_in(self, folder: Folder) -> Result<Registry, Error> {
-        let Recovered { mut store, writer, clock, notice } = recover(folder).await?;
+        let Recovered { mut store, writer, clock, notice } =
+            recover(folder, self.first.unwrap_or(Revision::FIRST)).await?;
         store.prolong_leases(Duration::MAX, clock);
         store.keep_journal();
         let (ids, now) = (writer.ids(), runtime::now());
@@ -97,4 +112,11 @@ impl RegistryBuilder {
         drop(state);
         Ok(registry)
     }
+}
+
+/// The time as a revision: far more microseconds pass than changes are made. A clock that is set back is not noticed.
+pub(super) fn revision_of_now() -> Revision {
+    let since = UNIX_EPOCH.elapsed().unwrap_or_default();
+    let micros = i64::try_from(since.as_micros()).unwrap_or(i64::MAX);
+    Revision(micros.clamp(Revision::FIRST.0, limits::FIRST_REVISION_MAX))
 }

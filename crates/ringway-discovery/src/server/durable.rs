@@ -4,9 +4,9 @@
 //! what comes meanwhile is gathered for the next time. Whoever has made a change waits until it is logged. Readers and
 //! watches see the revision that is logged, which the store's history has.
 //!
-//! Where the disk is full, nothing is changed until there is room; what was gathered is written again each second.
-//! After any other failure of the log nothing is changed any more. To try again would be wrong: after a sync that has
-//! failed, nobody knows what the disk has, and a sync that succeeds later does not tell.
+//! Where there is no room for what was gathered, nothing is changed until there is; it is written again each second (see
+//! [trouble](super::trouble)). After any other failure of the log nothing is changed any more. To try again would be wrong: after
+//! a sync that has failed, nobody knows what the disk has, and a sync that succeeds later does not tell.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,9 +18,11 @@ use ringway_rpc::Status;
 use ringway_runtime as runtime;
 
 use super::listeners::wake;
+use super::pace::Making;
+use super::trouble::{Effect, Trouble};
 use super::{Registry, State, failure};
 use crate::limits;
-use crate::log::{self, Folder, Ids, LogError, Writer};
+use crate::log::{LogError, Writer};
 use crate::store::{Dump, Revision};
 
 /// What a registry knows of its log.
@@ -33,12 +35,17 @@ pub(super) struct LogState {
     logged: u64,
     /// The last revision that is on the disk.
     visible: Revision,
-    /// The reason why nothing is changed, for now or any more.
-    failure: Option<Status>,
+    /// The reason why not all changes are taken, for now or any more.
+    trouble: Option<Trouble>,
+    /// Whether a task looks for room on the disk.
+    pub(super) looks_for_room: bool,
     /// Who waits for which batch; one entry for each call under way.
     waiting: BTreeMap<u64, (u64, Waker)>,
     next_waiter: u64,
-    is_making_snapshot: bool,
+    /// The snapshot that is being made.
+    pub(super) making: Option<Making>,
+    /// Snapshots that have failed since the last one that was made.
+    pub(super) failed_snapshots: u32,
 }
 
 /// What is written at once.
@@ -58,10 +65,12 @@ impl LogState {
             gathering: 1,
             logged: 0,
             visible,
-            failure: None,
+            trouble: None,
+            looks_for_room: false,
             waiting: BTreeMap::new(),
             next_waiter: 0,
-            is_making_snapshot: false,
+            making: None,
+            failed_snapshots: 0,
         }
     }
 
@@ -69,13 +78,26 @@ impl LogState {
         self.visible
     }
 
+    /// Why not all changes are taken.
     pub(super) fn failure(&self) -> Option<&Status> {
-        self.failure.as_ref()
+        self.trouble.as_ref().map(Trouble::status)
     }
 
-    /// The wakers of those who wait for batches that are logged, or of all after a failure.
-    fn take_woken(&mut self) -> Vec<Waker> {
-        let is_over = self.failure.is_some();
+    pub(super) fn trouble(&self) -> Option<&Trouble> {
+        self.trouble.as_ref()
+    }
+
+    /// Returns what is not so any more. A log that has failed stays so.
+    pub(super) fn replace_trouble(&mut self, trouble: Option<Trouble>) -> Option<Trouble> {
+        match self.trouble {
+            Some(Trouble::Failed(_)) => trouble,
+            _ => std::mem::replace(&mut self.trouble, trouble),
+        }
+    }
+
+    /// The wakers of those who wait for batches that are logged, or of all in trouble.
+    pub(super) fn take_woken(&mut self) -> Vec<Waker> {
+        let is_over = self.trouble.as_ref().is_some_and(|it| it.of_what_is_under_way().is_some());
         let logged = self.logged;
         let woken = self.waiting.extract_if(.., |_, (batch, _)| is_over || *batch <= logged);
         woken.map(|(_, (_, waker))| waker).collect()
@@ -83,15 +105,21 @@ impl LogState {
 }
 
 impl State {
-    /// Checks that changes can be made.
-    pub(super) fn can_change(&self) -> Result<(), Status> {
-        match &self.log {
-            Some(LogState { failure: Some(failure), .. }) => Err(failure.clone()),
-            Some(_) if self.store.journal_bytes() >= limits::JOURNAL_BYTES_MAX => {
-                Err(failure::too_many_requests())
-            }
-            _ => Ok(()),
-        }
+    /// Checks that a change can be made.
+    pub(super) fn can_change(&self, effect: Effect) -> Result<(), Status> {
+        let trouble = self.log.as_ref().and_then(LogState::trouble);
+        trouble.and_then(|trouble| trouble.refusal(effect)).map_or(Ok(()), Err)
+    }
+
+    /// The batch that is gathered, if nothing more should come to it.
+    fn full_batch(&self) -> Option<u64> {
+        let is_full = self.store.journal_bytes() >= limits::JOURNAL_BYTES_MAX;
+        self.log.as_ref().filter(|_| is_full).map(|log| log.gathering)
+    }
+
+    /// Whether leases may end. While the disk is full, nobody could register instead.
+    pub(super) fn ends_leases(&self) -> bool {
+        self.can_change(Effect::Adds).is_ok() && self.full_batch().is_none()
     }
 
     /// The batch that has everything up to now, if it is not on the disk yet.
@@ -109,39 +137,62 @@ impl Registry {
         LogWait { registry: self, batch, waiter: None }.await
     }
 
-    /// Has changes written: begins to write the log, if there is something to write and no task does it.
-    pub(super) fn log_changes(&self) {
-        let mut state = self.state();
-        if state.store.journal_bytes() == 0 {
-            return;
+    /// Waits until a change can be made: while the disk does not keep up, changes wait and are not refused.
+    pub(super) async fn admitted(&self, effect: Effect) -> Result<(), Status> {
+        loop {
+            let (refusal, full) = {
+                let state = self.state();
+                (state.can_change(effect).err(), state.full_batch())
+            };
+            if let Some(refusal) = refusal {
+                self.look_for_room();
+                return Err(refusal);
+            }
+            let Some(batch) = full else { return Ok(()) };
+            _ = self.logged(batch).await; // trouble is told above
         }
-        let Some(writer) = state.log.as_mut().and_then(|log| log.writer.take()) else {
+    }
+
+    /// Has changes written, if there are any.
+    pub(super) fn log_changes(&self) {
+        let has_changes = self.state().store.journal_bytes() > 0;
+        if has_changes {
+            self.write_log();
+        }
+    }
+
+    /// Begins to write the log, if no task does it.
+    pub(super) fn write_log(&self) {
+        let Some(writer) = self.state().log.as_mut().and_then(|log| log.writer.take()) else {
             return;
         };
-        drop(state);
         let writing = Writing { registry: self.clone(), writer: Some(writer) };
         runtime::spawn_named("registry log", writing.run());
     }
 
     /// Takes what was gathered for the log. `None` if there is nothing.
-    fn take_batch(&self, snapshot_is_due: bool) -> Option<Batch> {
+    fn take_batch(&self, writer: &Writer) -> Option<Batch> {
         let clock = self.now();
         let State { store, log, .. } = &mut *self.state();
         let log = log.as_mut()?;
         if store.journal_bytes() == 0 {
             return None;
         }
-        let makes_snapshot = snapshot_is_due && !log.is_making_snapshot;
-        log.is_making_snapshot |= makes_snapshot;
+        let makes_snapshot = log.making.is_none()
+            && log.trouble.is_none()
+            && writer.is_full(store.bytes())
+            && store.has_bounded_history();
         let number = log.gathering;
         log.gathering += 1;
-        Some(Batch {
-            number,
-            ops: store.take_journal(),
-            revision: store.revision(),
-            clock,
-            dump: makes_snapshot.then(|| store.dump(clock)),
-        })
+        let ops = store.take_journal();
+        if let Some(making) = &mut log.making {
+            making.note_logged(ops.len());
+        }
+        let dump = makes_snapshot.then(|| store.dump(clock));
+        if makes_snapshot {
+            log.making = Some(Making::of(store.bytes(), writer.log_bytes()));
+        }
+        Some(Batch { number, ops, revision: store.revision(), clock, dump })
     }
 
     /// A batch is on the disk: everybody may know.
@@ -159,32 +210,6 @@ impl Registry {
         }
         drop(state);
         woken.into_iter().for_each(wake);
-    }
-
-    fn note_failure(&self, failure: Status, is_for_ever: bool) {
-        self.notice(failure.message());
-        if let Some(on_failure) = self.shared.on_failure.as_ref().filter(|_| is_for_ever) {
-            runtime::contain("a listener of a registry's failure", || {
-                on_failure(failure.message())
-            });
-        }
-        let mut state = self.state();
-        let Some(log) = &mut state.log else {
-            return;
-        };
-        log.failure = Some(failure);
-        let woken = log.take_woken();
-        drop(state);
-        woken.into_iter().for_each(wake);
-    }
-
-    /// The disk that was full has room.
-    fn note_room(&self) {
-        if let Some(log) = &mut self.state().log {
-            log.failure = None;
-        }
-        self.notice("the registry's disk has room again, and changes are taken");
-        self.expire_leases();
     }
 
     /// Tells whoever operates the registry. No lock is held meanwhile.
@@ -209,7 +234,7 @@ impl Writing {
     async fn run(mut self) {
         if let Err(error) = self.write().await {
             self.writer = None;
-            self.registry.note_failure(failure::log(&error), true);
+            self.registry.note_failure(failure::log(&error));
         }
     }
 
@@ -220,15 +245,18 @@ impl Writing {
             };
             // All changes of this turn of the core share a sync.
             runtime::yield_now().await;
-            let Some(mut batch) = self.registry.take_batch(writer.is_full()) else {
-                writer.mark(self.registry.now()).await.or_else(unless_full)?;
+            self.registry.pace().await;
+            let Some(mut batch) = self.registry.take_batch(writer) else {
+                writer.rest(self.registry.now()).await.or_else(unless_full)?;
+                self.registry.note_room(writer.shortage());
                 self.rest();
                 continue;
             };
             let dump = batch.dump.take();
-            let snapshot = dump.map(|dump| Snapshot { registry: self.registry.clone(), dump });
+            let snapshot = dump.map(|dump| self.registry.snapshot_of(dump));
             commit(&self.registry, writer, &batch).await?;
             self.registry.note_logged(&batch);
+            self.registry.note_room(writer.shortage());
             let Some(snapshot) = snapshot else {
                 continue;
             };
@@ -259,7 +287,7 @@ impl Drop for Writing {
     fn drop(&mut self) {
         if self.writer.is_some() {
             let error = io::Error::other("the core that has written it was stopped");
-            self.registry.note_failure(failure::log(&error), true);
+            self.registry.note_failure(failure::log(&error));
         }
     }
 }
@@ -269,20 +297,16 @@ async fn commit(registry: &Registry, writer: &mut Writer, batch: &Batch) -> io::
     let mut is_full = false;
     loop {
         match writer.commit(&batch.ops, batch.clock).await {
-            Ok(()) => break,
+            Ok(()) => return Ok(()),
             Err(LogError::Failed(error)) => return Err(error),
             Err(LogError::NoRoom(error)) if !is_full => {
                 is_full = true;
-                registry.note_failure(failure::no_room(&error), false);
+                registry.note_full(&error);
             }
             Err(LogError::NoRoom(_)) => {}
         }
         runtime::sleep(limits::DISK_FULL_RETRY).await;
     }
-    if is_full {
-        registry.note_room();
-    }
-    Ok(())
 }
 
 /// What can wait until a full disk has room is no failure.
@@ -290,34 +314,6 @@ fn unless_full(error: LogError) -> io::Result<()> {
     match error {
         LogError::NoRoom(_) => Ok(()),
         LogError::Failed(error) => Err(error),
-    }
-}
-
-/// The making of a snapshot, however it ends.
-struct Snapshot {
-    registry: Registry,
-    dump: Dump,
-}
-
-impl Snapshot {
-    async fn write(mut self, folder: Folder, number: u64, ids: Ids, clock: Duration) {
-        let pieces = || {
-            let state = self.registry.state();
-            state.store.next_piece(&mut self.dump, limits::SNAPSHOT_PIECE_BYTES)
-        };
-        if let Err(error) = log::write_snapshot(&folder, number, ids, clock, pieces).await {
-            self.registry.notice(&format!("{error}; the log grows until that succeeds"));
-        }
-    }
-}
-
-impl Drop for Snapshot {
-    fn drop(&mut self) {
-        let mut state = self.registry.state();
-        state.store.end_dump();
-        if let Some(log) = &mut state.log {
-            log.is_making_snapshot = false;
-        }
     }
 }
 
@@ -340,8 +336,8 @@ impl Future for LogWait<'_> {
         if log.logged >= self.batch {
             return Poll::Ready(Ok(()));
         }
-        if let Some(failure) = &log.failure {
-            return Poll::Ready(Err(failure.clone()));
+        if let Some(status) = log.trouble.as_ref().and_then(Trouble::of_what_is_under_way) {
+            return Poll::Ready(Err(status));
         }
         let id = self.waiter.unwrap_or(log.next_waiter);
         log.next_waiter = log.next_waiter.max(id + 1);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use ringway_net::ServerHandle;
 use ringway_runtime as runtime;
 
+use super::trouble::Effect;
 use super::{Registry, State};
 use crate::limits;
 
@@ -45,7 +46,10 @@ impl Registry {
     /// Ends some of the leases that have expired. Nobody waits until that is logged. Returns how long to wait before others
     /// are looked for.
     fn end_expired(&self) -> Duration {
-        let ended = self.change_now(|store, now| {
+        if !self.state().ends_leases() {
+            return limits::EXPIRY_LOOK;
+        }
+        let ended = self.change_now(Effect::Frees, |store, now| {
             for _ in 0..limits::EXPIRED_AT_ONCE {
                 let Some(lease) = store.expired(now) else {
                     break;
@@ -59,7 +63,7 @@ impl Registry {
                 self.log_changes();
                 Duration::ZERO
             }
-            // The log has failed or does not keep up.
+            // The log has failed.
             Err(_) => limits::EXPIRY_LOOK,
         }
     }

@@ -90,10 +90,6 @@ pub(super) fn stopped() -> Status {
     Status::unavailable("etcdserver: server stopped")
 }
 
-pub(super) fn too_many_requests() -> Status {
-    Status::resource_exhausted("etcdserver: too many requests")
-}
-
 /// The log has failed: nothing is changed until the registry is started again.
 pub(super) fn log(error: &io::Error) -> Status {
     Status::unavailable(format!(
@@ -101,10 +97,24 @@ pub(super) fn log(error: &io::Error) -> Status {
     ))
 }
 
-/// The disk of the log is full: nothing is changed until there is room.
+/// The disk of the log is full: nothing is added until there is room.
 pub(super) fn no_room(error: &io::Error) -> Status {
+    Status::resource_exhausted(format!(
+        "the registry's disk is full, and it takes no puts and grants no leases until there is room: {error}"
+    ))
+}
+
+/// Not even what was under way fits on the disk of the log.
+pub(super) fn full(error: &io::Error) -> Status {
     Status::resource_exhausted(format!(
         "the registry's disk is full, and it takes no changes until there is room: {error}; what was under way may \
          still come"
     ))
+}
+
+/// A change was made, and nobody knows whether it will be on the disk.
+pub(super) fn unknown_outcome() -> Status {
+    Status::unavailable(
+        "the registry's disk is full: this change comes when there is room, unless the registry is stopped before",
+    )
 }

@@ -3,13 +3,14 @@
 use prost::Message;
 use ringway_rpc::Status;
 
+use super::trouble::Effect;
 use super::{Registry, change, failure, read, transaction};
 use crate::etcd::api::etcdserverpb::{
     CompactionRequest, CompactionResponse, DeleteRangeRequest, DeleteRangeResponse, Kv, PutRequest,
     PutResponse, RangeRequest, RangeResponse, TxnRequest, TxnResponse,
 };
 use crate::limits;
-use crate::store::{KeyRange, Revision};
+use crate::store::{KeyRange, Revision, Store};
 
 impl Kv for Registry {
     async fn range(&self, request: RangeRequest) -> Result<RangeResponse, Status> {
@@ -21,7 +22,8 @@ impl Kv for Registry {
     async fn put(&self, request: PutRequest) -> Result<PutResponse, Status> {
         change::check_put(&request)?;
         check_size(&request)?;
-        let (mut response, header) = self.change(|store, _| change::put(store, request)).await?;
+        let (mut response, header) =
+            self.change(Effect::Adds, |store, _| change::put(store, request)).await?;
         response.header = header;
         Ok(response)
     }
@@ -31,7 +33,8 @@ impl Kv for Registry {
         request: DeleteRangeRequest,
     ) -> Result<DeleteRangeResponse, Status> {
         change::check_delete(&request)?;
-        let (mut response, header) = self.change(|store, _| change::delete(store, request)).await?;
+        let (mut response, header) =
+            self.change(Effect::Frees, |store, _| change::delete(store, request)).await?;
         response.header = header;
         Ok(response)
     }
@@ -39,17 +42,21 @@ impl Kv for Registry {
     async fn txn(&self, request: TxnRequest) -> Result<TxnResponse, Status> {
         check_size(&request)?;
         transaction::check(&request)?;
+        let effect = match transaction::effect(&request) {
+            Some(effect) => effect,
+            None => return self.read_transaction(request),
+        };
         let (mut response, header) =
-            self.change(|store, _| transaction::run(store, request)).await?;
+            self.change(effect, |store, _| transaction::run(store, request)).await?;
         response.header = header;
         Ok(response)
     }
 
     async fn compact(&self, request: CompactionRequest) -> Result<CompactionResponse, Status> {
         let first = Revision(request.revision);
-        let ((), header) = self
-            .change(|store, _| store.compact(first).map_err(failure::compacted_or_future))
-            .await?;
+        let compact =
+            |store: &mut Store, _| store.compact(first).map_err(failure::compacted_or_future);
+        let ((), header) = self.change(Effect::Frees, compact).await?;
         Ok(CompactionResponse { header })
     }
 }
@@ -67,6 +74,17 @@ impl Registry {
         if content_len(&response) > limits::READ_BYTES_MAX {
             return Err(failure::too_much_read());
         }
+        response.header = self.header(&state);
+        Ok(response)
+    }
+}
+
+impl Registry {
+    /// Carries out a checked transaction that changes nothing, on what can be seen: for that nobody waits for the log.
+    fn read_transaction(&self, request: TxnRequest) -> Result<TxnResponse, Status> {
+        self.expire_leases();
+        let state = self.state();
+        let mut response = transaction::read(&state.store, request, state.visible())?;
         response.header = self.header(&state);
         Ok(response)
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use ringway_rpc::{Sink, Status, Streaming};
 
+use super::trouble::Effect;
 use super::{Registry, State, failure, until_stopped};
 use crate::etcd::api::etcdserverpb::{
     Lease, LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse,
@@ -12,12 +13,12 @@ use crate::etcd::api::etcdserverpb::{
     LeaseTimeToLiveRequest, LeaseTimeToLiveResponse,
 };
 use crate::limits;
-use crate::store::{LeaseId, LeaseTimes};
+use crate::store::{LeaseId, LeaseTimes, Store};
 
 impl Lease for Registry {
     async fn lease_grant(&self, request: LeaseGrantRequest) -> Result<LeaseGrantResponse, Status> {
         let ttl = ttl(request.ttl)?;
-        let granted = self.change(|store, _| {
+        let granted = self.change(Effect::Adds, |store, _| {
             if store.lease_count() >= limits::LEASES_MAX {
                 return Err(failure::too_many_leases());
             }
@@ -38,7 +39,8 @@ impl Lease for Registry {
         request: LeaseRevokeRequest,
     ) -> Result<LeaseRevokeResponse, Status> {
         let lease = LeaseId(request.id);
-        let revoked = self.change(|store, _| store.revoke(lease).map_err(failure::lease));
+        let revoke = |store: &mut Store, _| store.revoke(lease).map_err(failure::lease);
+        let revoked = self.change(Effect::Frees, revoke);
         let ((), header) = revoked.await?;
         Ok(LeaseRevokeResponse { header })
     }

@@ -32,12 +32,16 @@ mod leases;
 mod listeners;
 mod maintenance;
 mod member_urls;
+mod pace;
 mod pages;
 mod read;
+mod room;
 mod served_kv;
+mod snapshots;
 #[cfg(test)]
 mod tests;
 mod transaction;
+mod trouble;
 mod watch;
 mod watched;
 mod watcher;
@@ -45,6 +49,7 @@ mod watcher;
 pub use builder::RegistryBuilder;
 use durable::LogState;
 use listeners::Listeners;
+use trouble::Effect;
 
 /// A registry that servers join and clients watch, with etcd's v3 API; cheap to clone, usable on any thread.
 ///
@@ -107,9 +112,9 @@ impl State {
 }
 
 impl Registry {
-    /// An empty registry in memory.
+    /// An empty registry in memory, whose [first revision](RegistryBuilder::first_revision) is that of the time.
     pub fn new() -> Self {
-        Self::make(None, None)
+        Self::make_at(builder::revision_of_now(), None, None)
     }
 
     /// Configures a registry.
@@ -134,6 +139,13 @@ impl Registry {
 
     fn make(notice: Option<Notice>, on_failure: Option<Notice>) -> Self {
         Self::make_with(notice, on_failure, Ids::random(), Duration::ZERO, Instant::now())
+    }
+
+    /// A registry in memory that begins with this revision.
+    fn make_at(first: Revision, notice: Option<Notice>, on_failure: Option<Notice>) -> Self {
+        let registry = Self::make(notice, on_failure);
+        registry.state().store = Store::beginning_at(first);
+        registry
     }
 
     /// A registry whose leases have this time on their clock at `origin`.
@@ -187,9 +199,11 @@ impl Registry {
     /// and the header of the response to it.
     async fn change<T>(
         &self,
+        effect: Effect,
         make: impl FnOnce(&mut Store, Duration) -> Result<T, Status>,
     ) -> Result<Made<T>, Status> {
-        let (made, header, unlogged) = self.change_now(make)?;
+        self.admitted(effect).await?;
+        let (made, header, unlogged) = self.change_now(effect, make)?;
         if let Some(batch) = unlogged {
             self.logged(batch).await?;
         }
@@ -200,11 +214,12 @@ impl Registry {
     #[allow(clippy::type_complexity)] // one use
     fn change_now<T>(
         &self,
+        effect: Effect,
         make: impl FnOnce(&mut Store, Duration) -> Result<T, Status>,
     ) -> Result<(Result<T, Status>, Option<ResponseHeader>, Option<u64>), Status> {
         let now = self.now();
         let mut state = self.state();
-        state.can_change()?;
+        state.can_change(effect)?;
         let from = state.store.revision().next();
         let made = make(&mut state.store, now);
         let State { store, listeners, log, .. } = &mut *state;

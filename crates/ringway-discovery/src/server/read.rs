@@ -7,7 +7,8 @@ use super::failure;
 use crate::etcd::api::etcdserverpb::range_request::{SortOrder, SortTarget};
 use crate::etcd::api::etcdserverpb::{RangeRequest, RangeResponse};
 use crate::etcd::api::mvccpb;
-use crate::store::{KeyRange, KeyValue, Read, ReadError, Revision, Store};
+use crate::limits;
+use crate::store::{KeyRange, KeyValue, ReadError, Revision, Store};
 
 /// Checks what can be checked without the store.
 pub(super) fn check(request: &RangeRequest) -> Result<(), Status> {
@@ -49,16 +50,29 @@ pub(super) fn range(
     let at = revision_asked(request, present)?;
     let limit = limit(request);
     let sorting = Sorting::of(request);
+    let is_ordered = sorting.is_some() && request.sort_order() != SortOrder::None;
+    let looks_at_all = selects_by_revision(request) || is_ordered;
     let needed = match request.count_only {
         true => 0,
+        false if looks_at_all => usize::MAX,
         // As in etcd: without an order, what is sorted are the first keys and one more.
-        false if request.sort_order() == SortOrder::None && !selects_by_revision(request) => {
-            limit.saturating_add(1)
-        }
-        false => usize::MAX,
+        false => limit.saturating_add(1),
     };
-    let Read { mut keys, count } =
-        store.read(range, Some(at), needed).map_err(failure::compacted_or_future)?;
+    // What is too long is not put together to find that out. Keys that may be left out afterwards do not count.
+    let bytes_max = if looks_at_all { usize::MAX } else { limits::READ_BYTES_MAX };
+    let (mut keys, mut bytes) = (Vec::new(), 0_usize);
+    let visited = store.visit(range, Some(at), needed, |found| {
+        if keys.len() < limit {
+            bytes += if request.keys_only { found.key_len() } else { found.content_len() };
+        }
+        if bytes <= bytes_max {
+            keys.push(found.to_owned());
+        }
+    });
+    let count = visited.map_err(failure::compacted_or_future)?;
+    if bytes > bytes_max {
+        return Err(failure::too_much_read());
+    }
     if selects_by_revision(request) {
         keys.retain(|found| is_selected(request, found));
     }

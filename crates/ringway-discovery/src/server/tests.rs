@@ -37,9 +37,17 @@ fn decoded<T: Message + Default>(message: &T) -> (T, Bytes) {
     (T::decode(bytes.clone()).expect("it was encoded"), bytes)
 }
 
+/// A registry that begins as etcd does.
+fn from_first() -> Registry {
+    Registry::make_at(Revision::FIRST, None, None)
+}
+
 /// Runs a test against a registry server on a free port.
 fn with_server(test: impl AsyncFnOnce(Registry, Client) + Send + 'static) {
-    let registry = Registry::new();
+    serve_for(from_first(), test);
+}
+
+fn serve_for(registry: Registry, test: impl AsyncFnOnce(Registry, Client) + Send + 'static) {
     let server = registry.serve_on(Server::bind("tcp://127.0.0.1:0").expect("a free port"));
     let handle = server.threads(1).start().expect("the server starts");
     let address = handle.addresses().first().expect("an address").to_string();
@@ -457,7 +465,7 @@ fn a_watch_that_is_always_behind_lets_others_of_its_stream_be_served() {
 
 #[test]
 fn a_stream_whose_client_reads_nothing_hears_that_the_server_stops() {
-    let registry = Registry::new();
+    let registry = from_first();
     let server = registry.serve_on(Server::bind("tcp://127.0.0.1:0").expect("a free port"));
     let handle = server.threads(1).start().expect("the server starts");
     let client = Client::connect(handle.addresses()[0].to_string()).expect("an address");
@@ -635,6 +643,29 @@ fn a_watch_whose_client_asks_for_nothing_more_is_still_told() {
 }
 
 #[test]
+fn a_watch_that_goes_on_from_a_registry_before_hears_that_it_may_have_missed_something() {
+    let before = Registry::new();
+    for _ in 0..1_000 {
+        let put = |change: &mut Transaction<'_>| change.put("k".into(), "v".into(), LeaseId::NONE);
+        before.state().store.change(put).0.expect("without a lease");
+    }
+    let seen = before.state().store.revision();
+    drop(before);
+    assert!(seen.0 < 1 << 53, "JSON has it exactly");
+    serve_for(Registry::new(), async move |_, client: Client| {
+        let keys = KvClient::new(client.clone());
+        let revision = keys.put(put("k", "1")).await.expect("it is put").header;
+        assert!(revision.expect("a header").revision > seen.0);
+        let (mut requests, mut responses) = WatchClient::new(client).watch();
+        requests.send(watch("k".into(), seen.next().0)).await.expect("it is sent");
+        assert!(responses.next().await.expect("no failure").expect("no end").created);
+        let told = runtime::timeout(Duration::from_secs(5), responses.next()).await;
+        let told = told.expect("it does not wait").expect("no failure").expect("no end");
+        assert!(told.canceled && told.compact_revision > seen.0, "{told:?}");
+    });
+}
+
+#[test]
 fn no_client_is_told_to_dial_its_own_machine() {
     let told = |registry: Registry| {
         let server = registry.serve_on(Server::bind("tcp://0.0.0.0:0").expect("a free port"));
@@ -748,4 +779,15 @@ fn without_an_order_the_first_keys_are_sorted_and_not_all() {
         assert_eq!(found(0).await, (vec!["c".into(), "b".into()], true, 4));
         assert_eq!(found(1).await, (vec!["d".into(), "c".into()], true, 4));
     });
+}
+
+#[test]
+fn a_registry_begins_with_the_revision_that_was_chosen() {
+    let work = async {
+        let first = Revision(1);
+        let registry = Registry::builder().first_revision(first).open().await.expect("in memory");
+        let header = registry.put(put("k", "v")).await.expect("it is put").header;
+        assert_eq!(header.expect("a header").revision, 2);
+    };
+    Builder::simulate(SimConfig::new(1), work).expect("it is never stuck");
 }

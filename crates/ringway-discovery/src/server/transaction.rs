@@ -9,12 +9,14 @@ use bytes::Bytes;
 use prost::Message;
 use ringway_rpc::Status;
 
+use super::trouble::Effect;
 use super::{change, failure, read};
 use crate::etcd::api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
 use crate::etcd::api::etcdserverpb::request_op::Request;
 use crate::etcd::api::etcdserverpb::response_op::Response;
 use crate::etcd::api::etcdserverpb::{
-    Compare, RangeRequest, RequestOp, ResponseHeader, ResponseOp, TxnRequest, TxnResponse,
+    Compare, RangeRequest, RangeResponse, RequestOp, ResponseHeader, ResponseOp, TxnRequest,
+    TxnResponse,
 };
 use crate::limits;
 use crate::store::{KeyRange, KeyValue, ReadError, Revision, Store, Transaction};
@@ -90,10 +92,58 @@ fn keys_changed(operations: &[RequestOp]) -> Result<Changed<'_>, Status> {
     Ok(changed)
 }
 
+/// What a transaction may do, whichever branches are taken; `None` if it only reads.
+pub(super) fn effect(request: &TxnRequest) -> Option<Effect> {
+    let operations = request.success.iter().chain(&request.failure);
+    let effects = operations.filter_map(|operation| match &operation.request {
+        Some(Request::RequestPut(_)) => Some(Effect::Adds),
+        Some(Request::RequestDeleteRange(_)) => Some(Effect::Frees),
+        Some(Request::RequestTxn(nested)) => effect(nested),
+        Some(Request::RequestRange(_)) | None => None,
+    });
+    effects.reduce(|one, other| if one == Effect::Adds { one } else { other })
+}
+
+/// Carries out a checked transaction that only reads, as the keys were at a revision. The outer header is not filled in
+/// yet.
+pub(super) fn read(
+    store: &Store,
+    request: TxnRequest,
+    at: Revision,
+) -> Result<TxnResponse, Status> {
+    let mut keys_left = limits::TXN_KEYS_MAX;
+    let path = choose(store, request, at, &mut keys_left)?;
+    let mut left = Left { keys: keys_left, bytes: limits::READ_BYTES_MAX };
+    can_run(store, &path, &[], &mut left)?;
+    answer(store, path, at)
+}
+
+fn answer(store: &Store, chosen: Chosen, at: Revision) -> Result<TxnResponse, Status> {
+    let header = ResponseHeader { revision: at.0, ..ResponseHeader::default() };
+    let mut responses = Vec::with_capacity(chosen.steps.len());
+    for step in chosen.steps {
+        let response = match step {
+            Step::Nested(nested) => {
+                let header = Some(ResponseHeader::default());
+                Response::ResponseTxn(TxnResponse { header, ..answer(store, nested, at)? })
+            }
+            Step::Operation(Request::RequestRange(request)) => {
+                let range = KeyRange::from_wire(request.key.clone(), request.range_end.clone());
+                let header = Some(header);
+                let found = read::range(store, &request, &range, at)?;
+                Response::ResponseRange(RangeResponse { header, ..found })
+            }
+            Step::Operation(_) => continue, // it only reads
+        };
+        responses.push(ResponseOp { response: Some(response) });
+    }
+    Ok(TxnResponse { header: None, succeeded: chosen.succeeded, responses })
+}
+
 /// Carries out a checked transaction. The outer header is not filled in yet.
 pub(super) fn run(store: &mut Store, request: TxnRequest) -> Result<TxnResponse, Status> {
     let mut keys_left = limits::TXN_KEYS_MAX;
-    let path = choose(store, request, &mut keys_left)?;
+    let path = choose(store, request, store.revision(), &mut keys_left)?;
     let mut puts = Vec::new();
     let bytes = can_put(store, &path, &mut puts)?;
     let mut left = Left { keys: keys_left, bytes: limits::READ_BYTES_MAX };
@@ -114,15 +164,20 @@ enum Step {
 }
 
 /// All comparisons are made before anything is changed, those of nested transactions too.
-fn choose(store: &Store, request: TxnRequest, keys_left: &mut usize) -> Result<Chosen, Status> {
+fn choose(
+    store: &Store,
+    request: TxnRequest,
+    at: Revision,
+    keys_left: &mut usize,
+) -> Result<Chosen, Status> {
     let mut succeeded = true;
     for compare in &request.compare {
-        succeeded = succeeded && holds(store, compare, keys_left)?;
+        succeeded = succeeded && holds(store, compare, at, keys_left)?;
     }
     let operations = if succeeded { request.success } else { request.failure };
     let steps = operations.into_iter().filter_map(|operation| operation.request);
     let steps = steps.map(|operation| match operation {
-        Request::RequestTxn(nested) => choose(store, nested, keys_left).map(Step::Nested),
+        Request::RequestTxn(nested) => choose(store, nested, at, keys_left).map(Step::Nested),
         operation => Ok(Step::Operation(operation)),
     });
     Ok(Chosen { succeeded, steps: steps.collect::<Result<_, _>>()? })
@@ -134,9 +189,15 @@ fn meet(keys: usize, left: &mut usize) -> Result<(), Status> {
     Ok(())
 }
 
-fn holds(store: &Store, compare: &Compare, keys_left: &mut usize) -> Result<bool, Status> {
+fn holds(
+    store: &Store,
+    compare: &Compare,
+    at: Revision,
+    keys_left: &mut usize,
+) -> Result<bool, Status> {
     let range = KeyRange::from_wire(compare.key.clone(), compare.range_end.clone());
-    let found = store.read(&range, None, usize::MAX).map_or_else(|_| Vec::new(), |read| read.keys);
+    let found = store.read(&range, Some(at), usize::MAX);
+    let found = found.map_or_else(|_| Vec::new(), |read| read.keys);
     meet(found.len(), keys_left)?;
     if found.is_empty() {
         // A key that is not there has no value, not even an empty one.

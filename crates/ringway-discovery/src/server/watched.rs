@@ -21,24 +21,24 @@ type Tree<W> = Option<Box<Node<W>>>;
 
 struct Node<W> {
     first: Bytes,
-    end: End,
+    end: RangeEnd,
     watches: BTreeSet<W>,
     /// Not below those of its children.
     priority: u32,
     /// The last end of this range and of those below it.
-    furthest: End,
+    furthest: RangeEnd,
     left: Tree<W>,
     right: Tree<W>,
 }
 
 /// Where a range ends.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum End {
+enum RangeEnd {
     Before(Bytes),
     Never,
 }
 
-impl End {
+impl RangeEnd {
     fn is_behind(&self, key: &[u8]) -> bool {
         match self {
             Self::Before(end) => key < &**end,
@@ -95,16 +95,16 @@ impl<W: Ord> WatchedRanges<W> {
 }
 
 /// The first key and the end of a range, or the single key that it is.
-fn interval(range: KeyRange) -> Result<(Bytes, End), Bytes> {
+fn interval(range: KeyRange) -> Result<(Bytes, RangeEnd), Bytes> {
     match range {
         KeyRange::Key(key) => Err(key),
-        KeyRange::Between(first, end) => Ok((first, End::Before(end))),
-        KeyRange::From(first) => Ok((first, End::Never)),
+        KeyRange::Between(first, end) => Ok((first, RangeEnd::Before(end))),
+        KeyRange::From(first) => Ok((first, RangeEnd::Never)),
     }
 }
 
 impl<W> Node<W> {
-    fn compare(&self, first: &Bytes, end: &End) -> Ordering {
+    fn compare(&self, first: &Bytes, end: &RangeEnd) -> Ordering {
         first.cmp(&self.first).then_with(|| end.cmp(&self.end))
     }
 
@@ -115,7 +115,7 @@ impl<W> Node<W> {
     }
 }
 
-fn insert<W: Ord>(tree: &mut Tree<W>, first: Bytes, end: End, watch: W) {
+fn insert<W: Ord>(tree: &mut Tree<W>, first: Bytes, end: RangeEnd, watch: W) {
     let Some(node) = tree else {
         let furthest = end.clone();
         let (watches, priority) = (BTreeSet::from([watch]), fastrand::u32(..));
@@ -164,7 +164,7 @@ fn rotate<W>(
     }
 }
 
-fn remove<W: Ord>(tree: &mut Tree<W>, range: (&Bytes, &End), watch: &W) {
+fn remove<W: Ord>(tree: &mut Tree<W>, range: (&Bytes, &RangeEnd), watch: &W) {
     let Some(node) = tree else { return };
     match node.compare(range.0, range.1) {
         Ordering::Equal => {

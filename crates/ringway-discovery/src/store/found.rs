@@ -28,6 +28,16 @@ impl<'a> FoundKey<'a> {
         &self.live.encoded
     }
 
+    /// Bytes of the key and its value.
+    pub(crate) fn content_len(self) -> usize {
+        self.key.len() + self.live.value.len()
+    }
+
+    /// Bytes of the key.
+    pub(crate) fn key_len(self) -> usize {
+        self.key.len()
+    }
+
     /// The key with all that is known of it.
     pub(crate) fn to_owned(self) -> KeyValue {
         let Live { create_revision, version, lease, value, .. } = self.live;

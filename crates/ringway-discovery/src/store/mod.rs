@@ -7,7 +7,7 @@
 //! A watch is a position in the history, not a queue: whoever watches asks for the [changes](Store::changes) from
 //! its next revision on. So a slow watcher costs nothing, and hears that its revisions were compacted in the end.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,6 +21,7 @@ mod hash;
 mod history;
 mod journal;
 mod leases;
+mod logged;
 mod op;
 mod range;
 mod restore;
@@ -29,8 +30,8 @@ mod tests;
 mod transaction;
 mod values;
 
-use dump::DumpId;
-pub(crate) use dump::{Dump, Overtaken};
+pub(crate) use dump::Dump;
+use dump::Kept;
 pub(crate) use encoded::put_element;
 pub(crate) use found::FoundKey;
 pub(crate) use hash::KeysHash;
@@ -83,7 +84,7 @@ pub struct Store {
     /// The first revision that must not be forgotten, because a log has not got what comes after it.
     held: Option<Revision>,
     /// The dump that is taken, for which nothing is removed that was compacted.
-    kept_for: Option<DumpId>,
+    kept_for: Option<Kept>,
     /// Dumps that were begun.
     dumps: u64,
 }
@@ -97,9 +98,14 @@ struct Logged {
 impl Store {
     /// An empty store.
     pub fn new() -> Self {
+        Self::beginning_at(Revision::FIRST)
+    }
+
+    /// An empty store of this revision, before which there was something else: that counts as compacted.
+    pub(crate) fn beginning_at(first: Revision) -> Self {
         Self {
-            revision: Revision::FIRST,
-            compacted: Revision::FIRST,
+            revision: first,
+            compacted: first,
             compacted_nothing: Revision::BEFORE_ALL,
             keys: BTreeMap::new(),
             live: 0,
@@ -337,21 +343,18 @@ impl Store {
         }
     }
 
-    /// Compacts so far that the history keeps its bounds. One revision stays, however large it is. While a dump is
-    /// taken, the history may have twice as much; then the dump is given up.
+    /// Whether the history keeps its bounds, which it may exceed while a dump is taken and some time after that.
+    pub(crate) fn has_bounded_history(&self) -> bool {
+        self.log.len() <= limits::HISTORY_CHANGES_MAX && self.log_bytes <= limits::HISTORY_BYTES_MAX
+    }
+
+    /// Compacts so far that the history keeps its bounds. One revision stays, however large it is.
     fn bound_history(&mut self) {
         if self.kept_for.is_some() {
-            if self.log.len() <= 2 * limits::HISTORY_CHANGES_MAX
-                && self.log_bytes <= 2 * limits::HISTORY_BYTES_MAX
-            {
-                return;
-            }
-            self.end_dump();
+            return;
         }
         for _ in 0..limits::REVISIONS_FORGOTTEN_AT_ONCE {
-            let fits = self.log.len() <= limits::HISTORY_CHANGES_MAX
-                && self.log_bytes <= limits::HISTORY_BYTES_MAX;
-            if fits {
+            if self.has_bounded_history() {
                 return;
             }
             let Some(oldest) = self.log.front().map(|oldest| oldest.revision) else {
@@ -474,58 +477,5 @@ impl Store {
             self.log_bytes += bytes;
             self.log.push_back(Logged { revision: self.revision, key, bytes });
         }
-    }
-}
-
-impl Store {
-    /// Keeps from now on what a log has to be told of.
-    pub(crate) fn keep_journal(&mut self) {
-        self.journal = Some(Journal::default());
-        self.held = Some(self.revision);
-    }
-
-    /// The bytes of changes that a log has not been told of; renewals of leases do not count.
-    pub(crate) fn journal_bytes(&self) -> usize {
-        self.journal.as_ref().map_or(0, Journal::bytes)
-    }
-
-    /// Takes everything that a log has not been told of.
-    pub(crate) fn take_journal(&mut self) -> Vec<u8> {
-        self.journal.as_mut().map_or_else(Vec::new, Journal::take)
-    }
-
-    /// The log has what was taken last, and with it everything up to a revision, so that what was before it may be
-    /// forgotten.
-    pub(crate) fn logged(&mut self, upto: Revision) {
-        self.held = Some(upto);
-        if let Some(journal) = &mut self.journal {
-            journal.logged();
-        }
-        self.bound_history();
-    }
-
-    /// The times of a lease, if the log has it.
-    pub(crate) fn logged_lease(&self, id: LeaseId) -> Option<LeaseTimes> {
-        let unlogged = self.journal.as_ref().and_then(|journal| journal.logged_lease(id));
-        unlogged.unwrap_or_else(|| self.leases.times_of(id))
-    }
-
-    /// The leases that the log has, the first to expire first, and at the end those that have ended otherwise.
-    pub(crate) fn logged_leases(&self) -> impl Iterator<Item = LeaseId> {
-        let journal = self.journal.as_ref();
-        let held = self.leases.ids().filter(|id| self.logged_lease(*id).is_some());
-        let ended = journal.into_iter().flat_map(Journal::logged_leases);
-        held.chain(ended.filter(|id| !self.leases.contains(*id)))
-    }
-
-    /// The keys that a lease had at a revision not long ago, in their order.
-    pub(crate) fn lease_keys_at(&self, id: LeaseId, at: Revision) -> BTreeSet<&Bytes> {
-        let changed = self.log.iter().rev().take_while(|logged| logged.revision > at);
-        let candidates = self.lease_keys(id).chain(changed.map(|logged| &logged.key));
-        let was_its = |key: &&Bytes| {
-            let version = self.keys.get(&**key).and_then(|history| history.version_at(at));
-            version.and_then(|it| it.live.as_ref()).is_some_and(|live| live.lease == id)
-        };
-        candidates.filter(was_its).collect()
     }
 }

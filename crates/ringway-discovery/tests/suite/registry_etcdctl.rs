@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 
 use regex::Regex;
-use ringway_discovery::Registry;
+use ringway_discovery::{Registry, Revision};
 use ringway_rpc::{Server, ServerHandle};
 
 use crate::support::etcd::{Etcd, is_installed};
@@ -129,7 +129,10 @@ fn etcdctl_gets_the_same_answers_as_from_etcd() {
         eprintln!("skipped: this test needs the Debian packages etcd-server and etcd-client");
         return;
     };
-    let handle = serve(&Registry::new());
+    // The steps name revisions, and etcd begins with 1.
+    let registry = Registry::builder().first_revision(Revision(1)).open();
+    let registry = ringway_runtime::block_on(registry).expect("a core").expect("in memory");
+    let handle = serve(&registry);
     let (mut theirs, mut ours) = (Etcdctl::new(&etcd.authority), Etcdctl::new(&authority(&handle)));
     let mut differences = String::new();
     for step in STEPS {

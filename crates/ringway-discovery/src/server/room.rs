@@ -1,0 +1,120 @@
+//! Noting that the log is in trouble, and that its disk has room again.
+
+use std::io;
+
+use ringway_rpc::Status;
+use ringway_runtime as runtime;
+
+use super::durable::LogState;
+use super::listeners::wake;
+use super::trouble::Trouble;
+use super::{Registry, State, failure};
+use crate::limits;
+
+impl State {
+    fn log_trouble(&self) -> Option<&Trouble> {
+        self.log.as_ref().and_then(LogState::trouble)
+    }
+}
+
+impl Registry {
+    /// Nothing is changed any more.
+    pub(super) fn note_failure(&self, failure: Status) {
+        self.notice(failure.message());
+        if let Some(on_failure) = &self.shared.on_failure {
+            runtime::contain("a listener of a registry's failure", || {
+                on_failure(failure.message())
+            });
+        }
+        self.set_trouble(Some(Trouble::Failed(failure)));
+    }
+
+    /// What is under way does not fit on the disk.
+    pub(super) fn note_full(&self, error: &io::Error) {
+        let failure = failure::full(error);
+        self.notice(failure.message());
+        self.set_trouble(Some(Trouble::Full(failure)));
+    }
+
+    /// Notes after a write whether there is room ahead of the log.
+    pub(super) fn note_room(&self, shortage: Option<&io::Error>) {
+        let (was_short, was_full) = match self.state().log_trouble() {
+            None => (false, false),
+            Some(Trouble::Short(_)) => (true, false),
+            Some(Trouble::Full(_)) => (false, true),
+            Some(Trouble::Failed(_)) => return,
+        };
+        match shortage {
+            Some(error) if !was_short => {
+                let failure = failure::no_room(error);
+                self.notice(failure.message());
+                self.set_trouble(Some(Trouble::Short(failure)));
+                self.look_for_room();
+            }
+            None if was_short || was_full => {
+                self.set_trouble(None);
+                self.notice("the registry's disk has room again, and changes are taken");
+                self.expire_leases();
+            }
+            _ => {}
+        }
+    }
+
+    fn set_trouble(&self, trouble: Option<Trouble>) {
+        let mut state = self.state();
+        let Some(log) = &mut state.log else { return };
+        let former = log.replace_trouble(trouble);
+        let woken = log.take_woken();
+        drop(state);
+        drop(former);
+        woken.into_iter().for_each(wake);
+    }
+
+    /// Has the log look for room until there is some, for which nobody else may ask.
+    pub(super) fn look_for_room(&self) {
+        let mut state = self.state();
+        let Some(log) = &mut state.log else { return };
+        let begins = !log.looks_for_room && log.trouble().is_some_and(Trouble::may_pass);
+        log.looks_for_room |= begins;
+        drop(state);
+        if begins {
+            let looking = Looking(self.clone());
+            runtime::spawn_named("registry room", looking.run());
+        }
+    }
+}
+
+/// Looks for room, until it is dropped.
+struct Looking(Registry);
+
+impl Looking {
+    async fn run(self) {
+        loop {
+            runtime::sleep(limits::DISK_FULL_RETRY).await;
+            if !self.goes_on() {
+                return;
+            }
+            self.0.write_log();
+        }
+    }
+
+    /// Whether there is something to look for. If not, the next trouble has somebody look anew: that is told under one lock.
+    fn goes_on(&self) -> bool {
+        let mut state = self.0.state();
+        let Some(log) = &mut state.log else { return false };
+        log.looks_for_room = log.trouble().is_some_and(Trouble::may_pass);
+        log.looks_for_room
+    }
+}
+
+impl Drop for Looking {
+    /// Its core has ended, or there is nothing to look for.
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        if let Some(log) = &mut state.log
+            && log.trouble().is_some()
+        {
+            log.looks_for_room = false;
+        }
+    }
+}
