@@ -8,7 +8,7 @@ use prost::Message as _;
 use prost_build::Module;
 use prost_types::{FileDescriptorProto, FileDescriptorSet};
 
-use crate::Error;
+use crate::error::Error;
 
 /// The name of the file with the descriptors of a package and of everything that it imports.
 pub(crate) fn file_of(package: &str) -> String {

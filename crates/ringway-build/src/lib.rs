@@ -32,11 +32,23 @@
 //! A name that is already taken gets an underscore at its end: the methods `new` and `with`, which every client
 //! has, become `new_` and `with_`, and the client of a service `Foo` is `FooClient_` if a message is called
 //! `FooClient`. Names on the network are always those of the file.
+//!
+//! # What is refused
+//!
+//! - Editions, such as `edition = "2023"`.
+//! - Two messages or enums of a package, or fields of a message, that are one name in Rust: `HTTPRequest` and
+//!   `HttpRequest`, `foo_bar` and `fooBar`.
+//! - With an [include file](Builder::include_file), a message with types in it beside a package of its name: `Cluster`
+//!   of `mesh.v2`, and `mesh.v2.cluster`.
 
+mod collisions;
 mod comments;
 mod deprecation;
 mod descriptors;
+mod error;
 mod names;
+mod protos;
+mod scopes;
 mod services;
 
 use std::fmt;
@@ -45,6 +57,7 @@ use std::rc::Rc;
 
 pub use prost_build;
 
+pub use self::error::Error;
 use self::services::Services;
 
 /// Generates code for `protos` into cargo's `OUT_DIR`. The files and their imports are found in `includes`.
@@ -137,7 +150,8 @@ impl Builder {
     /// It may be called several times with different packages.
     ///
     /// # Errors
-    /// Fails if a file cannot be read or is not valid protobuf (the error has its line), if there is no `OUT_DIR`
+    /// Fails if a file cannot be read or is not valid protobuf (the error has its line), if two of its names would be
+    /// one in Rust, if there is no `OUT_DIR`
     /// because this is not a build script, if a file cannot be written or was already generated from other
     /// `.proto` files, and if [`rpc_path`](Self::rpc_path) is not a path.
     pub fn compile(
@@ -147,9 +161,8 @@ impl Builder {
     ) -> Result<(), Error> {
         let directory = self.directory()?;
         check_path(&self.rpc_path)?;
-        // Only what is for debugging has the file and the line.
-        let mut files =
-            protox::compile(protos, includes).map_err(|error| Error::new(format!("{error:?}")))?;
+        let mut files = protos::read(protos, includes)?;
+        collisions::check(&files, self.include_file.is_some())?;
         for path in sources(files.file.iter().map(|file| file.name()), includes) {
             println!("cargo::rerun-if-changed={}", path.display());
         }
@@ -232,32 +245,6 @@ impl fmt::Debug for Builder {
             .finish_non_exhaustive()
     }
 }
-
-/// The reason why no code was generated.
-pub struct Error {
-    what: String,
-}
-
-impl Error {
-    fn new(what: impl fmt::Display) -> Self {
-        Self { what: what.to_string() }
-    }
-}
-
-/// Prints the message, since a build script that returns an error prints it in this form.
-impl fmt::Debug for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)
-    }
-}
-
-impl std::error::Error for Error {}
 
 #[cfg(test)]
 mod tests {

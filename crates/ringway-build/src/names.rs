@@ -43,7 +43,7 @@ pub(crate) fn of_services(files: &FileDescriptorSet) -> HashMap<(String, String)
 }
 
 /// A type's name as prost-build writes it.
-fn type_name(name: &str) -> String {
+pub(crate) fn type_name(name: &str) -> String {
     let camel = name.to_upper_camel_case();
     match camel.chars().next() {
         Some('0'..='9') => format!("_{camel}"),

@@ -52,6 +52,89 @@ fn errors_name_the_file_the_line_and_the_fault() {
     check("imports.proto", "imports.proto:3:1: import 'nowhere.proto' not found");
 }
 
+fn compile(protos: &[&str], include: &Path, nested: bool) -> Result<tempfile::TempDir, String> {
+    let out = tempfile::tempdir().expect("a directory");
+    let mut built = Builder::new().out_dir(out.path());
+    if nested {
+        built = built.include_file("all.rs");
+    }
+    built.compile(protos, &[include]).map_err(|error| error.to_string()).map(|()| out)
+}
+
+#[test]
+fn an_edition_is_refused_by_a_sentence() {
+    let broken = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/broken");
+    let error = compile(&["edition.proto"], &broken, false).expect_err("an edition");
+    let expected = "edition.proto: `edition = \"2023\"` is not read: write `syntax = \"proto3\"`";
+    assert!(error.starts_with(expected), "{error}");
+}
+
+#[test]
+fn the_mark_of_an_encoding_is_skipped() {
+    let protos = tempfile::tempdir().expect("a directory");
+    let write = |name, text| std::fs::write(protos.path().join(name), text).expect("it is written");
+    write(
+        "bom.proto",
+        "\u{feff}syntax = \"proto3\"; package bom; import \"in.proto\"; message M { N n = 1; }",
+    );
+    write("in.proto", "\u{feff}syntax = \"proto3\"; package bom; message N {}");
+    let out = compile(&["bom.proto"], protos.path(), false).expect("protoc takes it as well");
+    let text = std::fs::read_to_string(out.path().join("bom.rs")).expect("one package");
+    assert!(text.contains("struct M") && text.contains("struct N"), "{text}");
+}
+
+/// The files of the Envoy proxy, as a whole, were refused in any order.
+#[test]
+fn names_are_looked_up_in_what_a_file_imports() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scopes");
+    let files = ["common.proto", "other.proto", "cluster.proto"];
+    for order in [[0, 1, 2], [1, 0, 2], [2, 1, 0], [1, 2, 0]] {
+        let protos = order.map(|at| files[at]);
+        let out =
+            compile(&protos, &root, true).unwrap_or_else(|error| panic!("{protos:?}: {error}"));
+        let text = std::fs::read_to_string(out.path().join("mesh.ext.clusters.proxy.v1.rs"));
+        let text = text.expect("a package");
+        for expected in [
+            "config: ::core::option::Option<super::super::super::common::v1::Config>",
+            "enumeration = \"super::super::super::super::super::common::v1::config::Kind\"",
+            "request: super::super::super::common::v1::Config",
+        ] {
+            assert!(squeezed(&text).contains(expected), "{expected} is not in {text}");
+        }
+    }
+}
+
+#[test]
+fn names_that_would_be_one_in_rust_are_told() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/collisions");
+    for (protos, expected) in [
+        (
+            &["types.proto"][..],
+            "types.proto: the types `HTTPRequest` and `HttpRequest` of package `collisions.types` \
+             would both be `HttpRequest` in Rust: rename one",
+        ),
+        (&["inner.proto"], "the types `URL` and `Url` of message `Outer` would both be `Url`"),
+        (
+            &["fields.proto"],
+            "the fields `foo_bar` and `fooBar` of message `M` would both be `foo_bar`",
+        ),
+        (
+            &["json.proto"],
+            "the fields `foo_bar` and `fooBar` of message `M` would both be `fooBar` in JSON",
+        ),
+        (&["values.proto"], "the values `MON` and `Mon` of enum `Day` would both be `Mon` in Rust"),
+        (
+            &["module.proto", "package.proto"],
+            "module.proto: the message `Cluster` of package `collisions.module.v2` and the package \
+             `collisions.module.v2.cluster` would both have the module `cluster` in Rust",
+        ),
+    ] {
+        let error = compile(protos, &root, true).expect_err(protos[0]);
+        assert!(error.contains(expected), "{error}");
+    }
+    compile(&["module.proto"], &root, true).expect("nothing collides");
+}
+
 /// Before, the second call took the place of the first one's descriptors without a word.
 #[test]
 fn a_second_call_loses_nothing_of_the_first() {
