@@ -256,6 +256,11 @@ impl FromStr for Address {
                 None => Ok(Self::Unix(rest.into())),
             };
         }
+        if let Some((_, host)) = rest.rsplit_once('@') {
+            // What stands before it is not for logs.
+            let what = format!("`{scheme}://…@{host}` is not an address");
+            return Err(Error::new(Kind::Address, format!("{what}: it has a user or a password")));
+        }
         let (host, port) = rest.rsplit_once(':').ok_or_else(|| bad("the port is missing"))?;
         if host.contains(':') && !host.starts_with('[') {
             return Err(bad("an IPv6 address must be in brackets, as in tcp://[::1]:7001"));
@@ -406,6 +411,7 @@ mod tests {
             ("tcp://a:65536", "the port is not a number from 0 to 65535"),
             ("tcp://:1", "`` is not a host name"),
             ("tcp://::1:1", "must be in brackets"),
+            ("tcp://me:secret@a:1", "`tcp://…@a:1` is not an address: it has a user or a password"),
             ("tcp://a b:1", "`a b` is not a host name"),
             ("tcp://[fe80::1%]:1", "not a host name"),
             ("unix://", "the path is missing"),

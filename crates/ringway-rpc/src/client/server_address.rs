@@ -61,6 +61,11 @@ impl Protocol {
 }
 
 impl ServerAddress {
+    /// Whether the server says something before it is called. One of HTTP/1.1 does not.
+    pub(super) fn is_greeting(&self) -> bool {
+        self.protocol != Protocol::JsonPost
+    }
+
     /// The path of requests by HTTP.
     pub(super) fn path(&self) -> &str {
         if self.path.is_empty() { "/" } else { &self.path }
@@ -124,6 +129,13 @@ impl FromStr for ServerAddress {
 
     fn from_str(text: &str) -> Result<Self, Status> {
         let (scheme, rest) = text.split_once("://").unwrap_or(("tcp", text));
+        let authority = rest.split(['/', '?']).next().unwrap_or_default();
+        if let Some((_, host)) = authority.rsplit_once('@').filter(|_| !scheme.contains("unix")) {
+            // What stands before it is not for logs.
+            let advice = "give the user and the password as metadata of calls, `authorization`";
+            let what = format!("`{scheme}://…@{host}` is not an address: {advice}");
+            return Err(Status::invalid_argument(what));
+        }
         let (protocol, carrier) = match scheme {
             "grpc" => (Protocol::Grpc, "tcp"),
             "grpcs" => (Protocol::Grpc, "tls"),
@@ -339,6 +351,24 @@ mod tests {
             assert_eq!((&*address.at.to_string(), address.path()), (at, path));
         }
         assert!("http://a/b c".parse::<ServerAddress>().is_err());
+    }
+
+    #[test]
+    fn a_password_in_an_address_is_not_shown() {
+        for text in [
+            "http://me:secret@a",
+            "https://me:secret@a:7/rpc?x=1",
+            "ws://secret@a/@b",
+            "grpc://me:secret@a:1",
+            "tcp://me:secret@[::1]:1",
+            "ftp://me:secret@a",
+            "me:secret@a:1",
+        ] {
+            let status = text.parse::<ServerAddress>().expect_err(text);
+            assert!(!format!("{status:?}").contains("secret"), "{status:?}");
+            assert!(status.message().contains("://…@") && status.is_invalid_argument(), "{status}");
+        }
+        assert!("http://a/@b:c".parse::<ServerAddress>().is_ok());
     }
 
     #[test]
