@@ -56,6 +56,19 @@ impl ErrorNumber {
         }
     }
 
+    /// Whether the specification says what it means.
+    #[must_use]
+    pub fn is_predefined(self) -> bool {
+        matches!(
+            self,
+            Self::PARSE_ERROR
+                | Self::INVALID_REQUEST
+                | Self::METHOD_NOT_FOUND
+                | Self::INVALID_PARAMS
+                | Self::INTERNAL_ERROR
+        )
+    }
+
     /// Whether the specification leaves it to servers: -32099 to -32000.
     #[must_use]
     pub fn is_server_error(self) -> bool {

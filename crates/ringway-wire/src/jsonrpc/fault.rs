@@ -8,8 +8,10 @@ use super::code::ErrorNumber;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The text is not one JSON value in UTF-8, or has half of a surrogate pair in a string.
+    /// The text is not one JSON value in UTF-8, or a batch with half of a surrogate pair in a string.
     NotJson,
+    /// A string of the message has half of a surrogate pair, which is no character.
+    HalfPair,
     /// A batch of nothing.
     EmptyBatch,
     /// A batch of more messages than are taken at once.
@@ -39,7 +41,7 @@ impl Fault {
     #[must_use]
     pub fn code(self) -> ErrorNumber {
         match self {
-            Self::NotJson => ErrorNumber::PARSE_ERROR,
+            Self::NotJson | Self::HalfPair => ErrorNumber::PARSE_ERROR,
             _ => ErrorNumber::INVALID_REQUEST,
         }
     }
@@ -49,6 +51,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NotJson => "the text is not one JSON value in UTF-8",
+            Self::HalfPair => "a string has half of a surrogate pair",
             Self::EmptyBatch => "the batch is empty",
             Self::BatchTooLong => "the batch has more messages than are taken at once",
             Self::NotAnObject => "the message is not an object",

@@ -3,7 +3,7 @@
 use super::fault::Fault;
 use super::id::Id;
 use super::scanner::{NotJson, Scanner};
-use super::text::unescape;
+use super::text::{unescape, without_halves};
 
 /// The members of a message that mean something, each as its JSON. Of members with one name the last counts,
 /// as it does to nearly all who read JSON.
@@ -59,10 +59,20 @@ impl<'a> Members<'a> {
     /// Faults that a request and a response share.
     #[inline]
     pub(super) fn check(&self) -> Result<(), Fault> {
-        match self.fault {
-            Some(fault) => Err(fault),
-            None if !self.jsonrpc.is_some_and(is_version) => Err(Fault::Version),
-            None => Ok(()),
+        match (self.fault, self.jsonrpc) {
+            (Some(fault), _) => Err(fault),
+            (None, Some(version)) if is_version(version) => Ok(()),
+            (None, _) => Err(Fault::Version),
+        }
+    }
+
+    /// # Errors
+    /// As [`check`](Self::check), except that the version need not be said.
+    #[inline]
+    pub(super) fn check_response(&self) -> Result<(), Fault> {
+        match (self.fault, self.jsonrpc) {
+            (None, None) => Ok(()),
+            _ => self.check(),
         }
     }
 }
@@ -72,6 +82,25 @@ fn is_version(value: &str) -> bool {
     const VERSION: &str = "2.0";
     let content = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
     content.is_some_and(|content| content == VERSION || unescape(content) == VERSION)
+}
+
+/// A text without the mark of its encoding in front, which may be ignored (RFC 8259, section 8.1).
+#[inline]
+fn text_of(bytes: &[u8]) -> Option<&str> {
+    let text = str::from_utf8(bytes).ok()?;
+    Some(text.strip_prefix('\u{feff}').unwrap_or(text))
+}
+
+/// The id of a message that is no JSON to us for halves of surrogate pairs alone, so that who sent it learns what became
+/// of it: browsers write them as they come.
+#[cold]
+pub(super) fn id_beside_halves(bytes: &[u8]) -> Option<Id<'_>> {
+    let text = text_of(bytes)?;
+    let mended = without_halves(text)?;
+    let mut scanner = Scanner::new(&mended);
+    let id = Members::take(&mut scanner).ok()?.id.filter(|_| scanner.peek().is_none())?;
+    let at = id.as_ptr() as usize - mended.as_ptr() as usize;
+    Id::parse(text.get(at..at + id.len())?)
 }
 
 /// The messages of one text, in their order.
@@ -92,8 +121,7 @@ impl<'a> OneOrBatch<'a> {
     /// Faults that are answered once for the whole text.
     #[inline]
     pub(super) fn new(text: &'a [u8], batch_max: usize) -> Result<Self, Fault> {
-        let text = str::from_utf8(text).map_err(|_| Fault::NotJson)?;
-        let mut scanner = Scanner::new(text);
+        let mut scanner = Scanner::new(text_of(text).ok_or(Fault::NotJson)?);
         if scanner.peek() == Some(b'[') {
             return Self::batch(scanner, batch_max);
         }

@@ -14,10 +14,11 @@
 //!
 //! What is read is borrowed, and checked to be JSON to its last byte: parameters, results and data can be
 //! decoded later, or put into another message, as they are. That is stricter than JSON in one point, so that
-//! each string fits a `str`: half of a surrogate pair is no JSON here. What the specification leaves open:
+//! each string fits a `str`: half of a surrogate pair is refused, with the id of its message. What the specification
+//! leaves open:
 //!
 //! - Of members with one name the last counts. Names are compared without their escapes.
-//! - `"params": null` is not left out but wrong, since parameters are an array or an object.
+//! - `"params": null` is as if it were left out, and so is a byte order mark in front of a text.
 //! - A member is nested at most a hundred levels deep, fewer than decoders of typed values take. A message
 //!   with a deeper one is refused, with its id where that can be read.
 //! - A message that is no request is answered though it has no id: it is no notification either.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::context::CallContext;
 use super::fault::Fault;
 use super::id::Id;
-use super::message::{Members, OneOrBatch};
+use super::message::{Members, OneOrBatch, id_beside_halves};
 use super::text::unescape;
 
 /// A request, or a notification if it has no id: nothing is answered then, not even a failure.
@@ -24,7 +24,7 @@ pub struct Request<'a> {
 /// The parameters of a request, as JSON that was checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Params<'a> {
-    /// None were given.
+    /// None were given, or null.
     Absent,
     /// An array.
     Positional(&'a str),
@@ -45,7 +45,7 @@ impl<'a> Params<'a> {
     #[inline]
     fn of_value(value: Option<&'a str>) -> Result<Self, Fault> {
         match value {
-            None => Ok(Self::Absent),
+            None | Some("null") => Ok(Self::Absent),
             Some(value) if value.starts_with('[') => Ok(Self::Positional(value)),
             Some(value) if value.starts_with('{') => Ok(Self::Named(value)),
             Some(_) => Err(Fault::Params),
@@ -88,8 +88,8 @@ pub struct Requests<'a>(OneOrBatch<'a>);
 /// written with escapes, and for nothing else.
 ///
 /// # Errors
-/// A [`Refusal`] of the text as a whole, answered with one object even if it is a batch: it is not JSON, or a
-/// batch that is empty or has more than `batch_max` messages.
+/// A [`Refusal`] of the text as a whole, answered with one object even if it is a batch: it is not JSON, or has half of
+/// a surrogate pair in a string, or a batch that is empty or has more than `batch_max` messages.
 ///
 /// # Examples
 ///
@@ -118,7 +118,10 @@ pub struct Requests<'a>(OneOrBatch<'a>);
 #[inline]
 pub fn decode_requests(text: &[u8], batch_max: usize) -> Result<Requests<'_>, Refusal<'_>> {
     let texts = OneOrBatch::new(text, batch_max);
-    texts.map(Requests).map_err(|fault| Refusal { fault, id: Id::NULL })
+    texts.map(Requests).map_err(|fault| {
+        let beside = if fault == Fault::NotJson { id_beside_halves(text) } else { None };
+        beside.map_or(Refusal { fault, id: Id::NULL }, |id| Refusal { fault: Fault::HalfPair, id })
+    })
 }
 
 impl Requests<'_> {

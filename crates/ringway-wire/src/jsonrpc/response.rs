@@ -42,9 +42,13 @@ pub struct ErrorObject<'a> {
 impl<'a> Response<'a> {
     #[inline]
     fn of_members(members: &Members<'a>) -> Result<Self, Fault> {
-        members.check()?;
+        members.check_response()?;
         let id = members.id.and_then(Id::of_value).ok_or(Fault::Id)?;
-        let outcome = match (members.result, members.error) {
+        // Version 1.0 has both, of which one is null.
+        let is_given = |value: &&str| *value != "null";
+        let error = members.error.filter(is_given);
+        let result = members.result.filter(|result| error.is_none() || is_given(result));
+        let outcome = match (result, error) {
             (Some(result), None) => Ok(result),
             (None, Some(error)) => Err(ErrorObject::parse(error).ok_or(Fault::ErrorObject)?),
             _ => return Err(Fault::Outcome),
@@ -75,7 +79,8 @@ impl<'a> ErrorObject<'a> {
 #[derive(Debug, Clone)]
 pub struct Responses<'a>(OneOrBatch<'a>);
 
-/// Reads a text from a server. A message with a `method` is a request or a notification, any other a response.
+/// Reads a text from a server. A message with a `method` is a request or a notification, any other a response, also in
+/// the form of version 1.0: without `jsonrpc`, and with both `result` and `error`, of which one is null.
 ///
 /// The whole text is checked before the first message is given. Allocates for what is written with escapes,
 /// and for nothing else.

@@ -47,6 +47,31 @@ pub(super) fn hex(digits: &[u8]) -> Option<u16> {
         .try_fold(0, |number, &digit| Some(number << 4 | char::from(digit).to_digit(16)? as u16))
 }
 
+/// A text of the same length with another character in place of each half of a surrogate pair that stands alone as an
+/// escape; `None` if there is none.
+pub(super) fn without_halves(text: &str) -> Option<String> {
+    const LEN: usize = 2 + HEX_LEN;
+    let mut bytes = text.as_bytes().to_vec();
+    let unit = |bytes: &[u8], at: usize| {
+        let escape = bytes.get(at..at + LEN)?;
+        hex(escape.strip_prefix(b"\\u")?)
+    };
+    let (mut at, mut has_any) = (0, false);
+    while let Some(backslash) = memchr(b'\\', bytes.get(at..)?) {
+        at += backslash;
+        match (unit(&bytes, at), unit(&bytes, at + LEN)) {
+            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => at += 2 * LEN,
+            (Some(0xd800..=0xdfff), _) => {
+                bytes[at + 2..at + LEN].copy_from_slice(b"fffd");
+                has_any = true;
+                at += LEN;
+            }
+            _ => at += 2, // what follows may be a backslash
+        }
+    }
+    String::from_utf8(bytes).ok().filter(|_| has_any)
+}
+
 /// The text of a string that was checked and stands without its quotes.
 pub(super) fn unescape(content: &str) -> Cow<'_, str> {
     let Some(first) = memchr(b'\\', content.as_bytes()) else {

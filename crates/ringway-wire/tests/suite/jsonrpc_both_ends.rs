@@ -44,6 +44,21 @@ fn responses_in_any_order_find_their_requests() {
 }
 
 #[test]
+fn responses_of_older_servers_are_read() {
+    for (text, outcome) in [
+        (r#"{"jsonrpc":"2.0","result":1,"error":null,"id":1}"#, Ok("1")),
+        (r#"{"result":1,"error":null,"id":1}"#, Ok("1")),
+        (r#"{"result":1,"id":1}"#, Ok("1")),
+        (r#"{"result":null,"error":null,"id":1}"#, Ok("null")),
+        (r#"{"result":null,"error":{"code":-5,"message":"no"},"id":1}"#, Err(-5)),
+    ] {
+        let incoming = decode_responses(text.as_bytes(), 1).expect("JSON").next().expect("one");
+        let Ok(Incoming::Response(response)) = incoming else { panic!("{text}: {incoming:?}") };
+        assert_eq!(response.outcome.map_err(|error| error.code.0), outcome, "{text}");
+    }
+}
+
+#[test]
 fn malformed_responses_are_told_with_their_ids() {
     for (text, fault, id) in [
         (r#"{"jsonrpc":"2.0","id":1}"#, Fault::Outcome, "1"),
@@ -52,11 +67,10 @@ fn malformed_responses_are_told_with_their_ids() {
             Fault::Outcome,
             "1",
         ),
-        (r#"{"jsonrpc":"2.0","result":null,"error":null,"id":1}"#, Fault::Outcome, "1"),
         (r#"{"jsonrpc":"2.0","result":1}"#, Fault::Id, "null"),
         (r#"{"jsonrpc":"2.0","result":1,"id":{}}"#, Fault::Id, "null"),
-        (r#"{"result":1,"id":1}"#, Fault::Version, "1"),
-        (r#"{"jsonrpc":"2.0","error":null,"id":1}"#, Fault::ErrorObject, "1"),
+        (r#"{"jsonrpc":"1.0","result":1,"id":1}"#, Fault::Version, "1"),
+        (r#"{"jsonrpc":"2.0","error":null,"id":1}"#, Fault::Outcome, "1"),
         (r#"{"jsonrpc":"2.0","error":"bad","id":1}"#, Fault::ErrorObject, "1"),
         (r#"{"jsonrpc":"2.0","error":{"message":""},"id":1}"#, Fault::ErrorObject, "1"),
         (r#"{"jsonrpc":"2.0","error":{"code":1},"id":1}"#, Fault::ErrorObject, "1"),

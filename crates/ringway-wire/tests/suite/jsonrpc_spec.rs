@@ -202,6 +202,20 @@ fn fault(text: &str) -> (Fault, &str) {
 }
 
 #[test]
+fn what_others_write_without_need_is_taken() {
+    for text in [
+        r#"{"jsonrpc":"2.0","method":"a","params":null,"id":7}"#,
+        "\u{feff}{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"id\":7}",
+    ] {
+        let mut requests = decode_requests(text.as_bytes(), 1).expect("JSON");
+        let request = requests.next().expect("one").expect("a request");
+        assert_eq!((&*request.method, request.params), ("a", Params::Absent));
+    }
+    let batch = "\u{feff}[{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"id\":7}]";
+    assert!(decode_requests(batch.as_bytes(), 1).expect("JSON").is_batch());
+}
+
+#[test]
 fn what_is_no_request_is_refused_with_its_id_where_that_can_be_read() {
     for (text, expected, id) in [
         (r#"{}"#, Fault::Version, "null"),
@@ -217,7 +231,6 @@ fn what_is_no_request_is_refused_with_its_id_where_that_can_be_read() {
         (r#"{"jsonrpc":"2.0","method":"a","id":{}}"#, Fault::Id, "null"),
         (r#"{"jsonrpc":"2.0","method":"a","id":1,"id":false}"#, Fault::Id, "null"),
         (r#"{"jsonrpc":"2.0","method":"a","params":"b","id":7}"#, Fault::Params, "7"),
-        (r#"{"jsonrpc":"2.0","method":"a","params":null,"id":7}"#, Fault::Params, "7"),
         (r#"{"jsonrpc":"2.0","method":"a","params":1}"#, Fault::Params, "null"),
         (r#"{"jsonrpc":"2.0","method":"a","ringway":1,"id":7}"#, Fault::Context, "7"),
         (
@@ -243,7 +256,18 @@ fn what_is_no_request_is_refused_with_its_id_where_that_can_be_read() {
         ("[1,]", Fault::NotJson, "null"),
         ("[,1]", Fault::NotJson, "null"),
         ("[1", Fault::NotJson, "null"),
-        ("{\"jsonrpc\":\"2.0\",\"method\":\"a\\ud800\",\"id\":7}", Fault::NotJson, "null"),
+        (r#"{"jsonrpc":"2.0","method":"a\ud800","id":7}"#, Fault::HalfPair, "7"),
+        (
+            r#"{"\\\udc00":"\ud83d\ude00\ud800\n","jsonrpc":"2.0","method":"a","id":"x"}"#,
+            Fault::HalfPair,
+            "\"x\"",
+        ),
+        ("\u{feff}{\"jsonrpc\":\"2.0\",\"method\":\"\\ud800\",\"id\":7}", Fault::HalfPair, "7"),
+        (r#"{"jsonrpc":"2.0","method":"a","id":"\ud800"}"#, Fault::NotJson, "null"),
+        (r#"{"jsonrpc":"2.0","method":"\ud800","id":7"#, Fault::NotJson, "null"),
+        (r#"{"jsonrpc":"2.0","method":"\ud800","id":[7]}"#, Fault::NotJson, "null"),
+        (r#"[{"jsonrpc":"2.0","method":"\ud800","id":7}]"#, Fault::NotJson, "null"),
+        ("\u{feff}\u{feff}{}", Fault::NotJson, "null"),
         (r#"{"jsonrpc":"2.0","method":"a","params":[01],"id":7}"#, Fault::NotJson, "null"),
         (r#"{"jsonrpc":"2.0","method":"a","other":[}],"id":7}"#, Fault::NotJson, "null"),
     ] {
@@ -258,7 +282,7 @@ fn what_is_no_request_is_refused_with_its_id_where_that_can_be_read() {
         fault_of_bytes(b"{\"jsonrpc\":\"2.0\",\"method\":\"\xff\",\"id\":1}"),
         Fault::NotJson
     );
-    assert_eq!(fault_of_bytes(b"\xef\xbb\xbf{}"), Fault::NotJson);
+    assert_eq!(fault_of_bytes(b"\xef\xbb{}"), Fault::NotJson);
 }
 
 fn fault_of_bytes(text: &[u8]) -> Fault {
