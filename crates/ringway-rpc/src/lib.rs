@@ -23,6 +23,8 @@ pub use call::context::{Context, Done, Draining, Peer};
 pub use call::json::Json;
 pub use call::metadata::{InvalidMetadata, Metadata};
 pub use call::method::{Kind, Method};
+#[doc(hidden)] // for the tool, which prints messages as servers do
+pub use call::protobuf_json::ProtobufJson;
 pub use call::status::{Code, Origin, Pushback, Status};
 pub use call::trace::TraceContext;
 pub use client::{

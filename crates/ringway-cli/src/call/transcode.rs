@@ -2,9 +2,8 @@
 
 use bytes::Bytes;
 use prost::Message as _;
-use prost_reflect::{
-    DescriptorPool, DynamicMessage, MessageDescriptor, MethodDescriptor, SerializeOptions,
-};
+use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, MethodDescriptor};
+use ringway_rpc::ProtobufJson;
 use ringway_rpc::reflection::MethodDescription;
 use serde::de::IgnoredAny;
 
@@ -101,10 +100,7 @@ impl Transcoder {
                 };
                 let message = message.map_err(|error| wrong(&error))?;
                 let mut out = Vec::new();
-                let mut json = serde_json::Serializer::new(&mut out);
-                let options = SerializeOptions::new().skip_default_fields(false);
-                message
-                    .serialize_with_options(&mut json, &options)
+                serde_json::to_writer(&mut out, &ProtobufJson(&message))
                     .map_err(|error| wrong(&error))?;
                 Ok(out)
             }

@@ -1,6 +1,6 @@
 //! Encodings of messages, chosen by their type.
 
-use std::any::TypeId;
+use std::any::{Any, TypeId};
 use std::fmt;
 
 use bytes::Bytes;
@@ -146,13 +146,16 @@ impl Codec<Bytes> {
     }
 }
 
-impl<T: prost::Message + Default> Codec<T> {
+impl<T: prost::Message + Default + 'static> Codec<T> {
     /// Makes the protobuf codec of a type.
     pub const fn protobuf() -> Self {
         Self {
             id: PROTOBUF,
             encode: |message, out| {
-                message.encode(out).expect("a vector has room");
+                match negative_zero(&message) {
+                    Some(wrapped) => out.extend_from_slice(wrapped),
+                    None => message.encode(out).expect("a vector has room"),
+                }
                 drop_contained(MESSAGE, message);
                 Ok(None)
             },
@@ -165,6 +168,20 @@ impl<T: prost::Message + Default> Codec<T> {
             },
             json: None,
         }
+    }
+}
+
+/// The encoding of a number that is −0.0, of which prost loses the sign: it takes it for the default. The compiler
+/// resolves the types.
+#[inline]
+fn negative_zero<T: 'static>(message: &T) -> Option<&'static [u8]> {
+    let message = message as &dyn Any;
+    let double = message.downcast_ref::<f64>().is_some_and(|it| it.to_bits() == 1 << 63);
+    let single = message.downcast_ref::<f32>().is_some_and(|it| it.to_bits() == 1 << 31);
+    match (double, single) {
+        (true, _) => Some(&[0x09, 0, 0, 0, 0, 0, 0, 0, 0x80]),
+        (_, true) => Some(&[0x0d, 0, 0, 0, 0x80]),
+        _ => None,
     }
 }
 
@@ -256,7 +273,7 @@ pub mod select {
         fn codec(self) -> Codec<T>;
     }
 
-    impl<T: prost::Message + Default> ByProst<T> for &&Select<T> {
+    impl<T: prost::Message + Default + 'static> ByProst<T> for &&Select<T> {
         fn codec(self) -> Codec<T> {
             Codec::protobuf()
         }

@@ -14,7 +14,11 @@ use serde_json::{Value, json};
 use crate::call::codec::MESSAGE;
 use crate::call::json_schema::schema_of;
 use crate::call::json_shape::Shape;
+use crate::call::protobuf_json::not_finite;
 use crate::call::status::Status;
+
+/// The field in the head of an answer by which a server of JSON-RPC over HTTP shows that it is one of ours.
+pub(crate) const OURS_FIELD: &str = "ringway-rpc";
 
 /// The JSON form of messages of type `T`: serde's, or a base64 string for bytes.
 pub struct Json<T> {
@@ -51,6 +55,11 @@ fn encode<T: Serialize + 'static>(message: T, out: &mut Vec<u8>) -> Result<Optio
         put_bytes(bytes, out);
         return Ok(None);
     }
+    // So is a number that JSON does not have, for which serde would write null.
+    if let Some(name) = number_in(&message).and_then(not_finite) {
+        out.extend_from_slice(format!("\"{name}\"").as_bytes());
+        return Ok(None);
+    }
     let written = serde_json::to_writer(out, &message);
     drop_contained(MESSAGE, message);
     match written {
@@ -67,22 +76,64 @@ fn decode<T: DeserializeOwned + 'static>(piece: Piece<'_>) -> Result<T, Status> 
     if let Some(message) = (&mut message as &mut dyn Any).downcast_mut::<Option<Vec<u8>>>() {
         *message = Some(parse_bytes(&piece)?);
     }
+    if piece.first() == Some(&b'"')
+        && let Some(number) = parse_not_finite(&piece)
+    {
+        put_number(&mut message, number);
+    }
     match message {
         Some(message) => Ok(message),
         None => serde_json::from_slice(&piece).map_err(|error| unreadable::<T>("JSON", error)),
     }
 }
 
+/// The message if it is a floating-point number.
+fn number_in<T: 'static>(message: &T) -> Option<f64> {
+    let message = message as &dyn Any;
+    let single = message.downcast_ref::<f32>().copied().map(f64::from);
+    single.or_else(|| message.downcast_ref::<f64>().copied())
+}
+
+/// Sets the message if it is a floating-point number.
+fn put_number<T: 'static>(message: &mut Option<T>, number: f64) {
+    let message = message as &mut dyn Any;
+    if let Some(single) = message.downcast_mut::<Option<f32>>() {
+        *single = Some(number as f32);
+    } else if let Some(double) = message.downcast_mut::<Option<f64>>() {
+        *double = Some(number);
+    }
+}
+
+fn parse_not_finite(json: &[u8]) -> Option<f64> {
+    Some(match json {
+        b"\"NaN\"" => f64::NAN,
+        b"\"Infinity\"" => f64::INFINITY,
+        b"\"-Infinity\"" => f64::NEG_INFINITY,
+        _ => return None,
+    })
+}
+
 /// Writes bytes as a string in base64 with padding (RFC 4648, section 4).
 pub(crate) fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     out.reserve(bytes.len().div_ceil(3) * 4 + 2);
     out.push(b'"');
+    put_padded(bytes, out);
+    out.push(b'"');
+}
+
+/// The same as text, without the quotes.
+pub(crate) fn base64(bytes: &[u8]) -> String {
+    let mut text = Vec::new();
+    put_padded(bytes, &mut text);
+    String::from_utf8(text).expect("its letters are ASCII")
+}
+
+fn put_padded(bytes: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     put_base64(bytes, out);
     while !(out.len() - start).is_multiple_of(4) {
         out.push(b'=');
     }
-    out.push(b'"');
 }
 
 fn parse_bytes(json: &[u8]) -> Result<Vec<u8>, Status> {
@@ -103,11 +154,11 @@ pub(crate) fn unreadable<T>(
     Status::invalid_argument(text).with_source(error)
 }
 
-/// Returns the type's name without its path, which does not concern the peer.
+/// Returns the type's name without its path and its parameters, which do not concern the peer.
 fn short<T>() -> &'static str {
     let name = std::any::type_name::<T>();
-    let end = name.find('<').unwrap_or(name.len());
-    name[..end].rfind(':').map_or(name, |colon| &name[colon + 1..])
+    let name = name.find('<').map_or(name, |end| &name[..end]);
+    name.rfind(':').map_or(name, |colon| &name[colon + 1..])
 }
 
 impl<T> Clone for Json<T> {
@@ -127,6 +178,7 @@ impl<T> fmt::Debug for Json<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::call::arguments::{ArgumentNames, Arguments};
 
     #[test]
     fn bytes_are_base64_strings() {
@@ -142,6 +194,47 @@ mod tests {
         }
         let wrong = (Json::in_base64().decode)(Piece::Borrowed(b"[1]")).expect_err("no string");
         assert!(wrong.is_invalid_argument(), "{wrong}");
+    }
+
+    #[test]
+    fn numbers_that_json_does_not_have_are_texts() {
+        fn check<T: Serialize + DeserializeOwned + 'static>(number: T, json: &str) -> T {
+            let mut out = Vec::new();
+            (Json::by_serde().encode)(number, &mut out).expect("a number");
+            assert_eq!(String::from_utf8_lossy(&out), json);
+            (Json::<T>::by_serde().decode)(Piece::Borrowed(json.as_bytes())).expect("a number")
+        }
+        assert!(check(f64::NAN, "\"NaN\"").is_nan() && check(f32::NAN, "\"NaN\"").is_nan());
+        assert_eq!(check(f64::INFINITY, "\"Infinity\""), f64::INFINITY);
+        assert_eq!(check(f32::NEG_INFINITY, "\"-Infinity\""), f32::NEG_INFINITY);
+        assert_eq!(check(-0.0_f64, "-0.0").to_bits(), (-0.0_f64).to_bits());
+        check("NaN".to_owned(), "\"NaN\"");
+        // Of 64 bits, that the shortest text for them does not lose the last one.
+        for bits in [0x3fee_3fa4_3fa4_3fa3_u64, 1, 0x000f_ffff_ffff_ffff, 0x7fef_ffff_ffff_ffff] {
+            let number = f64::from_bits(bits);
+            let json = serde_json::to_string(&number).expect("a number");
+            assert_eq!(check(number, &json).to_bits(), bits, "{json}");
+        }
+        let json = "0.9452706955539223";
+        assert_eq!(check(0.9452706955539223_f64, json).to_string(), json);
+    }
+
+    #[test]
+    fn errors_show_no_path_and_no_parameters_of_a_type() {
+        type Pair = Arguments<Names, (String, bool)>;
+        let wrong = (Json::<Pair>::by_serde().decode)(Piece::Borrowed(b"[\"latest\"]"));
+        let wrong = wrong.map(drop).expect_err("one value of two");
+        assert!(!wrong.message().contains("::") && !wrong.message().contains('<'), "{wrong}");
+        assert!(
+            wrong.message().contains("the message is not a valid Arguments in JSON"),
+            "{wrong}"
+        );
+    }
+
+    struct Names;
+
+    impl ArgumentNames for Names {
+        const NAMES: &'static [&'static str] = &["block", "full"];
     }
 
     #[test]

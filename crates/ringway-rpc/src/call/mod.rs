@@ -8,6 +8,7 @@ pub(crate) mod json_schema;
 pub(crate) mod json_shape;
 pub(crate) mod metadata;
 pub(crate) mod method;
+pub(crate) mod protobuf_json;
 pub(crate) mod small_copy;
 pub(crate) mod status;
 pub(crate) mod trace;

@@ -38,6 +38,7 @@ mod intake;
 mod intercepted;
 mod interceptor;
 mod json_forms;
+mod json_oddities;
 mod jsonrpc;
 mod log;
 mod machine;
