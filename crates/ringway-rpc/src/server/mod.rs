@@ -459,7 +459,7 @@ impl Server {
         for service in GrpcReflection::of(&reflection) {
             services.push(Box::new(service));
         }
-        let mut names = HashSet::new();
+        let mut names = HashSet::from([jsonrpc::OWN_SERVICE]);
         for service in &services {
             let name = service.descriptor().name;
             if !names.insert(name) {

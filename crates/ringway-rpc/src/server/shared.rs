@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::concurrency_limit::ConcurrencyLimit;
 use super::interceptor::MakeIntercept;
-use super::jsonrpc::{JsonMethods, Schemas};
+use super::jsonrpc::{self, JsonMethods, Schemas};
 use super::method_entry::{Limit, MethodEntry};
 use super::settings::Settings;
 use super::side_doors::SideDoors;
@@ -80,11 +80,13 @@ impl ServerShared {
         for service in &self.services {
             service.register(&mut methods);
         }
+        let discovered = jsonrpc::register_discovery(&mut methods);
         let registered = methods.into_entries();
         let descriptors = self.services.iter().map(|service| service.descriptor());
         self.reflection.learn(descriptors, &registered);
         let schemas = Arc::clone(self.schemas.get_or_init(|| schemas_of(&registered)));
         let json = Rc::new(JsonMethods::new(&registered, schemas, |name| self.service(name)));
+        let _first_time = discovered.set(Rc::clone(&json));
         let mut method_indices = HashMap::new();
         let entries = registered.into_iter().enumerate().map(|(method_index, registered)| {
             let method = registered.method;

@@ -102,6 +102,27 @@ fn a_post_is_one_text() {
 }
 
 #[test]
+fn all_types_of_json_rpc_are_taken() {
+    let handle = serve(&Plain::default(), |server| server);
+    let mut http = Http::connect(&handle);
+    for kind in ["application/json-rpc", "application/jsonrequest", "Application/JSON-RPC; a=b"] {
+        let fields = format!("content-type: {kind}\r\n");
+        assert_eq!(http.post("/rpc", &fields, SUM), (200, THREE.to_owned()), "{kind}");
+    }
+    end(handle);
+}
+
+#[test]
+fn a_websocket_may_be_one_of_several_offers() {
+    let handle = serve(&Plain::default(), |server| server);
+    let offers = WEB_SOCKET.replace("upgrade: websocket", "upgrade: h2c, WebSocket");
+    let mut http = Http::connect(&handle);
+    http.send("GET", "/rpc", &offers, "");
+    assert_eq!(http.answer().0, 101);
+    end(handle);
+}
+
+#[test]
 fn headers_are_deadline_and_trace() {
     let handle = serve(&Plain::default(), |server| server);
     let mut http = Http::connect(&handle);

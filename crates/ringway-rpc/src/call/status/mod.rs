@@ -48,6 +48,9 @@ struct Inner {
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
+/// The key of the trailer with the code of an error of JSON-RPC.
+pub(crate) const JSON_RPC_CODE: &str = "jsonrpc-code";
+
 /// The party that decided on a status.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Origin {
@@ -136,6 +139,30 @@ impl Status {
     pub fn with_details(mut self, details: impl Into<Bytes>) -> Self {
         self.0.details = details.into();
         self
+    }
+
+    /// Sets the code that callers by JSON-RPC get, in place of the one that stands for the status. It is the entry
+    /// `jsonrpc-code` of the trailers, which callers by other protocols can read.
+    ///
+    /// The specification leaves all codes to applications but those from −32768 to −32000.
+    ///
+    /// ```
+    /// use ringway_rpc::Status;
+    ///
+    /// let status = Status::failed_precondition("no such block").with_json_rpc_code(-38_001);
+    /// assert_eq!(status.json_rpc_code(), Some(-38_001));
+    /// ```
+    #[must_use]
+    pub fn with_json_rpc_code(mut self, code: i64) -> Self {
+        let set = self.0.metadata.insert(JSON_RPC_CODE, code.to_string());
+        debug_assert!(set.is_ok(), "a number is short, and text");
+        self
+    }
+
+    /// Returns the code of an error of JSON-RPC: the one that the server has answered, or that was
+    /// [set](Self::with_json_rpc_code).
+    pub fn json_rpc_code(&self) -> Option<i64> {
+        self.0.metadata.get(JSON_RPC_CODE)?.parse().ok()
     }
 
     /// Replaces the trailers.

@@ -1,12 +1,52 @@
 //! `rpc.discover`: the methods of a server as a document of OpenRPC (<https://spec.open-rpc.org>).
 
+use std::cell::OnceCell;
+use std::rc::Rc;
+
+use bytes::Bytes;
 use prost_reflect::{FieldDescriptor, Kind as FieldKind, MessageDescriptor};
 use serde_json::{Map, Value, json};
 
 use super::methods::{JsonMethod, JsonMethods, is_own};
+use crate::call::codec::{Codec, JSON};
+use crate::call::context::Context;
+use crate::call::json::Json;
 use crate::call::json_shape::Shape;
-use crate::call::method::Kind;
+use crate::call::method::{Kind, Method};
+use crate::call::small_copy;
+use crate::call::status::Status;
 use crate::limits;
+use crate::service::Methods;
+
+/// The service of the methods that are JSON-RPC's own.
+pub(crate) const OWN_SERVICE: &str = "rpc";
+
+static DISCOVER: Method = Method::new("rpc/discover", Kind::Unary).idempotent();
+
+/// The methods of a core, which are known once all are registered.
+pub(crate) type Discovered = Rc<OnceCell<Rc<JsonMethods>>>;
+
+/// Adds `rpc.discover` to the methods of a core: a call as others, so that interceptors may refuse it.
+pub(crate) fn register(methods: &mut Methods) -> Discovered {
+    let known = Discovered::default();
+    let discovered = Rc::clone(&known);
+    methods.unary(&DISCOVER, crate::codec_of!(()), written(), move |_: Context, (): ()| {
+        let document = known.get().map(|methods| methods.document());
+        async move { document.ok_or_else(|| Status::unavailable("the server is starting")) }
+    });
+    discovered
+}
+
+/// The codec of JSON that is written already.
+fn written() -> Codec<Bytes> {
+    let json = Json {
+        encode: |json, _| Ok(Some(json)),
+        decode: |json| Ok(small_copy::keep(json)),
+        shape: || Shape::Any,
+        schema: || json!({}),
+    };
+    Codec { id: JSON, encode: json.encode, decode: json.decode, json: Some(json) }
+}
 
 /// The schemas of a method's request and reply that have a JSON form of their own.
 pub(crate) type Schemas = [Option<Value>; 2];
@@ -16,7 +56,8 @@ pub(super) fn document(methods: &JsonMethods) -> String {
     let mut services = methods.all().map(|(method, _)| method.service()).collect::<Vec<_>>();
     services.dedup();
     services.retain(|service| !is_own(service));
-    let described = methods.all().filter_map(|(method, schemas)| describe(method, schemas));
+    let others = methods.all().filter(|(method, _)| method.service() != OWN_SERVICE);
+    let described = others.filter_map(|(method, schemas)| describe(method, schemas));
     json!({
         "openrpc": "1.2.6",
         "info": {"title": services.join(", "), "version": "unversioned"},

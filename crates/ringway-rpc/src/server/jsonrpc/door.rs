@@ -22,6 +22,7 @@ use ringway_wire::native::MetaWriter;
 
 use super::texts::{GivenUp, JsonTexts};
 use crate::call::context::Site;
+use crate::call::json::OURS_FIELD;
 use crate::limits;
 use crate::server::core::ServerCore;
 use crate::server::direct::ENDED;
@@ -74,7 +75,7 @@ impl JsonDoor {
             return Ok(not_a_post());
         }
         if !is_json(headers) {
-            let text = "JSON-RPC comes as application/json";
+            let text = "JSON-RPC comes as application/json, application/json-rpc or application/jsonrequest";
             return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, text);
         }
         if self.core.shared().is_full() {
@@ -150,16 +151,20 @@ fn not_a_post() -> Response {
 }
 
 fn response(answer: Option<Bytes>) -> Response {
-    let Some(answer) = answer else {
-        let mut response = Response::new(Body::from(Bytes::new()));
-        *response.status_mut() = StatusCode::NO_CONTENT;
-        return response;
-    };
-    let mut response = Response::new(Body::from(answer));
-    let kind = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(CONTENT_TYPE, kind);
+    let is_answer = answer.is_some();
+    let mut response = Response::new(Body::from(answer.unwrap_or_default()));
+    response.headers_mut().insert(&OURS, HeaderValue::from_static("1"));
+    match is_answer {
+        true => {
+            let kind = HeaderValue::from_static("application/json");
+            response.headers_mut().insert(CONTENT_TYPE, kind);
+        }
+        false => *response.status_mut() = StatusCode::NO_CONTENT,
+    }
     response
 }
+
+static OURS: HeaderName = HeaderName::from_static(OURS_FIELD);
 
 static TIMEOUT: HeaderName = HeaderName::from_static("ringway-timeout");
 
@@ -177,10 +182,14 @@ fn metadata(headers: &HeaderMap) -> Result<Bytes, Error> {
     Ok(meta.into())
 }
 
+/// Whether the content has one of the types that the draft of JSON-RPC over HTTP names. A page cannot post any of
+/// them elsewhere without asking.
 fn is_json(headers: &HeaderMap) -> bool {
+    const KINDS: [&str; 3] =
+        ["application/json", "application/json-rpc", "application/jsonrequest"];
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split_once(';').map_or(kind, |(kind, _)| kind).trim();
-    kind.eq_ignore_ascii_case("application/json")
+    KINDS.iter().any(|known| kind.eq_ignore_ascii_case(known))
 }
 
 /// Whether a browser asks for a page if that may post what is no form, as JSON is.
@@ -193,8 +202,11 @@ fn asks_for_json(request: &Request) -> bool {
         && names.any(|name| name.trim().eq_ignore_ascii_case("content-type"))
 }
 
+/// Whether a WebSocket is among what the client would upgrade to.
 fn is_web_socket(headers: &HeaderMap) -> bool {
-    headers.get(UPGRADE).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"))
+    let offers = headers.get_all(UPGRADE).into_iter();
+    let mut offers = offers.flat_map(|offers| offers.as_bytes().split(|byte| *byte == b','));
+    offers.any(|offer| offer.trim_ascii().eq_ignore_ascii_case(b"websocket"))
 }
 
 /// Carries texts between a WebSocket and its calls until either is done. A drained server refuses late calls for a

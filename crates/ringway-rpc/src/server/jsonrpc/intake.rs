@@ -1,7 +1,6 @@
 //! From received texts to calls.
 
 use std::borrow::Cow;
-use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,7 +20,6 @@ use crate::call::method::Kind;
 use crate::call::status::{Code, Status};
 use crate::call::trace::TraceContext;
 use crate::limits;
-use crate::server::machine::Machine;
 
 impl JsonMachine {
     /// Takes the next line if it is one request of the most common kind, without an allocation.
@@ -150,13 +148,6 @@ impl JsonMachine {
         }
         match (&*request.method, request.id) {
             ("rpc.ping", id) => self.answer_own(id, batch, "true"),
-            ("rpc.discover", _) if self.output_len() > limits::JSONRPC_DISCOVER_ROOM => {
-                self.refuse(request.id, batch, Code::ResourceExhausted, UNREAD);
-            }
-            ("rpc.discover", id) => {
-                let methods = Rc::clone(&self.methods);
-                self.answer_own(id, batch, methods.document());
-            }
             ("rpc.unsubscribe", id) => {
                 let ended = self.unsubscribe(request.params);
                 self.answer_own(id, batch, if ended { "true" } else { "false" });
@@ -181,7 +172,8 @@ impl JsonMachine {
             false => Bytes::clone(meta),
         };
         let id_len = request.id.map_or(0, |id| id.as_str().len());
-        let len = id_len + message.len() + if says_more { meta.len() } else { 0 };
+        let reply_len = method.map_or(0, |index| self.methods.known_reply_len(index));
+        let len = id_len + message.len() + if says_more { meta.len() } else { 0 } + reply_len;
         let is_subscription =
             method.is_some_and(|index| self.methods.get(index).kind() != Kind::Unary);
         let id = request.id.map(KeptId::of);
@@ -297,8 +289,6 @@ impl JsonMachine {
 }
 
 const FULL: &str = "as many calls wait on the connection as may (in_flight_per_connection_max)";
-
-const UNREAD: &str = "too many replies are unread for the answer to rpc.discover";
 
 #[inline]
 fn head_of(index: u32) -> RequestHead {

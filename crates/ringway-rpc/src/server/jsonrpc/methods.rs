@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use ringway_wire::jsonrpc::Params;
 
-use super::discover::{self, Schemas};
+use super::discover::{self, OWN_SERVICE, Schemas};
 use super::params;
 use crate::call::codec;
 use crate::call::json_shape::Shape;
@@ -26,7 +26,7 @@ pub(crate) struct JsonMethods {
     /// The schemas of each method.
     schemas: Arc<[Schemas]>,
     /// The answer to `rpc.discover`, written when it is first asked for.
-    document: OnceCell<Box<str>>,
+    document: OnceCell<Bytes>,
 }
 
 /// A method, and how its messages become JSON.
@@ -88,8 +88,17 @@ impl JsonMethods {
     }
 
     /// The methods as a document of OpenRPC.
-    pub(super) fn document(&self) -> &str {
-        self.document.get_or_init(|| discover::document(self).into())
+    pub(super) fn document(&self) -> Bytes {
+        self.document.get_or_init(|| discover::document(self).into()).clone()
+    }
+
+    /// Bytes of a method's reply, where that is known before the call and long: it counts as the request does, so that a
+    /// batch of short ones is bounded.
+    pub(super) fn known_reply_len(&self, index: u32) -> usize {
+        match self.get(index).service() {
+            OWN_SERVICE => self.document().len(),
+            _ => 0,
+        }
     }
 
     /// Takes in all names of a method. Its full name is its own; a shorter one is unless another method of the
@@ -219,7 +228,7 @@ impl JsonMethod {
 
 /// Whether a service is one that every server has.
 pub(super) fn is_own(service: &str) -> bool {
-    ["grpc.", "ringway."].iter().any(|own| service.starts_with(own))
+    service == OWN_SERVICE || ["grpc.", "ringway."].iter().any(|own| service.starts_with(own))
 }
 
 fn wrong() -> Status {

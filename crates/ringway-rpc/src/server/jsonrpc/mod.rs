@@ -28,7 +28,7 @@ mod texts;
 mod told;
 mod violation;
 
-pub(super) use discover::Schemas;
+pub(super) use discover::{OWN_SERVICE, Schemas, register as register_discovery};
 pub(super) use door::JsonDoor;
 pub(super) use methods::JsonMethods;
 pub(super) use state::{JsonConfig, JsonMachine};

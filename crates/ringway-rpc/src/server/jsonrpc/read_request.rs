@@ -14,6 +14,6 @@ pub(super) struct ReadRequest {
     /// Shared with the other requests of its text, unless it says more.
     pub(super) meta: Bytes,
     pub(super) message: Bytes,
-    /// Memory of its own, in bytes.
+    /// Memory of its own, in bytes, with that of its reply where it is known.
     pub(super) len: usize,
 }

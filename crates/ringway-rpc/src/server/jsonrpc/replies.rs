@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 use super::batches::Write;
 use super::calls::{JsonCall, Subscription};
 use super::state::JsonMachine;
-use crate::call::json::put_bytes;
-use crate::call::status::{Code, Status};
+use crate::call::json;
+use crate::call::status::{Code, JSON_RPC_CODE, Status};
 use crate::limits;
 
 impl JsonMachine {
@@ -127,9 +127,15 @@ pub(super) struct Failure<'a> {
     pub(super) data: Option<String>,
 }
 
+/// Whether a code stands for a status, and for another one than this.
+fn means_another(code: ErrorNumber, status: u8) -> bool {
+    let meant = code.status();
+    meant != status && ErrorNumber::of_status(meant) == code
+}
+
 impl<'a> Failure<'a> {
     pub(super) fn read(status: u8, meta: &'a [u8]) -> Self {
-        let code = ErrorNumber::of_status(status);
+        let mut code = ErrorNumber::of_status(status);
         let (mut message, mut details) = (Cow::Borrowed(code.text()), None);
         let (mut others, mut metadata) = (Map::new(), Map::new());
         for (tag, value) in MetaReader::new(meta).map_while(Result::ok) {
@@ -143,6 +149,10 @@ impl<'a> Failure<'a> {
                 }
                 Tag::Entry => {
                     if let Ok((key, value)) = MetaReader::entry(value) {
+                        if let Some(own) = code_of(key, value) {
+                            code = own;
+                            continue;
+                        }
                         let (key, value) =
                             (String::from_utf8_lossy(key), text_of(&key_of(key), value));
                         metadata.insert(key.into_owned(), value);
@@ -150,6 +160,9 @@ impl<'a> Failure<'a> {
                 }
                 _ => {}
             }
+        }
+        if means_another(code, status) {
+            others.insert("status".into(), status.into());
         }
         let is_plain = others.is_empty() && metadata.is_empty();
         let data = match details {
@@ -173,6 +186,12 @@ impl<'a> Failure<'a> {
     }
 }
 
+/// The code that a handler has set.
+fn code_of(key: &[u8], value: &[u8]) -> Option<ErrorNumber> {
+    let is_code = key == JSON_RPC_CODE.as_bytes();
+    is_code.then(|| str::from_utf8(value).ok()?.parse().ok().map(ErrorNumber)).flatten()
+}
+
 fn key_of(key: &[u8]) -> String {
     String::from_utf8_lossy(key).into_owned()
 }
@@ -186,7 +205,5 @@ fn text_of(key: &str, value: &[u8]) -> Value {
 }
 
 fn base64(bytes: &[u8]) -> Value {
-    let mut json = Vec::new();
-    put_bytes(bytes, &mut json);
-    serde_json::from_slice(&json).unwrap_or_default()
+    Value::String(json::base64(bytes))
 }
