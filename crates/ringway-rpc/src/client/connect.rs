@@ -38,10 +38,11 @@ pub(super) async fn connect(
     let connection =
         ClientConnection::new(id, address.clone(), endpoint.id(), Rc::clone(context), pending);
     let (user, told) = (Rc::clone(endpoint), Rc::clone(listener));
-    let driver = drive(io, Rc::clone(&connection), user, told, clock);
-    let Some(mut driver) = greeted(driver, limit, address).await else {
-        return;
-    };
+    let mut driver = drive(io, Rc::clone(&connection), user, told, clock);
+    if address.is_greeting() {
+        let Some(greeted) = greeted(driver, limit, address).await else { return };
+        driver = greeted;
+    }
     if endpoint.is_closed() {
         connection.close();
     }

@@ -16,7 +16,7 @@ use ringway_wire::native::{Open, OpenError, Outgoing, StreamId};
 
 use super::connection_state::{ConnectionState, StreamUse};
 use super::load_balancer::EndpointId;
-use super::machine::{ClientMachine, Violation};
+use super::machine::{AnyMachine, ClientMachine, Violation};
 use super::pending_calls::PendingCalls;
 use super::pool_context::PoolContext;
 use super::server_address::ServerAddress;
@@ -266,6 +266,15 @@ impl ClientConnection {
             self.closing.set(true);
         }
         taken
+    }
+
+    /// The peer says nothing more, which may end calls with a reply.
+    pub(super) fn end_input(&self, now: Duration, woken: &mut Vec<Waker>) {
+        match &mut self.quiet_state().machine {
+            AnyMachine::Json(machine) => machine.end_input(),
+            AnyMachine::Native(_) | AnyMachine::Grpc(_) => return,
+        }
+        let _ended_anyway = self.handle_input(None, now, woken);
     }
 
     /// Ends calls whose deadline has passed, and tells the machine the time.

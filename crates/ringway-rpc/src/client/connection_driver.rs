@@ -80,9 +80,10 @@ impl ClientEnd {
     /// What the connection was good for. Having received something is not enough: a server that turns its
     /// clients away at once would be connected to in a loop.
     fn usefulness(&self) -> Usefulness {
+        let was_there = self.heard || !self.connection.address().is_greeting();
         let worked = self.connection.has_answered()
             || self.connection.is_closed_here()
-            || self.heard && self.lasted() >= limits::RECONNECT_DELAY_MAX;
+            || was_there && self.lasted() >= limits::RECONNECT_DELAY_MAX;
         match (worked, self.heard) {
             (true, _) => Usefulness::Worked,
             (false, true) => Usefulness::Greeted,
@@ -196,6 +197,12 @@ impl Endpoint for ClientEnd {
             true => Flow::Again,
             false => Flow::CloseWhenSent,
         }
+    }
+
+    /// Reads the answer that it makes whole; nothing is to leave any more.
+    fn on_end_of_input(&mut self) -> bool {
+        self.connection.end_input(self.clock.now(), &mut self.woken);
+        false
     }
 
     fn end_turn(&mut self) {

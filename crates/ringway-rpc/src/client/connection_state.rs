@@ -177,7 +177,9 @@ impl ConnectionState {
 
     #[inline]
     pub(super) fn poll_transmit(&mut self, budget: usize, out: &mut dyn FnMut(Outgoing<'_>)) {
-        self.calls.given_out = self.calls.opened;
+        if self.machine.has_output() {
+            self.calls.given_out = self.calls.opened;
+        }
         self.machine.transmit(budget, out);
     }
 

@@ -139,8 +139,8 @@ impl JsonRpcClient {
     pub async fn ping(&self) -> Result<(), Status> {
         let text = request("rpc.ping", &());
         match self.client.unary_of(&CALL, TextForm::Call.codec(), text, nothing()).await {
-            Err(status) if !status.is_unimplemented() => Err(status),
-            Ok(()) | Err(_) => Ok(()),
+            Err(status) if status.json_rpc_code().is_some() || status.is_unimplemented() => Ok(()),
+            answered => answered,
         }
     }
 }
@@ -214,8 +214,9 @@ impl JsonRpcBatch<'_> {
             return Ok(Vec::new());
         }
         let form = TextForm::Batch.codec();
-        let text = client.unary_of(&BATCH, form, Ok(self.text.into()), Codec::raw()).await?;
-        replies(&text, self.number, self.calls)
+        let reply = client.unary_of(&BATCH, form, Ok(self.text.into()), Codec::raw()).await?;
+        let (is_ours, text) = reply.split_first().unwrap_or((&0, &[]));
+        replies(text, *is_ours == 1, self.number, self.calls)
     }
 }
 
@@ -252,6 +253,7 @@ impl JsonReply {
 /// The replies of a batch, by the places in their ids.
 fn replies(
     text: &[u8],
+    is_ours: bool,
     batch: u64,
     calls: usize,
 ) -> Result<Vec<Result<JsonReply, Status>>, Status> {
@@ -267,7 +269,7 @@ fn replies(
         if let Some(reply) = place.and_then(|place| replies.get_mut(place)) {
             *reply = match &response.outcome {
                 Ok(result) => Ok(JsonReply((*result).into())),
-                Err(error) => Err(status_of(error)),
+                Err(error) => Err(status_of(error, is_ours)),
             };
         }
     }

@@ -14,10 +14,6 @@ pub(crate) const SCHEMA_MEMBERS_TRIED: usize = 64;
 /// How deep messages of protobuf are written as JSON Schema: they may contain themselves.
 pub(crate) const SCHEMA_MESSAGE_DEPTH: usize = 4;
 
-/// Unread replies of a JSON-RPC connection, in bytes, above which `rpc.discover` is refused: its answer is long,
-/// and its request short.
-pub(crate) const JSONRPC_DISCOVER_ROOM: usize = 256 * 1024;
-
 /// Longest id of a JSON-RPC request: clients count, or use a name of some kind, and it is kept until the answer. The
 /// same for the id that a server gives a subscription.
 pub(crate) const JSONRPC_ID_BYTES_MAX: usize = 4 << 10;
@@ -76,3 +72,7 @@ pub(crate) const JSONRPC_HTTP_HEAD_BYTES: usize = 16 * 1024;
 
 /// Header fields of it; ordinary servers send a dozen.
 pub(crate) const JSONRPC_HTTP_FIELDS: usize = 64;
+
+/// How long a client of JSON-RPC by POST sends nothing behind the first answer on a connection that does not say
+/// whether it stays: the end of one that does not comes with the answer, or right behind it.
+pub(crate) const JSONRPC_POST_HOLD: Duration = Duration::from_millis(5);

@@ -1,12 +1,12 @@
 //! Errors of a server as statuses.
 
 use ringway_wire::grpc::parse_base64;
-use ringway_wire::jsonrpc::{ErrorNumber, ErrorObject};
+use ringway_wire::jsonrpc::ErrorObject;
 use ringway_wire::native::MetaWriter;
 use serde_json::{Map, Value};
 
 use crate::call::metadata::Metadata;
-use crate::call::status::{Code, Status};
+use crate::call::status::{Code, JSON_RPC_CODE, Status};
 
 /// The failure of a call, as the connection reports it.
 #[derive(Debug)]
@@ -17,9 +17,9 @@ pub(super) struct CallFailure {
     pub(super) is_refused: bool,
 }
 
-/// The status of an error object.
-pub(in crate::client) fn status_of(error: &ErrorObject<'_>) -> Status {
-    let CallFailure { code, meta, .. } = CallFailure::of_error(error);
+/// The status of an error object, which may be of one of our servers.
+pub(in crate::client) fn status_of(error: &ErrorObject<'_>, is_ours: bool) -> Status {
+    let CallFailure { code, meta, .. } = CallFailure::of_error(error, is_ours);
     let unread = || Status::unknown(error.message.to_string());
     Status::of_response(code.number(), &meta).err().unwrap_or_else(unread)
 }
@@ -32,15 +32,13 @@ impl CallFailure {
         Self { code, meta, is_refused: false }
     }
 
-    /// Reads an error object.
-    pub(super) fn of_error(error: &ErrorObject<'_>) -> Self {
-        let code = Code::from_wire(error.code.status());
+    /// Reads an error object. Codes that the specification leaves to servers are statuses only to ours.
+    pub(super) fn of_error(error: &ErrorObject<'_>, is_ours: bool) -> Self {
+        let is_known = is_ours || error.code.is_predefined();
+        let code = if is_known { Code::from_wire(error.code.status()) } else { Code::Unknown };
         let mut failure = Self::here(code, &error.message);
         let mut metadata = Metadata::new();
-        if ErrorNumber::of_status(error.code.status()) != error.code {
-            // It means more to who knows the server than to us.
-            put(&mut metadata, "jsonrpc-code", error.code.0.to_string().as_bytes());
-        }
+        put(&mut metadata, JSON_RPC_CODE, error.code.0.to_string().as_bytes());
         if let Some(data) = error.data {
             failure.read_data(data, &mut metadata);
         }
@@ -62,6 +60,10 @@ impl CallFailure {
         if ours.get("executed") == Some(&Value::Bool(false)) {
             self.is_refused = true;
             writer.refused();
+        }
+        let status = ours.get("status").and_then(Value::as_u64);
+        if let Some(status) = status.and_then(|status| u8::try_from(status).ok()) {
+            self.code = Code::from_wire(status.max(1));
         }
         if let Some(wait) = ours.get("pushback_ms").and_then(Value::as_i64) {
             writer.pushback_ms(wait);
@@ -90,7 +92,31 @@ fn put(metadata: &mut Metadata, key: &str, value: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use ringway_wire::jsonrpc::ErrorNumber;
+
     use super::*;
+
+    #[test]
+    fn codes_are_statuses_of_our_servers_only() {
+        for (number, ours, foreign) in [
+            (-32_700, Code::Internal, Code::Internal),
+            (-32_602, Code::InvalidArgument, Code::InvalidArgument),
+            (-32_601, Code::Unimplemented, Code::Unimplemented),
+            (-32_004, Code::DeadlineExceeded, Code::Unknown),
+            (-32_005, Code::NotFound, Code::Unknown),
+            (-32_014, Code::Unavailable, Code::Unknown),
+            (-38_012, Code::Unknown, Code::Unknown),
+            (3, Code::Unknown, Code::Unknown),
+        ] {
+            for (is_ours, code) in [(true, ours), (false, foreign)] {
+                let error =
+                    ErrorObject { code: ErrorNumber(number), message: "no".into(), data: None };
+                let status = status_of(&error, is_ours);
+                assert_eq!(status.code(), code, "{number}, {is_ours}");
+                assert_eq!(status.json_rpc_code(), Some(number));
+            }
+        }
+    }
 
     #[test]
     fn entries_that_no_metadata_holds_do_not_hide_the_failure() {
@@ -100,10 +126,10 @@ mod tests {
             let data = format!(r#"{{"ringway": {{"metadata": {{{entries}}}}}}}"#);
             let message = "no such user".into();
             let error = ErrorObject { code: ErrorNumber(number), message, data: Some(&data) };
-            let status = status_of(&error);
+            let status = status_of(&error, true);
             assert_eq!(status.message(), "no such user", "{status:?}");
             assert_eq!(status.metadata().get("shard").is_some(), entries == odd);
-            assert_eq!(status.metadata().get("jsonrpc-code").is_some(), number == 9);
+            assert_eq!(status.json_rpc_code(), Some(number));
         }
     }
 }

@@ -33,7 +33,7 @@ impl ClientMachine for JsonClient {
     }
 
     fn has_output(&self) -> bool {
-        self.sent < self.out.len()
+        !self.unsent().is_empty()
     }
 
     fn poll_timeout(&self) -> Option<Duration> {
@@ -65,12 +65,13 @@ impl ClientMachine for JsonClient {
 
     #[inline]
     fn transmit(&mut self, budget: usize, out: &mut dyn FnMut(Outgoing<'_>)) {
-        let end = self.out.len().min(self.sent.saturating_add(budget));
-        if end > self.sent {
-            out(Outgoing::Copy(&self.out[self.sent..end]));
+        let unsent = self.unsent();
+        let len = unsent.len().min(budget);
+        if len > 0 {
+            out(Outgoing::Copy(&unsent[..len]));
         }
-        self.sent = end;
-        if end == self.out.len() {
+        self.sent += len;
+        if self.sent == self.out.len() {
             self.out.clear();
             self.out.shrink_to(limits::CLIENT_SCRATCH_BYTES_KEPT);
             self.sent = 0;

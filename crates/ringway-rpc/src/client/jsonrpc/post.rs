@@ -4,11 +4,14 @@
 //! hyper's parser reads the heads.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
-use ringway_wire::native::{MetaReader, StreamId, Tag};
+use ringway_wire::grpc::TimeoutText;
+use ringway_wire::native::{MetaReader, Open, StreamId, Tag};
 
 use super::violation::JsonServerViolation;
-use crate::call::json;
+use crate::call::json::{self, OURS_FIELD};
+use crate::call::trace::TraceContext;
 use crate::limits;
 
 /// One end of the exchanges of a connection.
@@ -27,6 +30,17 @@ pub(super) struct Post {
     pub(super) waits: Option<AwaitedAnswer>,
     /// Whether there is no further exchange.
     pub(super) is_closing: bool,
+    /// Whether the server keeps the connection behind an answer.
+    keeps: Keeps,
+}
+
+/// What is known of a server beyond its first answer: many close the connection behind it without saying so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Keeps {
+    Unknown,
+    /// Nothing is sent until then, so that a request that meets the end was not sent.
+    KnownAt(Duration),
+    Yes,
 }
 
 /// What an answer is for.
@@ -37,19 +51,29 @@ pub(super) enum AwaitedAnswer {
 }
 
 /// A whole answer.
-#[derive(PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct PostAnswer<'i> {
     pub(super) status: u16,
     pub(super) content: Cow<'i, [u8]>,
-    /// Whether the connection ends behind it.
-    pub(super) closes: bool,
+    pub(super) end: AnswerEnd,
+    /// Whether it comes from one of our servers.
+    pub(super) is_ours: bool,
+}
+
+/// What an answer says of the connection behind it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum AnswerEnd {
+    Stays,
+    /// It says nothing, so the connection should stay.
+    Unsaid,
+    Closes,
 }
 
 impl Post {
     pub(super) fn new(authority: &str, path: &str, text_max: usize) -> Self {
         let head = format!(
             "POST {path} HTTP/1.1\r\nhost: {authority}\r\ncontent-type: application/json\r\n\
-             accept: application/json\r\ncontent-length: "
+             accept: application/json\r\naccept-encoding: identity\r\ncontent-length: "
         );
         Self {
             head: head.into_bytes().into(),
@@ -59,6 +83,32 @@ impl Post {
             chunks: ChunkedContent::default(),
             waits: None,
             is_closing: false,
+            keeps: Keeps::Unknown,
+        }
+    }
+
+    /// Until when nothing is sent.
+    pub(super) fn held_until(&self) -> Option<Duration> {
+        match self.keeps {
+            Keeps::KnownAt(at) => Some(at),
+            Keeps::Unknown | Keeps::Yes => None,
+        }
+    }
+
+    /// Sends what waits, as the connection has stayed for so long.
+    pub(super) fn release(&mut self, now: Duration) {
+        if self.held_until().is_some_and(|at| at <= now) {
+            self.keeps = Keeps::Yes;
+        }
+    }
+
+    /// Notes what an answer says of the connection.
+    pub(super) fn learn(&mut self, answer: &PostAnswer<'_>, now: Duration) {
+        if self.keeps == Keeps::Unknown {
+            self.keeps = match answer.is_ours || answer.end == AnswerEnd::Stays {
+                true => Keeps::Yes,
+                false => Keeps::KnownAt(now.saturating_add(limits::JSONRPC_POST_HOLD)),
+            };
         }
     }
 
@@ -67,12 +117,19 @@ impl Post {
         self.waits.is_none() && !self.is_closing
     }
 
-    /// Appends a request with metadata as its header fields.
-    pub(super) fn put(&self, text: &[u8], meta: &[u8], out: &mut Vec<u8>) {
+    /// Appends a request with the deadline, the trace and the metadata of a call as its header fields, which mean
+    /// nothing to other servers.
+    pub(super) fn put(&self, text: &[u8], call: &Open<'_>, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.head);
         out.extend_from_slice(text.len().to_string().as_bytes());
         out.extend_from_slice(b"\r\n");
-        put_fields(meta, out);
+        if let Some(timeout) = call.timeout {
+            let timeout = TimeoutText::new(timeout);
+            out.extend_from_slice(b"ringway-timeout: ");
+            out.extend_from_slice(timeout.as_bytes());
+            out.extend_from_slice(b"\r\n");
+        }
+        put_fields(call.meta, out);
         out.extend_from_slice(b"\r\n");
         out.extend_from_slice(text);
     }
@@ -110,41 +167,52 @@ impl Post {
         if self.begun.is_none() {
             self.begun = parse_head(&self.part)?;
         }
-        let Some(AnswerHead { status, closes, length, len: head }) = self.begun else {
-            return Ok(None);
-        };
-        let body = &self.part[head..];
-        let found = match length {
-            Some(length) => body.get(..length).map(|body| (body.to_vec(), length)),
-            None => {
+        let Some(head) = self.begun else { return Ok(None) };
+        let body = &self.part[head.len..];
+        let found = match head.length {
+            ContentLength::Bytes(length) => body.get(..length).map(|body| (body.to_vec(), length)),
+            ContentLength::Chunks => {
                 let len = self.chunks.advance(body)?;
                 len.map(|len| (std::mem::take(&mut self.chunks.content), len))
             }
+            ContentLength::ToTheEnd => None,
         };
-        Ok(found.map(|(content, len)| {
-            (PostAnswer { status, content: Cow::Owned(content), closes }, head + len)
-        }))
+        Ok(found.map(|(content, len)| (head.answer(Cow::Owned(content)), head.len + len)))
+    }
+
+    /// The answer that the end of the connection has made whole, if that is what it waits for.
+    pub(super) fn end(&mut self) -> Option<PostAnswer<'static>> {
+        let head = self.begun.filter(|head| head.length == ContentLength::ToTheEnd)?;
+        self.begun = None;
+        let content = std::mem::take(&mut self.part).split_off(head.len);
+        Some(head.answer(Cow::Owned(content)))
     }
 }
 
 /// Appends the metadata of a call as header fields, without those that would change the request.
 fn put_fields(meta: &[u8], out: &mut Vec<u8>) {
-    const OURS: [&[u8]; 9] = [
+    const OURS: [&[u8]; 11] = [
         b"host",
         b"content-type",
         b"content-length",
         b"transfer-encoding",
         b"connection",
         b"accept",
+        b"accept-encoding",
+        b"ringway-timeout",
         b"upgrade",
         b"expect",
         b"te",
     ];
     for (tag, value) in MetaReader::new(meta).map_while(Result::ok) {
         let (key, value) = match tag {
-            Tag::Authorization => (&b"authorization"[..], value),
+            Tag::Authorization => (&b"authorization"[..], Cow::Borrowed(value)),
+            Tag::TraceParent => match TraceContext::from_bytes(value) {
+                Some(trace) => (&b"traceparent"[..], Cow::Owned(trace.to_string().into_bytes())),
+                None => continue,
+            },
             Tag::Entry => match MetaReader::entry(value) {
-                Ok(entry) => entry,
+                Ok((key, value)) => (key, Cow::Borrowed(value)),
                 Err(_) => continue,
             },
             _ => continue,
@@ -156,10 +224,10 @@ fn put_fields(meta: &[u8], out: &mut Vec<u8>) {
         match key.ends_with(b"-bin") {
             true => {
                 let mut quoted = Vec::new();
-                json::put_bytes(value, &mut quoted);
+                json::put_bytes(&value, &mut quoted);
                 out.extend_from_slice(&quoted[1..quoted.len() - 1]);
             }
-            false => out.extend_from_slice(value),
+            false => out.extend_from_slice(&value),
         }
         if OURS.contains(&key) || !out[start..].iter().all(is_text) {
             out.truncate(start);
@@ -171,29 +239,45 @@ fn put_fields(meta: &[u8], out: &mut Vec<u8>) {
 
 /// An answer at the front of `bytes` with its length; `None` if it is not whole.
 fn parse(bytes: &[u8]) -> Result<Option<(PostAnswer<'_>, usize)>, JsonServerViolation> {
-    let Some(AnswerHead { status, closes, length, len: head }) = parse_head(bytes)? else {
-        return Ok(None);
-    };
-    let body = &bytes[head..];
-    let found = match length {
-        Some(length) => body.get(..length).map(|body| (Cow::Borrowed(body), length)),
-        None => {
+    let Some(head) = parse_head(bytes)? else { return Ok(None) };
+    let body = &bytes[head.len..];
+    let found = match head.length {
+        ContentLength::Bytes(length) => {
+            body.get(..length).map(|body| (Cow::Borrowed(body), length))
+        }
+        ContentLength::Chunks => {
             let mut chunks = ChunkedContent::default();
             chunks.advance(body)?.map(|len| (Cow::Owned(chunks.content), len))
         }
+        ContentLength::ToTheEnd => None,
     };
-    Ok(found.map(|(content, len)| (PostAnswer { status, content, closes }, head + len)))
+    Ok(found.map(|(content, len)| (head.answer(content), head.len + len)))
 }
 
 /// What the head of an answer says.
 #[derive(Clone, Copy, Debug)]
 struct AnswerHead {
     status: u16,
-    closes: bool,
-    /// Bytes of the content; `None` is in chunks.
-    length: Option<usize>,
+    end: AnswerEnd,
+    is_ours: bool,
+    length: ContentLength,
     /// Bytes of the head itself, with those of interim answers before it.
     len: usize,
+}
+
+/// How the end of a content is found (RFC 9112, section 6.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum ContentLength {
+    Bytes(usize),
+    Chunks,
+    /// It is all that comes until the connection ends.
+    ToTheEnd,
+}
+
+impl AnswerHead {
+    fn answer(self, content: Cow<'_, [u8]>) -> PostAnswer<'_> {
+        PostAnswer { status: self.status, content, end: self.end, is_ours: self.is_ours }
+    }
 }
 
 /// The head at the front of `bytes`; `None` if it is not whole.
@@ -221,24 +305,18 @@ fn parse_head(bytes: &[u8]) -> Result<Option<AnswerHead>, JsonServerViolation> {
             continue; // interim, as 103; the bytes bound how many
         }
         let version = response.version.unwrap_or_default();
-        let ContentFraming { length, closes } = framing(status, version, response.headers)?;
-        return Ok(Some(AnswerHead { status, closes, length, len: begin }));
+        return head_of(status, version, response.headers, begin).map(Some);
     }
 }
 
-/// How the end of a content is found, and whether the connection ends behind it.
-struct ContentFraming {
-    /// `None` is in chunks.
-    length: Option<usize>,
-    closes: bool,
-}
-
-fn framing(
+fn head_of(
     status: u16,
     version: u8,
     fields: &[httparse::Header<'_>],
-) -> Result<ContentFraming, JsonServerViolation> {
-    let (mut length, mut is_chunked, mut closes, mut stays) = (None, false, false, false);
+    len: usize,
+) -> Result<AnswerHead, JsonServerViolation> {
+    let (mut length, mut is_chunked) = (None, false);
+    let (mut closes, mut stays, mut is_ours) = (false, false, false);
     for field in fields {
         let value = field.value.trim_ascii();
         if field.name.eq_ignore_ascii_case("content-length") {
@@ -259,16 +337,23 @@ fn framing(
                 closes |= token.eq_ignore_ascii_case(b"close");
                 stays |= token.eq_ignore_ascii_case(b"keep-alive");
             }
+        } else if field.name.eq_ignore_ascii_case(OURS_FIELD) {
+            is_ours = true;
         }
     }
-    let closes = closes || version == 0 && !stays;
     let length = match (length, is_chunked) {
-        _ if matches!(status, 204 | 304) => Some(0),
+        _ if matches!(status, 204 | 304) => ContentLength::Bytes(0),
         (Some(_), true) => return Err(wrong("it has both a length and chunks")),
-        (None, false) => return Err(wrong("its content has no length")),
-        (length, _) => length,
+        (None, true) => ContentLength::Chunks,
+        (Some(length), false) => ContentLength::Bytes(length),
+        (None, false) => ContentLength::ToTheEnd,
     };
-    Ok(ContentFraming { length, closes })
+    let end = match closes || length == ContentLength::ToTheEnd || version == 0 && !stays {
+        true => AnswerEnd::Closes,
+        false if stays => AnswerEnd::Stays,
+        false => AnswerEnd::Unsaid,
+    };
+    Ok(AnswerHead { status, end, is_ours, length, len })
 }
 
 /// A content in chunks, as far as it has come.
@@ -326,19 +411,55 @@ fn wrong(why: &str) -> JsonServerViolation {
 mod tests {
     use super::*;
 
-    const WHOLE: [(&[u8], u16, &[u8], bool); 6] = [
-        (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", 200, b"{}", false),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1;x=y\r\n}\r\n0\r\na: b\r\n\r\n", 200, b"{}", false),
-        (b"HTTP/1.1 204 No Content\r\n\r\n", 204, b"", false),
-        (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n7", 200, b"7", false),
-        (b"HTTP/1.1 503 No\r\nConnection: x, Close\r\ncontent-length: 0\r\n\r\n", 503, b"", true),
-        (b"HTTP/1.0 200 OK\r\ncontent-length: 0\r\n\r\n", 200, b"", true),
+    use AnswerEnd::{Closes, Stays, Unsaid};
+
+    const WHOLE: [(&[u8], u16, &[u8], AnswerEnd); 7] = [
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", 200, b"{}", Unsaid),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1;x=y\r\n}\r\n0\r\na: b\r\n\r\n", 200, b"{}", Unsaid),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", 204, b"", Unsaid),
+        (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n7", 200, b"7", Unsaid),
+        (b"HTTP/1.1 503 No\r\nConnection: x, Close\r\ncontent-length: 0\r\n\r\n", 503, b"", Closes),
+        (b"HTTP/1.0 200 OK\r\ncontent-length: 0\r\n\r\n", 200, b"", Closes),
+        (b"HTTP/1.0 200 OK\r\nconnection: Keep-Alive\r\ncontent-length: 0\r\n\r\n", 200, b"", Stays),
+    ];
+
+    const TO_THE_END: [(&[u8], u16, &[u8]); 3] = [
+        (b"HTTP/1.0 200 OK\r\n\r\n{}", 200, b"{}"),
+        (b"HTTP/1.1 500 No\r\nconnection: keep-alive\r\n\r\n", 500, b""),
+        (b"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", 200, b"HTTP/1.1 200 OK\r\n\r\n"),
     ];
 
     #[test]
+    fn answer_without_a_length_ends_with_its_connection() {
+        for (bytes, status, content) in TO_THE_END {
+            let content = Cow::Borrowed(content);
+            let expected = PostAnswer { status, content, end: Closes, is_ours: false };
+            for cut in 0..=bytes.len() {
+                let mut post = Post::new("a:1", "/", 100);
+                for mut part in [&bytes[..cut], &bytes[cut..]] {
+                    assert_eq!(post.next(&mut part).expect("a right answer"), None);
+                    assert!(part.is_empty());
+                }
+                assert_eq!(post.end(), Some(expected.clone()), "cut at {cut}");
+                assert_eq!(post.end(), None);
+            }
+        }
+        for (bytes, ..) in WHOLE {
+            let mut post = Post::new("a:1", "/", 100);
+            post.next(&mut &bytes[..bytes.len() - 1]).expect("so far");
+            assert_eq!(post.end(), None, "it was cut off");
+        }
+        let mut post = Post::new("a:1", "/", 100);
+        post.next(&mut &b"HTTP/1.1 200 OK\r\n\r\n"[..]).expect("so far");
+        let endless = [b' '; 100 + limits::JSONRPC_HTTP_HEAD_BYTES];
+        assert!(post.next(&mut &endless[..]).is_err(), "a content without an end");
+    }
+
+    #[test]
     fn answer_is_read_wherever_it_is_cut() {
-        for (bytes, status, content, closes) in WHOLE {
-            let expected = PostAnswer { status, content: Cow::Borrowed(content), closes };
+        for (bytes, status, content, end) in WHOLE {
+            let content = Cow::Borrowed(content);
+            let expected = PostAnswer { status, content, end, is_ours: false };
             for cut in 0..=bytes.len() {
                 let mut post = Post::new("a:1", "/", 100);
                 let (mut first, mut second) = bytes.split_at(cut);
@@ -358,7 +479,6 @@ mod tests {
         for (bytes, said) in [
             (&b"{}"[..], "invalid"),
             (b"HTTP/1.1 101 Up\r\n\r\n", "upgrades"),
-            (b"HTTP/1.1 200 OK\r\n\r\n{}", "no length"),
             (b"HTTP/1.1 200 OK\r\ncontent-length: +2\r\n\r\n{}", "not one number"),
             (
                 b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n",
@@ -416,11 +536,13 @@ mod tests {
             .entry("y", b"a\r\nb")
             .entry("z-bin", b"a");
         let mut out = Vec::new();
-        Post::new("a:1", "/rpc", 100).put(b"{}", &meta, &mut out);
+        let timeout = Some(Duration::from_millis(250));
+        let call = Open { timeout, meta: &meta, ..Open::default() };
+        Post::new("a:1", "/rpc", 100).put(b"{}", &call, &mut out);
         assert_eq!(
             String::from_utf8(out).expect("text"),
             "POST /rpc HTTP/1.1\r\nhost: a:1\r\ncontent-type: application/json\r\naccept: application/json\r\n\
-             content-length: 2\r\nx: 1\r\nz-bin: YQ==\r\n\r\n{}"
+             accept-encoding: identity\r\ncontent-length: 2\r\nringway-timeout: 250000u\r\nx: 1\r\nz-bin: YQ==\r\n\r\n{}"
         );
     }
 }

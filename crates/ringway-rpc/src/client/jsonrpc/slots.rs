@@ -1,17 +1,21 @@
 //! The calls of a connection that wait for their answer.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 
 use ringway_wire::native::StreamId;
 
 use crate::limits;
 
-/// The calls, by the slots of their streams. A request's id is a number that is never used again, with the slot
-/// in it: what comes late for a call that was given up finds nothing.
+/// The calls, by the slots of their streams. A request's id is a number that is never used again: what comes late for
+/// a call that was given up finds nothing. It counts the requests, as there are servers that keep ids in 32 bits.
 #[derive(Debug, Default)]
 pub(super) struct JsonSlots {
     slots: Vec<SentSlot>,
     free: Vec<u32>,
+    /// The slots of the calls that have not ended, by their ids.
+    by_number: HashMap<u64, u32, BuildHasherDefault<NumberHasher>>,
+    /// The last id.
     sent: u64,
     /// The numbers of the batches that wait, with their slots. A hedged one may be here twice.
     batches: BTreeSet<(u64, u32)>,
@@ -89,7 +93,8 @@ impl JsonSlots {
             slot
         });
         self.sent += 1;
-        let number = self.sent * u64::from(StreamId::SLOTS) + u64::from(slot);
+        let number = self.sent;
+        self.by_number.insert(number, slot);
         let slot = &mut self.slots[slot as usize];
         if let AwaitedCall::Batch(batch) = of {
             self.batches.insert((batch, slot.stream.slot()));
@@ -101,8 +106,8 @@ impl JsonSlots {
     /// Finds the call whose request has this id.
     #[inline]
     pub(super) fn find(&mut self, number: u64) -> Option<(StreamId, &mut AwaitedCall)> {
-        let slot = self.slots.get_mut((number % u64::from(StreamId::SLOTS)) as usize)?;
-        (slot.number == number && number != 0).then_some((slot.stream, &mut slot.of))
+        let slot = &mut self.slots[*self.by_number.get(&number)? as usize];
+        Some((slot.stream, &mut slot.of))
     }
 
     /// Finds the call of a batch.
@@ -133,7 +138,7 @@ impl JsonSlots {
         if slot.stream != stream || slot.number == 0 {
             return None;
         }
-        slot.number = 0;
+        self.by_number.remove(&std::mem::take(&mut slot.number));
         let ended = std::mem::replace(&mut slot.of, AwaitedCall::Unary);
         match ended {
             AwaitedCall::Batch(batch) => drop(self.batches.remove(&(batch, stream.slot()))),
@@ -188,6 +193,26 @@ impl JsonSlots {
     }
 }
 
+/// Spreads numbers that this side has chosen, so that nobody can make them collide.
+#[derive(Debug, Default)]
+struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    #[inline]
+    fn write_u64(&mut self, number: u64) {
+        let spread = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = spread ^ (spread >> 32); // the table uses the low bits
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,6 +232,28 @@ mod tests {
             matches!(slots.find(other), Some((stream, AwaitedCall::Unary)) if stream == second)
         );
         assert!(slots.find(0).is_none() && slots.find(u64::MAX).is_none());
+    }
+
+    #[test]
+    fn ids_stay_small_and_find_their_slots() {
+        const CALLS: u64 = 10_000;
+        let mut slots = JsonSlots::default();
+        let (kept, of_kept) = slots.insert(AwaitedCall::Asked);
+        for most in [1, 3, 100] {
+            let mut open = VecDeque::new();
+            for _ in 0..CALLS {
+                open.push_back(slots.insert(AwaitedCall::Unary));
+                if open.len() == most {
+                    let (stream, id) = open.pop_front().expect("one");
+                    assert_eq!(slots.find(id).map(|found| found.0), Some(stream));
+                    slots.remove(stream);
+                }
+            }
+            open.iter().for_each(|(stream, _)| drop(slots.remove(*stream)));
+        }
+        assert_eq!(slots.find(of_kept).map(|found| found.0), Some(kept), "after all of them");
+        assert_eq!((of_kept, slots.sent, slots.slots.len()), (1, 1 + 3 * CALLS, 101));
+        assert_eq!(slots.by_number.len(), 1);
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ringway_wire::jsonrpc::{
-    CallContext, ErrorObject, Fault, Id, Incoming, Lines, NumberedId, Response, close,
-    decode_responses, put_context, put_request,
+    CallContext, Incoming, Lines, NumberedId, Response, close, decode_responses, put_context,
+    put_request,
 };
 use ringway_wire::native::{Body, ClientEvent, MetaReader, Open, OpenError, Piece, StreamId, Tag};
 
@@ -27,7 +27,7 @@ use crate::limits;
 #[derive(Debug)]
 pub(in crate::client) struct JsonClient {
     pub(super) config: JsonClientConfig,
-    now: Duration,
+    pub(super) now: Duration,
     pub(super) carrier: TextCarrier,
     pub(super) slots: JsonSlots,
     /// The subscriptions, by their ids as the server writes them.
@@ -37,12 +37,13 @@ pub(in crate::client) struct JsonClient {
     pub(super) sent: usize,
     /// Events to report.
     pub(super) happened: VecDeque<Happened>,
-    /// Whether the server reads the member `ringway`.
-    is_ringway: bool,
+    /// Whether the server is one of ours, which reads the member `ringway` and means statuses by its codes.
+    pub(super) is_ours: bool,
     /// When something arrived last.
     heard: Duration,
-    /// When the ping was sent that is not answered.
+    /// When the ping was sent since which nothing has arrived.
     asked: Option<Duration>,
+    pub(super) ping: PingAnswers,
     pub(super) failed: Option<JsonServerViolation>,
 }
 
@@ -50,12 +51,30 @@ pub(in crate::client) struct JsonClient {
 #[derive(Debug)]
 pub(super) enum Happened {
     Message(StreamId, Piece<'static>),
-    Response { stream: StreamId, status: u8, meta: Vec<u8>, message: Option<Piece<'static>> },
-    Leaving,
+    Response {
+        stream: StreamId,
+        status: u8,
+        meta: Vec<u8>,
+        message: Option<Piece<'static>>,
+    },
+    /// The server takes no more calls, for this reason.
+    Leaving(&'static str),
+}
+
+/// How pings are answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum PingAnswers {
+    /// One is not, and no former one was.
+    Awaited,
+    Named,
+    /// By an error that names no request.
+    Unnamed {
+        is_awaited: bool,
+    },
 }
 
 /// The id of pings.
-const PING: u64 = 0;
+pub(super) const PING: u64 = 0;
 
 impl JsonClient {
     /// Speaks on lines.
@@ -98,18 +117,25 @@ impl JsonClient {
             out: Vec::new(),
             sent: 0,
             happened: VecDeque::new(),
-            is_ringway: false,
+            is_ours: false,
             heard: now,
             asked: None,
+            ping: PingAnswers::Named,
             failed: None,
         };
-        client.ping();
+        if !matches!(client.carrier, TextCarrier::Post(_)) {
+            client.ping = PingAnswers::Awaited;
+            client.ping();
+        }
         client
     }
 
     pub(super) fn ping(&mut self) {
         self.asked = Some(self.now);
-        self.put_request(AwaitedAnswer::Ping, &[], |out| {
+        if let PingAnswers::Unnamed { is_awaited } = &mut self.ping {
+            *is_awaited = true;
+        }
+        self.put_request(AwaitedAnswer::Ping, &Open::default(), |out| {
             put_request("rpc.ping", None, NumberedId::new(PING).id(), out);
         });
     }
@@ -125,14 +151,19 @@ impl JsonClient {
         }
     }
 
-    /// Appends a text that is answered, with metadata where there is room for it.
+    /// Appends a text that is answered, with what belongs to its call where there is room for it.
     #[inline]
-    fn put_request(&mut self, waits: AwaitedAnswer, meta: &[u8], write: impl FnOnce(&mut Vec<u8>)) {
+    fn put_request(
+        &mut self,
+        waits: AwaitedAnswer,
+        call: &Open<'_>,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
         let TextCarrier::Post(post) = &mut self.carrier else { return self.put_text(write) };
         let mut text = Vec::new();
         write(&mut text);
         post.waits = Some(waits);
-        post.put(&text, meta, &mut self.out);
+        post.put(&text, call, &mut self.out);
     }
 
     /// Appends a line or message to the output.
@@ -168,7 +199,7 @@ impl JsonClient {
             Some(TextForm::Subscription) => Ok(self.open_call(&call, text, AwaitedCall::Asked)),
             Some(TextForm::Notification) => {
                 let (stream, _) = self.slots.insert(AwaitedCall::Notified);
-                self.put_request(AwaitedAnswer::Call(stream), call.meta, |out| {
+                self.put_request(AwaitedAnswer::Call(stream), &call, |out| {
                     out.extend_from_slice(text)
                 });
                 if !matches!(self.carrier, TextCarrier::Post(_)) {
@@ -180,7 +211,7 @@ impl JsonClient {
                 let (number, text) = text.split_first_chunk().unwrap_or((&[0; 8], text));
                 let batch = AwaitedCall::Batch(u64::from_le_bytes(*number));
                 let (stream, _) = self.slots.insert(batch);
-                self.put_request(AwaitedAnswer::Call(stream), call.meta, |out| {
+                self.put_request(AwaitedAnswer::Call(stream), &call, |out| {
                     out.extend_from_slice(text)
                 });
                 Ok(stream)
@@ -198,8 +229,10 @@ impl JsonClient {
 
     fn open_call(&mut self, call: &Open<'_>, text: &[u8], of: AwaitedCall) -> StreamId {
         let (stream, number) = self.slots.insert(of);
-        let context = self.is_ringway.then(|| context_of(call)).flatten();
-        self.put_request(AwaitedAnswer::Call(stream), call.meta, |out| {
+        // By POST it is said in header fields.
+        let is_read = self.is_ours && !matches!(self.carrier, TextCarrier::Post(_));
+        let context = is_read.then(|| context_of(call)).flatten();
+        self.put_request(AwaitedAnswer::Call(stream), call, |out| {
             out.extend_from_slice(text);
             if let Some(context) = context {
                 put_context(&context, out);
@@ -297,96 +330,6 @@ impl JsonClient {
         Some(ClientEvent::Response { stream, status: 0, meta: Piece::EMPTY, message })
     }
 
-    pub(super) fn take_text(&mut self, text: &[u8]) {
-        let all = match decode_responses(text, limits::JSONRPC_BATCH_MAX) {
-            Ok(all) => all,
-            Err(Fault::NotJson) => {
-                self.failed = Some(JsonServerViolation::NotJson);
-                return;
-            }
-            Err(fault) => {
-                self.failed = Some(JsonServerViolation::NoMessage(fault.to_string()));
-                return;
-            }
-        };
-        if all.is_batch()
-            && let Some(stream) = all.clone().find_map(|incoming| self.batch_of(incoming.ok()?))
-        {
-            return self.end(stream, Ok(Some(Bytes::copy_from_slice(text))));
-        }
-        for incoming in all {
-            match incoming {
-                Ok(Incoming::Response(response)) => self.take_response(&response),
-                Ok(Incoming::Request(request)) => self.notified(&request),
-                Err(refusal) => self.take_wrong_message(refusal.id, refusal.fault),
-            }
-        }
-    }
-
-    /// The call of the batch that a response is part of.
-    fn batch_of(&self, incoming: Incoming<'_>) -> Option<StreamId> {
-        let Incoming::Response(response) = incoming else { return None };
-        let id = response.id.text()?;
-        let (batch, _) = id.strip_prefix('b')?.split_once('.')?;
-        self.slots.find_batch(batch.parse().ok()?)
-    }
-
-    /// Ends the call that a message answers which cannot be read, or the connection.
-    fn take_wrong_message(&mut self, id: Id<'_>, fault: Fault) {
-        match id.number().and_then(|number| self.slots.find(number)) {
-            Some((stream, _)) => {
-                let why = format!("the reply cannot be read: {fault}");
-                self.end(stream, Err(CallFailure::here(Code::Internal, &why)));
-            }
-            None => self.failed = Some(JsonServerViolation::NoMessage(fault.to_string())),
-        }
-    }
-
-    fn take_response(&mut self, response: &Response<'_>) {
-        let number = response.id.number();
-        if number == Some(PING) {
-            self.is_ringway = response.outcome == Ok("true");
-            return;
-        }
-        if let (true, Err(error)) = (response.id.is_null(), &response.outcome) {
-            return self.take_complaint(error);
-        }
-        // A call that was given up is answered all the same.
-        let Some((stream, call)) = number.and_then(|number| self.slots.find(number)) else {
-            return;
-        };
-        match (&response.outcome, call) {
-            (Ok(id), AwaitedCall::Asked) => self.subscribed(stream, id),
-            (Ok(id), AwaitedCall::GivenUp) => {
-                self.subscribed(stream, id);
-                self.unsubscribe(stream);
-                self.forget(stream);
-            }
-            (Err(_), AwaitedCall::GivenUp) => self.forget(stream),
-            (Ok(result), _) => {
-                self.end(stream, Ok(Some(Bytes::copy_from_slice(result.as_bytes()))))
-            }
-            (Err(error), _) => {
-                let failure = CallFailure::of_error(error);
-                if failure.is_refused && failure.code == Code::Unavailable {
-                    self.happened.push_back(Happened::Leaving);
-                }
-                self.end(stream, Err(failure));
-            }
-        }
-    }
-
-    /// Handles an error that names no request: it is the answer of the only call, or nobody knows whose.
-    fn take_complaint(&mut self, error: &ErrorObject<'_>) {
-        match self.slots.only_unanswered() {
-            Some(stream) => self.end(stream, Err(CallFailure::of_error(error))),
-            None => {
-                let said = error.message.chars().take(limits::FOREIGN_LINE_SHOWN).collect();
-                self.failed = Some(JsonServerViolation::Unreadable(said));
-            }
-        }
-    }
-
     /// Ends a call from the server's side.
     pub(super) fn end(&mut self, stream: StreamId, outcome: Result<Option<Bytes>, CallFailure>) {
         let Some(ended) = self.slots.end(stream) else { return };
@@ -399,7 +342,7 @@ impl JsonClient {
     }
 
     /// Removes a call that nobody waits for.
-    fn forget(&mut self, stream: StreamId) {
+    pub(super) fn forget(&mut self, stream: StreamId) {
         if let Some(removed) = self.slots.remove(stream) {
             self.forget_subscription(stream, &removed);
         }
@@ -418,24 +361,42 @@ impl JsonClient {
         if !self.slots.give_up(stream) {
             self.unsubscribe(stream);
             self.forget(stream);
-            self.leave(); // an answer that nobody waits for would keep the connection busy
+            self.leave("a call was given up"); // whose answer would keep the connection busy
         } else if self.slots.given_up() == limits::JSONRPC_GIVEN_UP_MAX {
             // A server that answers none of them would fill the connection for ever.
-            self.happened.push_back(Happened::Leaving);
+            let why = "it has not answered subscriptions that were given up";
+            self.happened.push_back(Happened::Leaving(why));
         }
     }
 
     pub(super) fn next_deadline(&self) -> Duration {
-        match self.asked {
-            // The deadline of the call bounds its exchange.
-            None if self.is_in_exchange() => Duration::MAX,
+        let next = match self.asked {
             Some(at) => at.saturating_add(self.config.ping_timeout),
+            None if self.is_not_pinged() => Duration::MAX,
             None => self.heard.saturating_add(self.config.ping_after),
+        };
+        self.held_until().map_or(next, |at| at.min(next))
+    }
+
+    /// Whether silence needs no ping: the deadline of a call bounds its exchange, and servers of others need not know
+    /// `rpc.ping`, or may ask for metadata of which nothing is known here.
+    fn is_not_pinged(&self) -> bool {
+        matches!(&self.carrier, TextCarrier::Post(post) if !post.is_free() || !self.is_ours)
+    }
+
+    fn held_until(&self) -> Option<Duration> {
+        match &self.carrier {
+            TextCarrier::Post(post) => post.held_until(),
+            TextCarrier::Lines(_) | TextCarrier::Socket(_) => None,
         }
     }
 
-    fn is_in_exchange(&self) -> bool {
-        matches!(&self.carrier, TextCarrier::Post(post) if !post.is_free())
+    /// What may be sent, from `sent` on.
+    pub(super) fn unsent(&self) -> &[u8] {
+        match self.held_until() {
+            Some(_) => &[],
+            None => &self.out[self.sent..],
+        }
     }
 
     /// Pings a server that has been silent, and gives one up that stays so.
@@ -444,6 +405,9 @@ impl JsonClient {
         now: Duration,
     ) -> Result<(), JsonServerViolation> {
         self.now = now;
+        if let TextCarrier::Post(post) = &mut self.carrier {
+            post.release(now);
+        }
         if self.next_deadline() > now {
             return Ok(());
         }
@@ -464,11 +428,11 @@ impl Happened {
             Self::Response { stream, status, meta, message } => {
                 ClientEvent::Response { stream, status, meta: Piece::Owned(meta.into()), message }
             }
-            Self::Leaving => ClientEvent::Leaving {
+            Self::Leaving(why) => ClientEvent::Leaving {
                 code: 0,
                 drain_ms: 0,
                 accepted: u32::MAX,
-                reason: Piece::Borrowed(b"it is shutting down"),
+                reason: Piece::Borrowed(why.as_bytes()),
             },
         }
     }

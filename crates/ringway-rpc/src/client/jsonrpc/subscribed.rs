@@ -60,7 +60,7 @@ impl JsonClient {
         let Some(stream) = id.and_then(|id| self.subscriptions.get(id).copied()) else { return };
         match error {
             None => self.end(stream, Ok(None)),
-            Some(error) => self.end(stream, Err(failure_of(error))),
+            Some(error) => self.end(stream, Err(failure_of(error, self.is_ours))),
         }
     }
 
@@ -81,7 +81,7 @@ impl JsonClient {
 }
 
 /// Reads the error that a subscription has ended with.
-fn failure_of(error: &str) -> CallFailure {
+fn failure_of(error: &str, is_ours: bool) -> CallFailure {
     let (mut code, mut message, mut data) = (0, String::new(), None);
     for (name, value) in members(error) {
         match &*name {
@@ -91,5 +91,6 @@ fn failure_of(error: &str) -> CallFailure {
             _ => {}
         }
     }
-    CallFailure::of_error(&ErrorObject { code: ErrorNumber(code), message: message.into(), data })
+    let error = ErrorObject { code: ErrorNumber(code), message: message.into(), data };
+    CallFailure::of_error(&error, is_ours)
 }

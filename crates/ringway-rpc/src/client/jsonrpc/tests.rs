@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringway_wire::native::{Body, ClientEvent, Config, Open, Outgoing};
+use ringway_wire::native::{Body, ClientEvent, Config, Open, Outgoing, StreamId};
 
 use super::violation::JsonServerViolation;
 use super::{JsonClient, JsonClientConfig, TextForm};
@@ -18,12 +18,14 @@ fn config() -> JsonClientConfig {
 #[test]
 fn a_part_of_an_answer_does_not_keep_a_server_that_is_gone() {
     let mut client = JsonClient::by_post(config(), "a:1", "/", Duration::ZERO);
-    let content = r#"{"jsonrpc":"2.0","id":0,"result":true}"#;
-    let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{content}", content.len());
+    assert_eq!((client.has_output(), client.capacity()), (false, 1), "nothing comes before a call");
+    let answer = "HTTP/1.1 200 OK\r\nringway-rpc: 1\r\ncontent-length: 0\r\n\r\n";
     let receive = |client: &mut JsonClient, mut input: &[u8], now| {
         assert!(matches!(client.next_event(&mut input, now), Ok(None)) && input.is_empty());
     };
-    receive(&mut client, answer.as_bytes(), SECOND);
+    call(&mut client);
+    let event = client.next_event(&mut answer.as_bytes(), SECOND).expect("no violation");
+    assert!(matches!(event, Some(ClientEvent::Response { .. })), "{event:?}");
     assert_eq!(client.capacity(), 1);
 
     client.handle_timeout(11 * SECOND).expect("it asks");
@@ -47,6 +49,79 @@ fn subscriptions_that_nobody_answers_do_not_fill_a_connection_for_ever() {
     }
     let event = client.next_event(&mut &[][..], SECOND).expect("no violation");
     assert!(matches!(event, Some(ClientEvent::Leaving { .. })), "it takes no more calls");
+}
+
+fn call(client: &mut JsonClient) -> StreamId {
+    let message = Some(Body::Copy(br#"{"jsonrpc":"2.0","method":"x""#));
+    let codec = TextForm::Call.codec();
+    client.open(Open { codec, message, end: true, ..Open::default() }).expect("there is room")
+}
+
+/// Servers of others do not know `rpc.ping`, or want to know first who calls.
+#[test]
+fn servers_of_others_are_not_pinged_by_post() {
+    let mut client = JsonClient::by_post(config(), "a:1", "/", Duration::ZERO);
+    assert_eq!(client.poll_timeout(), Some(Duration::MAX));
+    call(&mut client);
+    client.transmit(usize::MAX, &mut |_| {});
+    let answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+    client.next_event(&mut answer.as_bytes(), SECOND).expect("no violation");
+    client.handle_timeout(2 * SECOND).expect("it has stayed");
+    assert_eq!((client.poll_timeout(), client.has_output()), (Some(Duration::MAX), false));
+}
+
+#[test]
+fn the_second_request_waits_a_moment_for_the_end_of_a_connection() {
+    let begin = || {
+        let mut client = JsonClient::by_post(config(), "a:1", "/", Duration::ZERO);
+        call(&mut client);
+        client.transmit(usize::MAX, &mut |_| {});
+        client
+    };
+    let exchange = |client: &mut JsonClient, fields: &str| {
+        let answer = format!("HTTP/1.1 200 OK\r\n{fields}content-length: 0\r\n\r\n");
+        client.next_event(&mut answer.as_bytes(), SECOND).expect("no violation");
+        call(client);
+    };
+    for fields in ["ringway-rpc: 1\r\n", "connection: keep-alive\r\n"] {
+        let mut client = begin();
+        exchange(&mut client, fields);
+        assert!(client.has_output(), "{fields}");
+    }
+    let mut client = begin();
+    exchange(&mut client, "");
+    let at = client.poll_timeout().expect("a time");
+    assert_eq!((at, client.has_output()), (SECOND + limits::JSONRPC_POST_HOLD, false));
+    client.transmit(usize::MAX, &mut |_| panic!("it was to wait"));
+    client.handle_timeout(at).expect("it has stayed");
+    assert!(client.has_output());
+    client.transmit(usize::MAX, &mut |_| {});
+    exchange(&mut client, "");
+    assert!(client.has_output(), "once is enough");
+}
+
+#[test]
+fn answer_without_a_length_is_whole_at_the_end_of_its_connection() {
+    let mut client = JsonClient::by_post(config(), "a:1", "/", Duration::ZERO);
+    let stream = call(&mut client);
+    let answer = "HTTP/1.0 200 OK\r\n\r\n{\"jsonrpc\":\"2.0\",\"result\":7,\"id\":1}";
+    let event = client.next_event(&mut answer.as_bytes(), SECOND).expect("no violation");
+    assert!(event.is_none(), "{event:?}");
+    client.end_input();
+    let mut events =
+        std::iter::from_fn(|| client.next_event(&mut &[][..], SECOND).ok()?.map(owned));
+    assert_eq!(events.next().as_deref(), Some("it closes the connection behind its answer"));
+    assert_eq!(events.next(), Some(format!("{stream:?}: 7")));
+}
+
+fn owned(event: ClientEvent<'_>) -> String {
+    match event {
+        ClientEvent::Leaving { reason, .. } => String::from_utf8_lossy(&reason).into_owned(),
+        ClientEvent::Response { stream, status: 0, message: Some(message), .. } => {
+            format!("{stream:?}: {}", String::from_utf8_lossy(&message))
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 /// The id of the last request.

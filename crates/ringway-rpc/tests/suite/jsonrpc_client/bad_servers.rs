@@ -47,7 +47,6 @@ fn text_that_is_no_message_costs_the_connection() {
         (&["\u{FFFD}\u{0}"], "not JSON"),
         (&["[]"], "not a message of JSON-RPC 2.0"),
         (&["7"], "not a message of JSON-RPC 2.0"),
-        (&[r#"{"id":ID,"result":1}"#], "`jsonrpc` is not"),
         (&[r#"{"jsonrpc":"1.0","id":ID,"result":1}"#], "`jsonrpc` is not"),
         (&[r#"{"jsonrpc":"2.0","id":ID}"#], "one of `result` and `error`"),
         (&[r#"{"jsonrpc":"2.0","id":ID,"error":7}"#], "a whole number as `code`"),
@@ -150,7 +149,58 @@ fn error_of_a_foreign_server_keeps_its_code() {
         connection.say(&error.replace("ID", &request["id"].to_string()));
     });
     assert!(status.is_unknown() && status.details() == &b"[1]"[..], "{status}");
-    assert_eq!(status.metadata().get("jsonrpc-code"), Some("-7"));
+    assert_eq!(status.json_rpc_code(), Some(-7));
+}
+
+#[test]
+fn any_answer_to_a_ping_will_do() {
+    for pong in [
+        r#"{"jsonrpc":"2.0","error":{"code":-32601,"message":"no such method"},"id":null}"#,
+        r#"{"jsonrpc":"2.0","result":null,"error":null,"id":ID}"#,
+        r#"{"jsonrpc":"2.0","result":1,"error":{"code":1,"message":"both"},"id":ID}"#,
+        r#"{"jsonrpc":"1.0","id":ID}"#,
+        r#"{"jsonrpc":"2.0","error":"none","id":null}"#,
+    ] {
+        let hand = Hand::listen();
+        let client = MathClient::connect(&*hand.url).expect("an address");
+        let server = std::thread::spawn(move || {
+            let mut connection = hand.accept_saying(pong);
+            for _ in 0..2 {
+                let request = connection.request().expect("a call");
+                connection.answer(&request, "1");
+            }
+        });
+        for _ in 0..2 {
+            let reply = client.subtract(2, 1).timeout(Duration::from_secs(15)).wait();
+            assert_eq!(reply.expect(pong), 1);
+        }
+        server.join().expect("no panic");
+    }
+}
+
+#[test]
+fn answer_that_is_not_quite_one_costs_its_call_at_most() {
+    let (client, server) = serve(|connection| {
+        for answer in [
+            r#"{"result":1,"error":null,"id":ID}"#,
+            r#"{"jsonrpc":"2.0","result":1,"error":null,"id":ID}"#,
+            r#"{"result":null,"error":{"code":-5,"message":"no such transaction"},"id":ID}"#,
+            r#"{"jsonrpc":"2.0","result":1,"error":{"code":1,"message":"both"},"id":ID}"#,
+            r#"{"jsonrpc":"2.0","id":null}"#,
+        ] {
+            let request = connection.request().expect("a call");
+            connection.say(&answer.replace("ID", &request["id"].to_string()));
+            connection.say(r#"{"jsonrpc":"2.0","result":1,"error":{},"id":99}"#); // of nobody
+        }
+    });
+    let call = || client.subtract(2, 1).timeout(Duration::from_secs(15)).wait();
+    assert_eq!((call().expect("a reply"), call().expect("a reply")), (1, 1));
+    assert_eq!(call().expect_err("a failure").json_rpc_code(), Some(-5));
+    for _ in 0..2 {
+        let status = call().expect_err("no reply");
+        assert!(status.is_internal() && status.message().contains("cannot be read"), "{status}");
+    }
+    server.join().expect("no panic");
 }
 
 #[test]

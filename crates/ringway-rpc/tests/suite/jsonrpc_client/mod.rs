@@ -2,6 +2,7 @@
 
 mod bad_servers;
 mod bad_sockets;
+mod posts;
 mod secure;
 mod subscriptions;
 mod untyped;
@@ -124,6 +125,10 @@ fn failure_is_the_status_of_the_handler() {
             assert_eq!(bytes.details(), &b"\xff\x00"[..]);
             let wait = client.fail("wait".into()).await.expect_err("a failure");
             assert_eq!(wait.pushback(), Some(Pushback::After(Duration::from_millis(250))));
+            let code = client.fail("code".into()).await.expect_err("a failure");
+            assert_eq!((code.json_rpc_code(), code.message()), (Some(-38_012), "no such block"));
+            let another = client.fail("another code".into()).await.expect_err("a failure");
+            assert!(another.is_aborted() && another.json_rpc_code() == Some(-32_005), "{another}");
             let panic = client.panic("it did".into()).await.expect_err("a failure");
             assert!(panic.is_internal(), "{panic}");
             assert_eq!(client.subtract(2, 1).await?, 1);

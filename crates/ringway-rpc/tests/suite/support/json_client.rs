@@ -78,13 +78,18 @@ impl Hand {
 
     /// Accepts a connection and answers its ping with `pong`, the member of a response and its value.
     pub(crate) fn accept(&self, pong: &str) -> HandConnection {
+        self.accept_saying(&format!(r#"{{"jsonrpc":"2.0",{pong},"id":ID}}"#))
+    }
+
+    /// The same with a whole answer, in which ID stands for the id.
+    pub(crate) fn accept_saying(&self, answer: &str) -> HandConnection {
         let (writer, _) = self.listener.accept().expect("a client");
         writer.set_read_timeout(Some(LIMIT)).expect("a time above zero");
         let reader = BufReader::new(writer.try_clone().expect("a descriptor"));
         let mut connection = HandConnection { reader, writer };
         let ping = connection.request().expect("a ping");
         assert_eq!(ping["method"], "rpc.ping");
-        connection.say(&format!(r#"{{"jsonrpc":"2.0",{pong},"id":{}}}"#, ping["id"]));
+        connection.say(&answer.replace("ID", &ping["id"].to_string()));
         connection
     }
 }

@@ -130,6 +130,8 @@ impl Math for Plain {
             "bytes" => Status::aborted("again").with_details(&b"\xff\x00"[..]),
             "wait" => Status::unavailable("busy")
                 .with_pushback(Pushback::After(Duration::from_millis(250))),
+            "code" => Status::not_found("no such block").with_json_rpc_code(-38_012),
+            "another code" => Status::aborted("again").with_json_rpc_code(-32_005),
             _ => Status::unknown(text),
         })
     }
