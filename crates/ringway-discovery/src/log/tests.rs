@@ -19,9 +19,9 @@ use crate::endpoint::Error;
 use crate::etcd::api::etcdserverpb::request_op::Request;
 use crate::etcd::api::etcdserverpb::response_op::Response;
 use crate::etcd::api::etcdserverpb::{
-    DeleteRangeRequest, Kv, Lease, LeaseGrantRequest, LeaseLeasesRequest, LeaseRevokeRequest,
-    LeaseTimeToLiveRequest, Maintenance, PutRequest, RangeRequest, RequestOp, StatusRequest,
-    TxnRequest,
+    AlarmRequest, AlarmType, DeleteRangeRequest, Kv, Lease, LeaseGrantRequest, LeaseLeasesRequest,
+    LeaseRevokeRequest, LeaseTimeToLiveRequest, Maintenance, PutRequest, RangeRequest, RequestOp,
+    StatusRequest, TxnRequest,
 };
 use crate::limits;
 use crate::server::Registry;
@@ -301,6 +301,9 @@ fn what_a_full_disk_refuses_never_comes_and_what_frees_room_goes_on() {
             let status = registry.status(StatusRequest {}).await.expect("it answers");
             assert!(status.errors[0].contains("takes no puts"), "{:?}", status.errors);
             assert_eq!(registry.health().expect("a page").status().as_u16(), 503);
+            let alarms =
+                async || registry.alarm(AlarmRequest::default()).await.expect("a list").alarms;
+            assert_eq!(alarms().await[0].alarm(), AlarmType::Nospace);
             let acknowledged = shared.borrow().acknowledged.get("key").copied();
             let key = async || all(&registry).await.0.get("key").copied();
             assert_eq!(key().await, acknowledged);
@@ -313,6 +316,7 @@ fn what_a_full_disk_refuses_never_comes_and_what_frees_room_goes_on() {
             sleep(Duration::from_secs(2)).await;
             let told = told_of_log(&notices);
             assert_eq!(told[1..], ["the registry's disk has room again, and changes are taken"]);
+            assert_eq!(alarms().await, []);
             assert_eq!(key().await, acknowledged, "a refusal is a no");
             let revision = put(&registry, "late", 2).await.expect("there is room");
             let mut told = shared.borrow_mut();

@@ -1,10 +1,11 @@
 //! The services Maintenance, Cluster and Auth, as far as clients ask them.
 
-use ringway_rpc::{Code, Context, Status};
+use ringway_rpc::{Context, Status};
 use ringway_runtime as runtime;
 
 use super::durable::LogState;
 use super::member_urls::urls_told;
+use super::trouble::Trouble;
 use super::{Registry, State, failure};
 use crate::etcd::api::etcdserverpb::alarm_request::AlarmAction;
 use crate::etcd::api::etcdserverpb::{
@@ -133,8 +134,7 @@ impl Registry {
     }
 }
 
-/// Whether the disk is full, so that nothing is changed for now.
+/// Whether the disk is full.
 fn is_full(state: &State) -> bool {
-    let failure = state.log.as_ref().and_then(LogState::failure);
-    failure.is_some_and(|failure| failure.code() == Code::ResourceExhausted)
+    state.log.as_ref().and_then(LogState::trouble).is_some_and(Trouble::may_pass)
 }

@@ -53,8 +53,9 @@ use trouble::Effect;
 
 /// A registry that servers join and clients watch, with etcd's v3 API; cheap to clone, usable on any thread.
 ///
-/// It holds its keys in memory, and with [`RegistryBuilder::data`] also on the disk. `etcdctl` and every client of etcd
-/// work on it.
+/// It holds its keys in memory, and with [`RegistryBuilder::data`] also on the disk. `etcdctl` and other clients of etcd
+/// work on it; what it does not have of etcd's API is answered UNIMPLEMENTED: users and rights, snapshots, other members,
+/// and the services Lock and Election. Most of it can be called by JSON, at etcd's paths below `/v3/`.
 ///
 /// ```no_run
 /// use ringway_discovery::Registry;

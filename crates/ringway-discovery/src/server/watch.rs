@@ -132,10 +132,14 @@ impl<'a> WatchStream<'a> {
             0 => self.free_id(),
             id => id,
         };
+        let is_chosen_here = request.watch_id == 0;
         let response = {
             let mut state = self.registry.state();
             let watcher = Watcher::new(id, &request, state.visible());
-            let refusal = self.refusal(&watcher, &state.listeners);
+            let refusal = match request.start_revision {
+                ..0 => Some(COMPACTED), // etcd 3.4 takes it, and tells nothing
+                _ => self.refusal(&watcher, &state.listeners),
+            };
             let mut response = WatchResponse {
                 header: self.registry.header(&state),
                 watch_id: id,
@@ -153,6 +157,9 @@ impl<'a> WatchStream<'a> {
                     self.behind.insert(id);
                 }
                 self.watchers.insert(id, watcher);
+                if is_chosen_here {
+                    self.next_id = id.wrapping_add(1) & i64::MAX;
+                }
             }
             response
         };
@@ -178,14 +185,12 @@ impl<'a> WatchStream<'a> {
         }
     }
 
-    fn free_id(&mut self) -> i64 {
-        loop {
-            let id = self.next_id;
-            self.next_id = self.next_id.wrapping_add(1) & i64::MAX;
-            if !self.watchers.contains_key(&id) && !self.ended.contains(&id) {
-                return id;
-            }
+    fn free_id(&self) -> i64 {
+        let mut id = self.next_id;
+        while self.watchers.contains_key(&id) || self.ended.contains(&id) {
+            id = id.wrapping_add(1) & i64::MAX;
         }
+        id
     }
 
     async fn cancel(&mut self, id: i64) -> Result<(), Status> {
@@ -344,8 +349,7 @@ impl<'a> WatchStream<'a> {
                     watch_id: id,
                     canceled: true,
                     compact_revision: compacted.first.0,
-                    cancel_reason: "etcdserver: mvcc: required revision has been compacted"
-                        .to_owned(),
+                    cancel_reason: COMPACTED.to_owned(),
                     ..WatchResponse::default()
                 })
             }
@@ -382,6 +386,8 @@ enum NextChanges {
     /// Nothing.
     End,
 }
+
+const COMPACTED: &str = "etcdserver: mvcc: required revision has been compacted";
 
 /// The id in responses that concern no single watch.
 const NO_WATCH: i64 = -1;

@@ -31,8 +31,8 @@ impl Watcher {
     /// A watch from the revision that it asks for, or from the next one.
     pub(super) fn new(id: i64, request: &WatchCreateRequest, present: Revision) -> Self {
         let next = match request.start_revision {
-            0 => present.next(),
-            start => Revision(start),
+            1.. => Revision(request.start_revision),
+            _ => present.next(),
         };
         let filters: Vec<_> = request.filters().collect();
         // A watch of no key is a watch of the first that there can be, as in etcd.

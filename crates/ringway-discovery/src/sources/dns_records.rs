@@ -92,6 +92,9 @@ async fn why_empty(resolver: &TokioResolver, name: &str) -> String {
         chain.push(alias);
     }
     match &chain[..] {
+        chain if chain.len() > limits::DNS_ALIASES_MAX => {
+            format!("{name} is the first of more than {} aliases", limits::DNS_ALIASES_MAX)
+        }
         [_] => format!("{name} has no addresses, though there is such a name"),
         [.., last] => format!("{name} is an alias of {last}, which has no addresses"),
         [] => unreachable!("it begins with the name"),
@@ -107,14 +110,14 @@ fn response_code(error: &NetError) -> Option<ResponseCode> {
     }
 }
 
-/// Why a look-up has failed.
+/// Why a look-up has failed. Without addresses, [`why_empty`] knows more.
 fn why(error: &NetError, name: &str) -> String {
     match response_code(error) {
         Some(ResponseCode::NXDomain) => format!("there is no name {name} (NXDOMAIN)"),
         Some(ResponseCode::ServFail) => {
             format!("the name servers cannot answer for {name} at the moment (SERVFAIL)")
         }
-        Some(ResponseCode::NoError) => format!("{name} has no such records"),
+        Some(ResponseCode::NoError) => format!("{name} has no SRV records"),
         Some(code) => format!("the name servers refuse to answer for {name}: {code}"),
         None => format!("{name}: {error}"),
     }

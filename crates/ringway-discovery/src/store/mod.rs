@@ -249,8 +249,8 @@ impl Store {
         from: Revision,
         until: Revision,
     ) -> Result<Changes, Compacted> {
-        if from < self.last_compaction() {
-            return Err(Compacted { first: self.last_compaction() });
+        if from < self.compacted {
+            return Err(Compacted { first: self.compacted });
         }
         let (mut changes, mut bytes) = (Vec::new(), 0);
         let begin = self.log.partition_point(|logged| logged.revision < from);

@@ -316,7 +316,7 @@ impl Random {
         WatchCreateRequest {
             range_end: self.end(&key),
             key,
-            start_revision: self.past(),
+            start_revision: self.past().max(0),
             prev_kv: self.rng.bool(),
             filters: (0..2).filter(|_| self.one_of(4)).collect(),
             fragment: self.rng.bool(),

@@ -214,21 +214,25 @@ fn a_name_is_looked_up_again_when_all_its_hosts_are_gone() {
 fn why_a_name_has_no_addresses_is_told() {
     let alias = |name, target| (name, Record::Alias(target));
     let looped = vec![alias("market.test", "b.test"), alias("b.test", "market.test")];
+    let (host, service) = ("market.test:9000", "_who._tcp.test");
     let cases = [
-        (Reply::NoSuchName, "there is no name market.test (NXDOMAIN)"),
-        (Reply::Failure, "cannot answer for market.test at the moment (SERVFAIL)"),
-        (records(&[]), "market.test has no addresses, though there is such a name"),
-        (Reply::Records(1, looped), "market.test is an alias that leads to itself"),
+        (service, Reply::Failure, "cannot answer for _who._tcp.test at the moment (SERVFAIL)"),
+        (service, records(&[]), "_who._tcp.test has no SRV records"),
+        (host, Reply::NoSuchName, "there is no name market.test (NXDOMAIN)"),
+        (host, Reply::Failure, "cannot answer for market.test at the moment (SERVFAIL)"),
+        (host, records(&[]), "market.test has no addresses, though there is such a name"),
+        (host, Reply::Records(1, looped), "market.test is an alias that leads to itself"),
         (
+            host,
             Reply::Records(1, vec![alias("market.test", "b.test")]),
             "market.test is an alias of b.test, which has no addresses",
         ),
     ];
     std::thread::scope(|scope| {
-        for (reply, said) in cases {
+        for (name, reply, said) in cases {
             scope.spawn(move || {
                 let names = NameServer::start(reply);
-                let source = format!("dns://market.test:9000?server={}", names.at);
+                let source = format!("dns://{name}?server={}", names.at);
                 let (_who, client) = connect(&source);
                 eventually("it fails", || stats(&client).failures > 0);
                 let why = stats(&client).last_error;
