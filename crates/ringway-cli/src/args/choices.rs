@@ -145,7 +145,7 @@ impl Transport {
     /// Returns the transport of an address: `tcp://` unless it is `unix://`.
     pub(crate) fn of(uri: &Uri) -> Self {
         match uri.scheme() {
-            Scheme::Unix | Scheme::JsonUnix => Self::Unix,
+            Scheme::Unix | Scheme::GrpcUnix | Scheme::JsonUnix => Self::Unix,
             Scheme::Udp => Self::Udp,
             Scheme::Http => Self::Http,
             Scheme::Ws => Self::Ws,

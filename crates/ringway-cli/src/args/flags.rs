@@ -139,10 +139,10 @@ pub(super) struct ServeFlags {
 
 #[derive(Debug, Args)]
 pub(super) struct CallFlags {
-    /// Address of the server: tcp://, unix:// or tls://; grpc:// or grpcs:// for any gRPC server with
-    /// reflection; jsonrpc+tcp://, jsonrpc+tls:// or jsonrpc+unix:// for any JSON-RPC server on
-    /// lines, http:// or https:// for one by POST; etcd://host:port/service, dns://host:port
-    /// or file:///path for one of several servers
+    /// Address of the server: tcp://, unix:// or tls://; grpc://, grpcs:// or grpc+unix:// for any
+    /// gRPC server with reflection; jsonrpc+tcp://, jsonrpc+tls:// or jsonrpc+unix:// for any JSON-RPC
+    /// server on lines, http:// or https:// for one by POST; etcd://host:port/service,
+    /// dns://host:port or file:///path for one of several servers
     #[arg(value_name = "URI")]
     pub(super) addr: Uri,
     /// Method to call, such as ringway.bench.Echo/Say

@@ -93,7 +93,7 @@ fn check_address(uri: &Uri, suite: &Suite) -> Result<(), ValueError> {
             "{uri}: only `bench rpc`, `bench stream` and `bench call` take sources of servers, and the first two \
              without --protocol"
         ))),
-        Scheme::Udp | Scheme::Tls | Scheme::Grpcs | Scheme::JsonTls => {
+        Scheme::Udp | Scheme::Tls | Scheme::Grpcs | Scheme::GrpcUnix | Scheme::JsonTls => {
             Err(ValueError::new(format!(
                 "{uri}: this bench speaks tcp://, unix:// and grpc://; `bench call` measures over TLS"
             )))

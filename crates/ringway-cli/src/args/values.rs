@@ -35,6 +35,7 @@ pub(crate) enum Scheme {
     Tls,
     Grpc,
     Grpcs,
+    GrpcUnix,
     JsonTcp,
     JsonTls,
     JsonUnix,
@@ -47,13 +48,14 @@ pub(crate) enum Scheme {
 }
 
 impl Scheme {
-    const ALL: [(&'static str, Self); 17] = [
+    const ALL: [(&'static str, Self); 18] = [
         ("tcp", Self::Tcp),
         ("unix", Self::Unix),
         ("udp", Self::Udp),
         ("tls", Self::Tls),
         ("grpc", Self::Grpc),
         ("grpcs", Self::Grpcs),
+        ("grpc+unix", Self::GrpcUnix),
         ("jsonrpc+tcp", Self::JsonTcp),
         ("jsonrpc+tls", Self::JsonTls),
         ("jsonrpc+unix", Self::JsonUnix),
@@ -140,14 +142,14 @@ impl FromStr for Uri {
             .find_map(|(known, scheme)| (known == name).then_some(scheme))
             .ok_or_else(|| {
                 ValueError::new(format!(
-                    "no scheme {name}; use tcp, unix, udp, tls, grpc, grpcs, http, https, ws, wss, etcd, dns, file or jsonrpc+tcp, +tls or +unix"
+                    "no scheme {name}; use tcp, unix, udp, tls, grpc, grpcs, grpc+unix, http, https, ws, wss, etcd, dns, file or jsonrpc+tcp, +tls or +unix"
                 ))
             })?;
         match scheme {
-            Scheme::Unix | Scheme::JsonUnix if rest.is_empty() => {
+            Scheme::Unix | Scheme::GrpcUnix | Scheme::JsonUnix if rest.is_empty() => {
                 Err(ValueError::new("no path; write e.g. unix:///tmp/echo.sock"))
             }
-            Scheme::Unix | Scheme::JsonUnix => Ok(()),
+            Scheme::Unix | Scheme::GrpcUnix | Scheme::JsonUnix => Ok(()),
             // The client parses URLs and addresses of sources.
             Scheme::Source => Ok(()),
             _ if scheme.is_url() => Ok(()),
@@ -372,8 +374,9 @@ mod tests {
 
     #[test]
     fn addresses() {
-        for good in ["tcp://127.0.0.1:0", "tls://[::1]:443", "udp://localhost:53", "unix:///tmp/x"]
-        {
+        let unix = ["unix:///tmp/x", "grpc+unix:///tmp/x", "jsonrpc+unix:///tmp/x"];
+        let hosts = ["tcp://127.0.0.1:0", "tls://[::1]:443", "udp://localhost:53"];
+        for good in hosts.into_iter().chain(unix) {
             assert_eq!(good.parse::<Uri>().expect(good).as_str(), good);
         }
         let refused = [
@@ -384,6 +387,7 @@ mod tests {
             ("tcp://::1:7001", "brackets"),
             ("tcp://a:70000", "\"70000\""),
             ("unix://", "no path;"),
+            ("grpc+unix://", "no path;"),
         ];
         for (text, part) in refused {
             let message = text.parse::<Uri>().expect_err(text).to_string();

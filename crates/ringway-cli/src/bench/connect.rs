@@ -19,7 +19,7 @@ use crate::report::Errors;
 /// The name does not resolve, or the socket path is too long.
 pub(super) fn resolve(uri: &Uri) -> io::Result<SockAddr> {
     let (_, rest) = uri.as_str().split_once("://").expect("checked when it was parsed");
-    if matches!(uri.scheme(), Scheme::Unix | Scheme::JsonUnix) {
+    if matches!(uri.scheme(), Scheme::Unix | Scheme::GrpcUnix | Scheme::JsonUnix) {
         return match rest.strip_prefix('@') {
             // A leading zero byte marks a name without a file.
             Some(name) => SockAddr::unix(format!("\0{name}")),

@@ -378,3 +378,23 @@ impl fmt::Debug for ClientBuilder {
         f.debug_struct("ClientBuilder").field("hosts", &self.hosts).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_of_a_server_have_the_time_of_a_connect_at_least() {
+        let patient = Duration::from_secs(60);
+        for (builder, limit) in [
+            (Client::builder(), limits::CONNECT_TIMEOUT),
+            (Client::builder().connect_timeout(patient), patient),
+        ] {
+            assert!(
+                builder.native.preface_timeout > limit,
+                "the first bytes have the limit itself"
+            );
+            assert!(builder.http2.handshake_timeout > limit);
+        }
+    }
+}

@@ -177,15 +177,19 @@ fn deadline_ends_a_stream() {
         let server = HandServer::start(Config::default(), Rc::new(talk));
         let client = connect(&server);
         let hasty = client.with(CallOptions::new().timeout(20 * MS));
-        // Twice: before there is a connection, and with one.
+        // Twice: before there is a connection, and with one. A slow machine sends fewer of them.
+        let mut sent = 0;
         for _ in 0..2 {
             let (_sink, mut replies) = hasty.bidi::<Bytes, Bytes>(&TALK, RAW, RAW);
             let status = replies.next().await.expect_err("no message before the deadline");
             assert!(status.is_deadline_exceeded(), "{status:?}");
             assert!(status.message().starts_with("test.Test/Talk: no "), "{status}");
             assert!(status.message().contains(&server.url()), "{status}");
+            sent += usize::from(!status.is_not_executed());
         }
-        server.until(|server| server.connection(0).cancelled.borrow().len() == 2).await;
+        server
+            .until(|server| sent == 0 || server.connection(0).cancelled.borrow().len() == sent)
+            .await;
         Ok(())
     });
 }

@@ -143,10 +143,15 @@ impl GrpcServer {
                 self.watch(stream);
                 continue;
             }
-            self.http.unserved.overdue += 1;
-            let text = "the request did not arrive completely in time";
-            self.fail(stream, code::DEADLINE_EXCEEDED, text);
+            self.end_late(stream);
         }
+    }
+
+    /// Ends a request that was not whole at its deadline.
+    pub(super) fn end_late(&mut self, stream: StreamHandle) {
+        self.http.unserved.overdue += 1;
+        let text = "the request did not arrive completely in time";
+        self.fail(stream, code::DEADLINE_EXCEEDED, text);
     }
 
     /// Bytes held for the largest call, as counted by [`kept_len`](Self::kept_len).

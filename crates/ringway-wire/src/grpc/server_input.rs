@@ -229,6 +229,10 @@ impl GrpcServer {
             return None;
         }
         let (id, until) = (call.id(), call.until);
+        if until <= now {
+            self.end_late(stream);
+            return None;
+        }
         let request = self.calls.change(stream, |call| call.request.take())??;
         let HeldRequest { mut head, meta, message: kept } = *request;
         if until != Duration::MAX {

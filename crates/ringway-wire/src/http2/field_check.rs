@@ -43,7 +43,8 @@ pub(super) fn check_value(key: Key, value: &[u8]) -> Result<(), Violation> {
     match key {
         Key::METHOD | Key::SCHEME | Key::PATH if value.is_empty() => Err(Violation::BadPseudoField),
         Key::STATUS if !is_status(value) => Err(Violation::BadPseudoField),
-        Key::TE if value != b"trailers" => Err(Violation::ConnectionField),
+        // The names of transfer codings have no case (RFC 9110, section 10.1.4).
+        Key::TE if !value.eq_ignore_ascii_case(b"trailers") => Err(Violation::ConnectionField),
         Key::CONTENT_LENGTH if number(value).is_none() => Err(Violation::BadContentLength),
         _ => Ok(()),
     }
@@ -124,6 +125,7 @@ mod tests {
             (b":authority", b"", Ok(())),
             (b":status", b"200", Ok(())),
             (b"te", b"trailers", Ok(())),
+            (b"te", b"Trailers", Ok(())),
             (b"x", b"\xff\x01", Ok(())),
             (b"", b"x", Err(BadFieldName)),
             (b":", b"x", Err(BadFieldName)),

@@ -101,3 +101,19 @@ fn a_probe_that_was_sent_unread_has_its_time_from_when_its_answer_could_be_read(
     server.handle_timeout(read + answer - at(1)).expect("the answer has some time left");
     assert_eq!(server.handle_timeout(read + answer), Err(Violation::Silent));
 }
+
+#[test]
+fn a_request_that_is_whole_only_after_its_deadline_is_late() {
+    let mut pair = Pair::new(echo);
+    let late = pair.call(&[("grpc-timeout", "2S")], &message(b"x"), false);
+    let early = pair.call(&[("grpc-timeout", "2S")], &message(b"x"), false);
+    pair.run();
+    pair.now = at(2) - Duration::from_nanos(1);
+    pair.more(early, b"", true);
+    pair.run();
+    pair.now = at(2); // before anybody looks at the time
+    pair.more(late, b"", true);
+    pair.run();
+    assert_eq!(pair.status(late), "4 the request did not arrive completely in time");
+    assert_eq!((pair.status(early).as_str(), pair.server.unserved().overdue), ("0", 1));
+}
