@@ -649,6 +649,55 @@ fn leases_are_told_as_the_log_has_them() {
     });
 }
 
+#[test]
+fn changes_that_the_disk_does_not_keep_up_with_wait() {
+    const MEBIBYTE: usize = 1 << 20;
+    let disk = Disk::new(1);
+    on(&disk, SimConfig::new(1), async {
+        let registry = open().await.expect("an empty folder");
+        // More at once than is gathered.
+        let count = 2 * limits::JOURNAL_BYTES_MAX / MEBIBYTE + 1;
+        let writers: Vec<_> = (0..count)
+            .map(|at| {
+                let (registry, value) = (registry.clone(), vec![b'v'; MEBIBYTE].into());
+                let request = PutRequest { value, ..put_request(&format!("key{at}"), 0) };
+                spawn(async move { registry.put(request).await.map(drop) })
+            })
+            .collect();
+        for writer in writers {
+            writer.await.expect("no panic").expect("it is not refused");
+        }
+    });
+}
+
+#[test]
+fn snapshots_that_always_fail_end_the_log_before_it_fills_the_disk() {
+    let disk = Disk::new(1);
+    on(&disk, SimConfig::new(1), async {
+        let (registry, notices) = open_with(300).await.expect("an empty folder");
+        for number in 2..100 {
+            // Something else is there already.
+            let path = format!("/data/snapshot-{number:016}.tmp");
+            fs::create_dir(path).await.expect("a sound disk");
+        }
+        let mut value = 0;
+        let error = loop {
+            value += 1;
+            match put(&registry, "key", value).await {
+                Ok(_) => sleep(Duration::from_millis(10)).await,
+                Err(error) => break error,
+            }
+        };
+        assert!(error.is_unavailable(), "{error}");
+        let failures = limits::SNAPSHOT_FAILURES_MAX;
+        assert!(error.message().contains(&format!("{failures} snapshots in a row")), "{error}");
+        let logs = files().await.into_keys().filter(|name| name.starts_with("log-")).count();
+        assert!(logs <= failures as usize + 1, "{logs} files of the log");
+        let told = notices.lock().expect("no panic").len();
+        assert_eq!(told, failures as usize + 1, "one for each, and one for the end");
+    });
+}
+
 /// Opens a registry in a folder of the real disk, with a new log every so many bytes.
 async fn open_real(path: &Path, log_bytes_max: usize) -> Result<Registry, Error> {
     let mut folder = Folder::open(path).await?;

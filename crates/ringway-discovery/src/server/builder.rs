@@ -71,7 +71,8 @@ impl RegistryBuilder {
     /// election of etcd: a renewal that was answered holds, although it was not logged.
     ///
     /// # Errors
-    /// Fails if another process has the folder, if the disk fails, and if a file is damaged or missing; the error names
+    /// Fails if another process has the folder, if the disk fails, if `/proc` is not mounted, by which the folder is held whatever
+    /// becomes of its name, and if a file is damaged or missing; the error names
     /// the file and the place. A write that was not completed is cut off and is no error. Fails also if an address that is
     /// to be advertised is malformed, or means all addresses of the machine.
     ///
