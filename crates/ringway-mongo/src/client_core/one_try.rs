@@ -54,7 +54,13 @@ impl OneTry<'_> {
         let Some(Until { at, limit }) = self.until else { return Ok(None) };
         let left = at.saturating_duration_since(now_exact()).saturating_sub(round_trip());
         match i32::try_from(left.as_millis()) {
-            Ok(0) => Err(Error::timeout(limit, Fate::NotSent)),
+            Ok(0) => {
+                let what = format!(
+                    "the operation took longer than {limit:?}, before it was sent: a round trip to the server takes longer \
+                     than what is left"
+                );
+                Err(Error::new(Kind::Timeout, Fate::NotSent, what))
+            }
             Ok(millis) => Ok(Some(millis.into())),
             Err(_) => Ok(None),
         }

@@ -45,7 +45,11 @@ fn slow_down(value: &mut Value) {
     }
 }
 
-const REASONS: [(&str, &str); 26] = [
+const REASONS: [(&str, &str); 27] = [
+    (
+        "convenient-transactions.json: withTransaction surfaces a timeout",
+        "`with_transaction` has no time of its own",
+    ),
     ("has no Collection::count", "`count` is deprecated, and not there"),
     ("with cursorType", "the runner makes no cursors that wait for news"),
     ("with maxAwaitTimeMS", "the same"),

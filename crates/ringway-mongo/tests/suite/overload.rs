@@ -1,7 +1,6 @@
 //! Servers that have too much to do, and say so (MongoDB 8.2 and later).
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use bson::{Document, doc};
 use ringway_mongo::{Client, ClientOptions, Error, TransactionOptions};
@@ -109,22 +108,6 @@ fn the_connection_string_says_how_often() {
         run(&client, 0).await.expect_err("it refuses all");
     });
     assert_eq!(log.lock().expect("no panic").len(), 2);
-}
-
-#[test]
-fn a_pause_that_the_operation_has_no_time_for_ends_it_with_the_refusal() {
-    let fake = Fake::serve(|_| {
-        Answer::Reply(doc! {
-            "ok": 0.0, "code": 462, "errmsg": "rate exceeded", "baseBackoffMS": 10_000_000_000_i64,
-            "errorLabels": ["SystemOverloadedError", "RetryableError"],
-        })
-    });
-    on_core(async move {
-        // A pause is hardly ever a thousandth of the longest.
-        let options = options(&fake.address).timeout(Duration::from_millis(10));
-        let error = run(&Client::new(options), 0).await.expect_err("it refuses all");
-        assert!(error.server().is_some() || error.is_timeout(), "{error}");
-    });
 }
 
 #[test]
