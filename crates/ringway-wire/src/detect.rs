@@ -50,28 +50,39 @@ pub fn detect(first_bytes: &[u8]) -> Detected {
         }
         is_prefix |= prefix.starts_with(first_bytes);
     }
-    match first_bytes.first() {
-        _ if is_prefix => Detected::NeedMore,
-        Some(b'{' | b'[' | b' ' | b'\t' | b'\n' | b'\r') => Detected::Json,
+    if is_prefix { Detected::NeedMore } else { detect_text(first_bytes) }
+}
+
+/// Tells a request from JSON. Empty lines may precede both. RFC 9112, section 2.2: "a server that is expecting to receive and
+/// parse a request-line SHOULD ignore at least one empty line (CRLF) received prior to the request-line".
+fn detect_text(first_bytes: &[u8]) -> Detected {
+    let is_certain = first_bytes.len() >= DETECT_LEN;
+    let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let Some(start) = first_bytes.iter().position(|byte| !is_line_end(byte)) else {
+        return if is_certain { Detected::Json } else { Detected::NeedMore };
+    };
+    let text = &first_bytes[start..];
+    if matches!(text[0], b'{' | b'[' | b' ' | b'\t') {
+        return Detected::Json;
+    }
+    // A program may serve methods of its own, and whoever sends a wrong one is told so.
+    match text.iter().position(|byte| !is_of_token(*byte)) {
+        Some(end) if end > 0 && text[end] == b' ' => Detected::Http1,
+        None if !is_certain => Detected::NeedMore,
         _ => Detected::Unknown,
     }
 }
 
-/// The prefixes of protocols; none starts with another. The methods are those of RFC 9110 and RFC
-/// 5789.
+/// Whether a byte may be in a token, such as a method (RFC 9110, section 5.6.2).
+fn is_of_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// The prefixes of protocols; none starts with another.
 const PREFIXES: &[(&[u8], Detected)] = &[
     (&native::MAGIC, Detected::Native),
     (b"\x16\x03", Detected::Tls),
     (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Detected::Http2),
-    (b"GET ", Detected::Http1),
-    (b"POST ", Detected::Http1),
-    (b"HEAD ", Detected::Http1),
-    (b"OPTIONS ", Detected::Http1),
-    (b"PUT ", Detected::Http1),
-    (b"PATCH ", Detected::Http1),
-    (b"DELETE ", Detected::Http1),
-    (b"CONNECT ", Detected::Http1),
-    (b"TRACE ", Detected::Http1),
     (b"PROXY ", Detected::Proxy),
     (b"\r\n\r\n\0", Detected::Proxy),
 ];
@@ -109,30 +120,52 @@ mod tests {
             for at in 0..prefix.len() {
                 let mut bytes = prefix[..=at].to_vec();
                 bytes[at] = 0xee;
-                let json = bytes[0] == b'\r';
-                let expected = if json { Detected::Json } else { Detected::Unknown };
-                assert_eq!(detect(&bytes), expected, "{bytes:?}");
+                assert_eq!(detect(&bytes), Detected::Unknown, "{bytes:?}");
             }
         }
     }
 
     #[test]
     fn json_and_unknown_protocols_are_detected() {
-        for text in ["{", "[1]", " {", "\t", "\n[", "\r{", "\r\n{", "\r\n\r\n{"] {
+        let empty_lines = "\n".repeat(DETECT_LEN);
+        for text in
+            ["{", "[1]", " {", "\t", "\n[", "\r{", "\r\n{", "\r\n\r\n{", "\n ", &*empty_lines]
+        {
             assert_eq!(detect(text.as_bytes()), Detected::Json, "{text:?}");
         }
-        // The last three: an HTTP/1 request that pretends to be HTTP/2, a method in lower case,
-        // and a record of SSL 2.
+        // The last one is a record of SSL 2.
         for bytes in [
             &b"\0"[..],
             b"\xf7RWX",
-            b"SSH-2.0",
+            b"SSH-2.0-OpenSSH_9.6\r\n",
+            b"PING\r\n",
             b"\"json\"",
-            b"PRI / HTTP/1.1",
-            b"get /",
+            b"ALongWordWithoutAnyBlanks",
             b"\x80\x2e\x01\x03\x01",
         ] {
             assert_eq!(detect(bytes), Detected::Unknown, "{bytes:?}");
+        }
+        for partial in ["\r", "\n\n", "\r\nG", "get", "SSH-2.0", "PRI"] {
+            assert_eq!(detect(partial.as_bytes()), Detected::NeedMore, "{partial:?}");
+        }
+    }
+
+    #[test]
+    fn a_request_may_have_any_method_and_an_empty_line_before_it() {
+        for request in [
+            "GET /",
+            "POST /",
+            "\r\nGET /",
+            "\nGET /",
+            "\r\n\r\nGET /",
+            "PROPFIND /",
+            "UPDATEREDIRECTREF /",
+            "get /",
+            "M-SEARCH *",
+            "PRI / HTTP/1.1",
+            "PROXIED /",
+        ] {
+            assert_eq!(detect(request.as_bytes()), Detected::Http1, "{request:?}");
         }
     }
 }
