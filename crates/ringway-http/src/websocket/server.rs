@@ -70,7 +70,7 @@ impl WebSocketUpgrade {
     /// Lets pages of another origin, such as `https://app.example.org`, open the WebSocket.
     ///
     /// By default only pages of this server may: the origin that a browser sends must equal the requested
-    /// host. Other pages would act with the cookies of their visitors. Programs send no origin.
+    /// host, or the browser says that they are the same (`Sec-Fetch-Site`). Other pages would act with the cookies of their visitors. Programs send no origin.
     #[must_use]
     pub fn origin(mut self, origin: impl Into<String>) -> Self {
         if let Origins::Own(others) = &mut self.origins {
@@ -120,8 +120,7 @@ impl WebSocketUpgrade {
         }
         let key = check(&request)?;
         if !origins.allow(headers) {
-            let message = "a page of another origin may not open this WebSocket";
-            return Err(Error::new(StatusCode::FORBIDDEN, message));
+            return Err(foreign(headers));
         }
         let offers = |name: &&String| {
             tokens(headers, &SEC_WEBSOCKET_PROTOCOL).any(|offered| offered == name.as_str())
@@ -144,8 +143,28 @@ impl Origins {
         let host = headers.get(HOST).and_then(|host| host.to_str().ok());
         let own = origin.split_once("://").zip(host);
         own.is_some_and(|((_, own), host)| own.eq_ignore_ascii_case(host))
+            || is_same_origin(headers)
             || others.iter().any(|other| other.eq_ignore_ascii_case(origin))
     }
+}
+
+/// Whether the browser says that the page is of the origin that it asks, whatever proxies have made of `Host`. No page can
+/// set this field.
+fn is_same_origin(headers: &HeaderMap) -> bool {
+    headers.get("sec-fetch-site").is_some_and(|site| site == "same-origin")
+}
+
+fn foreign(headers: &HeaderMap) -> Error {
+    let said = |name| {
+        let value = headers.get(name).map_or(&b"none"[..], HeaderValue::as_bytes);
+        String::from_utf8_lossy(value).into_owned()
+    };
+    let (origin, host) = (said(ORIGIN), said(HOST));
+    let message = format!(
+        "a page of another origin may not open this WebSocket: its origin is {origin}, and the request is for \
+         {host}. WebSocketUpgrade::origin allows it, also where a proxy changes Host"
+    );
+    Error::new(StatusCode::FORBIDDEN, message)
 }
 
 /// Returns the key of a correct handshake: RFC 6455 section 4.2.1.

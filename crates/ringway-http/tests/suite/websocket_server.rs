@@ -155,6 +155,13 @@ fn a_page_of_another_origin_opens_nothing_unless_it_may() {
     ] {
         assert_refused(&server, &upgrade(path, &format!("origin: {origin}\r\n")), status);
     }
+    // A proxy has changed the host, and the browser knows which one it has asked.
+    for (site, status) in [("same-origin", "101"), ("same-site", "403"), ("cross-site", "403")] {
+        let fields = format!("origin: https://shop.example\r\nsec-fetch-site: {site}\r\n");
+        assert_refused(&server, &upgrade("/own", &fields), status);
+    }
+    let told = server.tell(upgrade("/own", "origin: https://shop.example\r\n"));
+    assert!(told.contains("https://shop.example, and the request is for h."), "{told}");
 }
 
 #[test]
