@@ -77,8 +77,8 @@ impl RequestBody {
     }
 
     /// Makes a body that arrives by another way than hyper, with `length` bytes if that is known.
-    pub(crate) fn fed(length: Option<u64>, bytes_max: usize) -> (Self, BodyFeed) {
-        let (feed, content) = BodyFeed::new(length);
+    pub(crate) fn fed(length: Option<u64>, bytes_max: usize, is_awaited: bool) -> (Self, BodyFeed) {
+        let (feed, content) = BodyFeed::new(length, is_awaited);
         (Self::of(RequestContent::Fed(content), bytes_max), feed)
     }
 

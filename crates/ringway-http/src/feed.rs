@@ -22,6 +22,10 @@ struct Feed {
     read: usize,
     is_whole: bool,
     is_lost: bool,
+    /// Whether its client waits to be asked for it (`Expect: 100-continue`).
+    is_awaited: bool,
+    /// Whether the reader waits for such a client.
+    is_asked_for: bool,
     /// Missing bytes of the body, if its length is known.
     left: Option<u64>,
     reader: Option<Waker>,
@@ -29,8 +33,8 @@ struct Feed {
 }
 
 impl BodyFeed {
-    pub(crate) fn new(length: Option<u64>) -> (Self, FedContent) {
-        let feed = Arc::new(Mutex::new(Feed { left: length, ..Feed::default() }));
+    pub(crate) fn new(length: Option<u64>, is_awaited: bool) -> (Self, FedContent) {
+        let feed = Arc::new(Mutex::new(Feed { left: length, is_awaited, ..Feed::default() }));
         (Self(Arc::clone(&feed)), FedContent(feed))
     }
 
@@ -54,6 +58,11 @@ impl BodyFeed {
         }
         drop(feed); // the former waker is dropped behind it
         if read == 0 { Poll::Pending } else { Poll::Ready(read) }
+    }
+
+    /// Whether its client is to be asked for it by 100 Continue; says so once.
+    pub fn takes_asking(&self) -> bool {
+        std::mem::take(&mut locked(&self.0).is_asked_for)
     }
 
     fn change(&self, change: impl FnOnce(&mut Feed)) {
@@ -93,6 +102,7 @@ impl FedContent {
             if feed.is_lost {
                 return Poll::Ready(Some(Err("its client has gone".into())));
             }
+            feed.is_asked_for |= std::mem::take(&mut feed.is_awaited);
             std::mem::swap(&mut feed.reader, &mut waker);
             drop(feed); // the former waker is dropped behind it
             return Poll::Pending;
@@ -163,7 +173,7 @@ mod tests {
     #[test]
     fn a_body_is_read_as_it_comes_and_tells_what_was_read() {
         let mut cx = Context::from_waker(Waker::noop());
-        let (feed, content) = BodyFeed::new(Some(5));
+        let (feed, content) = BodyFeed::new(Some(5), false);
         let mut content = RequestContent::Fed(content);
         let mut poll = |content: &mut RequestContent| Pin::new(content).poll_frame(&mut cx);
         assert!(poll(&mut content).is_pending());
@@ -182,9 +192,26 @@ mod tests {
     }
 
     #[test]
+    fn a_client_that_waits_is_asked_once_and_only_if_somebody_reads() {
+        let mut cx = Context::from_waker(Waker::noop());
+        for (is_awaited, has_come) in [(true, false), (true, true), (false, false)] {
+            let (feed, content) = BodyFeed::new(None, is_awaited);
+            assert!(!feed.takes_asking());
+            if has_come {
+                feed.push(b"a");
+            }
+            assert_eq!(content.poll_piece(&mut cx).is_ready(), has_come);
+            assert_eq!(feed.takes_asking(), is_awaited && !has_come);
+            assert!(content.poll_piece(&mut cx).is_pending());
+            feed.takes_asking();
+            assert!(content.poll_piece(&mut cx).is_pending() && !feed.takes_asking());
+        }
+    }
+
+    #[test]
     fn a_body_that_loses_its_feed_fails_behind_what_has_come() {
         let mut cx = Context::from_waker(Waker::noop());
-        let (feed, content) = BodyFeed::new(None);
+        let (feed, content) = BodyFeed::new(None, false);
         feed.push(b"ab");
         drop(feed);
         assert!(matches!(content.poll_piece(&mut cx), Poll::Ready(Some(Ok(_)))));

@@ -13,7 +13,7 @@ use http_body::Body as _;
 use crate::body::{Request, RequestBody, Response};
 use crate::error::{Error, Result};
 use crate::feed::BodyFeed;
-use crate::serve::{check_target, is_host};
+use crate::serve::{check_target, is_awaited, is_host};
 
 /// Makes a request from its well-formed fields, pseudo-fields first. Its URI is the
 /// path and its `Host` the authority, as over HTTP/1.1. A handler may read `body_bytes_max` of its body, which
@@ -31,7 +31,7 @@ pub fn http2_request<'f>(
     }
     let (method, uri, headers) = head.checked()?;
     let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    let (body, feed) = RequestBody::fed(length, body_bytes_max);
+    let (body, feed) = RequestBody::fed(length, body_bytes_max, is_awaited(&headers));
     let mut request = Request::new(body);
     (*request.method_mut(), *request.uri_mut(), *request.headers_mut()) = (method, uri, headers);
     *request.version_mut() = Version::HTTP_2;

@@ -195,7 +195,7 @@ async fn answer(
 }
 
 /// Whether a client waits to be asked for the body of its request.
-fn is_awaited(headers: &HeaderMap) -> bool {
+pub(crate) fn is_awaited(headers: &HeaderMap) -> bool {
     headers.get(EXPECT).is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 

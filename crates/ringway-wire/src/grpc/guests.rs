@@ -114,6 +114,20 @@ impl GrpcServer {
         self.http.taken(stream, bytes);
     }
 
+    /// Asks the client for the content of its request, if it waits for that (RFC 9110, section 15.2.1).
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Gone`] when the request is over, or its answer has begun.
+    pub fn guest_continue(&mut self, stream: StreamHandle) -> Result<(), Gone> {
+        let guest = self.guests.as_mut().and_then(|guests| guests.get(stream)).ok_or(Gone)?;
+        if guest.has_head {
+            return Err(Gone);
+        }
+        let line = Line::Once { name: b":status", value: b"100" };
+        self.http.head(stream, &[line], false)
+    }
+
     /// Sends the head of an answer; `end` says that there is nothing else.
     ///
     /// # Errors

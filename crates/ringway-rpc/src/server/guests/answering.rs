@@ -119,6 +119,11 @@ impl Answering {
     /// Lets the client send as much more as was read of its request.
     fn give_credit(&self, cx: &mut Context<'_>) {
         let Some(feed) = &self.exchange.feed else { return };
+        if feed.takes_asking()
+            && self.connection.machine().guest_continue(self.exchange.stream).is_ok()
+        {
+            self.connection.wake();
+        }
         let mut is_changed = false;
         while let Poll::Ready(read) = feed.poll_read(cx) {
             self.connection.machine().guest_taken(self.exchange.stream, read);
