@@ -1,9 +1,11 @@
 //! Every bound of this crate, with its reason.
 
+mod console;
 mod jsonrpc;
 
 use std::time::Duration;
 
+pub(crate) use console::*;
 pub(crate) use jsonrpc::*;
 
 // Calls.
@@ -325,49 +327,9 @@ pub(crate) const WEB_CHUNK_BYTES: usize = 64 * 1024;
 /// own bound.
 pub(crate) const CORS_MAX_AGE: Duration = Duration::from_secs(7_200);
 
-/// How long after the console's last question slow calls are collected: a few of its questions may be lost.
-pub(crate) const CONSOLE_WATCHED_FOR: Duration = Duration::from_secs(5);
-
-/// Slow calls that each core keeps while somebody looks: more than a page shows.
-pub(crate) const CONSOLE_SLOW_CALLS_MAX: usize = 32;
-
-/// Slow calls of one method among them: others are to be seen as well.
-pub(crate) const CONSOLE_SLOW_CALLS_OF_METHOD: usize = 4;
-
-/// How long a slow call is shown.
-pub(crate) const CONSOLE_SLOW_CALL_AGE: Duration = Duration::from_secs(60);
-
-/// Connections of each core that the console shows, the busiest: what somebody reads, and about 100 KiB.
-pub(crate) const CONSOLE_CONNECTIONS_MAX: usize = 100;
-
-/// Connections of each core among which the busiest are looked for: a fraction of a millisecond.
-pub(crate) const CONSOLE_CONNECTIONS_SEEN: usize = 10_000;
-
-/// Calls under way that the console shows for each connection.
-pub(crate) const CONSOLE_CALLS_MAX: usize = 8;
-
-/// How long the console waits for a core: one that does not answer is shown as such.
-pub(crate) const CONSOLE_CORE_TIMEOUT: Duration = Duration::from_millis(300);
-
-/// How often the cores are looked at while somebody wants to know what they do: some thousand looks in the ten seconds
-/// that the page shows, and none in step with timers of whole milliseconds.
-pub(crate) const CONSOLE_LOOK_PAUSE: Duration = Duration::from_micros(4_700);
-
-/// Tasks of each core that the console shows, those with the largest shares.
-pub(crate) const CONSOLE_TASKS_MAX: usize = 12;
-
-/// Threads that the console shows: more than a process of ours has, unless its program starts many.
-pub(crate) const CONSOLE_THREADS_MAX: usize = 200;
-
 /// Bytes that values of `-bin` headers may take which share a header with others, each counted with its name
 /// and 32 bytes: as much as all fields of a request over gRPC.
 pub(crate) const WEB_VALUES_BYTES_MAX: usize = 16 * 1024;
-
-/// Rows of a table that a program adds to the console.
-pub(crate) const CONSOLE_ROWS_MAX: usize = 500;
-
-/// How deep the console writes examples of requests: messages may contain themselves.
-pub(crate) const CONSOLE_EXAMPLE_DEPTH: usize = 3;
 
 /// How long a client may send nothing in a stream of requests over HTTP/1.1, which has no ping.
 pub(crate) const WEB_STREAM_SILENCE: Duration = Duration::from_secs(300);

@@ -1,6 +1,6 @@
-//! A server with some traffic of its own, to be looked at: open its address in a browser.
+//! A server with some traffic of its own, to be looked at: open the link that it prints in a browser.
 //!
-//! Run it: `cargo run --release --example rpc_console -- 127.0.0.1:9000`, then open <http://localhost:9000/>.
+//! Run it: `cargo run --release --example rpc_console -- 127.0.0.1:9000`.
 
 use std::time::Duration;
 
@@ -66,6 +66,9 @@ fn main() -> ringway::Result {
         Server::bind(format!("tcp://{address}"))?.service(ShopServer::new(Corner)).start()?;
     let address = server.addresses()[0].clone();
     println!("listening on {address}");
+    if let Some(link) = server.console_link() {
+        println!("console at {link}");
+    }
 
     let shop = ShopClient::connect(&address)?;
     for customer in 0..4_u32 {

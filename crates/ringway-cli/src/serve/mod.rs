@@ -9,7 +9,7 @@ mod tally;
 
 use std::cell::Cell;
 use std::error::Error;
-use std::io::{BufReader, Write};
+use std::io::{BufReader, IsTerminal, Write};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -129,7 +129,15 @@ fn start_rpc(
         // Not by `net`, which knows nothing of the protocols to agree on.
         server = server.tls(tls);
     }
-    Ok(server.start()?.net().clone())
+    let server = server.start()?;
+    if !config.control && std::io::stderr().is_terminal() {
+        // Whoever reads the link sees the console, so it goes to the person who has started the server, and to no log.
+        server
+            .console_link()
+            .iter()
+            .for_each(|link| stderr::say(format_args!("console at {link}")));
+    }
+    Ok(server.net().clone())
 }
 
 /// A registry whose server stops when its log has failed, so that whoever supervises it starts it again.

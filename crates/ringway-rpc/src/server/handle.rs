@@ -33,6 +33,17 @@ impl ServerHandle {
         self.net.addresses()
     }
 
+    /// The URL of the [console](crate::Console) for a browser on this machine, with its token: whoever has the link sees all
+    /// that the console shows. `None` if the console is off or something else is at `/`, and if the server listens neither on
+    /// loopback nor on all addresses.
+    pub fn console_link(&self) -> Option<String> {
+        let side_doors = self.shared.side_doors();
+        match side_doors.has_page("/") {
+            true => None,
+            false => side_doors.console.link(self.addresses()),
+        }
+    }
+
     /// Starts a graceful shutdown and returns at once. Health becomes NOT_SERVING; after the drain delay,
     /// new calls are refused as not executed, and running calls may finish until the drain timeout.
     pub fn shutdown(&self) {

@@ -6,13 +6,13 @@ mod metrics_form;
 use std::rc::Rc;
 
 use ringway_http::http::{Method, StatusCode};
-use ringway_http::{HttpLimits, Request, Response, Router, http, text};
+use ringway_http::{Error, HttpLimits, Request, Response, http, status, text};
 use ringway_net::{Connection, Result, View};
 
 use super::console;
 use super::core::ServerCore;
 use super::direct::DirectCalls;
-use super::jsonrpc::JsonDoor;
+use super::jsonrpc::{JsonDoor, is_web_socket};
 use super::web;
 use crate::builtin::health::{Health, ServingStatus};
 
@@ -81,11 +81,13 @@ async fn respond(core: &Rc<ServerCore>, calls: &DirectCalls, request: Request) -
         (&Method::GET | &Method::HEAD, "/metrics") => metrics(core, &request),
         (&Method::GET | &Method::HEAD, "/healthz") => text("ok\n"),
         (&Method::GET | &Method::HEAD, "/readyz") => ready(core, &side_doors.health),
+        (&Method::OPTIONS, "*") => status(StatusCode::NO_CONTENT), // RFC 9110, section 9.3.7: a "ping"
+        (_, "/metrics" | "/healthz" | "/readyz") => reads_only(),
         _ => match (&side_doors.routes, &side_doors.pages) {
-            (Some(routes), pages) if routes.has(path) || !pages.has(path) => {
-                routes.respond(request).await
-            }
+            (Some(routes), _) if routes.has(path) => routes.respond(request).await,
             (_, pages) if pages.has(path) => pages.respond(request).await,
+            _ if may_be_call(&request) => web::no_method(core, calls, request).await,
+            (Some(routes), _) => routes.respond(request).await,
             _ => nothing(path),
         },
     }
@@ -98,9 +100,7 @@ async fn console_for(
     request: &Request,
 ) -> Option<Response> {
     let side_doors = core.shared().side_doors();
-    let has_own = |routes: &Router| routes.has(request.uri().path());
-    let is_taken = has_own(&side_doors.pages) || side_doors.routes.as_ref().is_some_and(has_own);
-    if is_taken || request.headers().contains_key(http::header::UPGRADE) {
+    if side_doors.has_page(request.uri().path()) || is_web_socket(request.headers()) {
         return None;
     }
     console::respond(core, calls, request).await
@@ -125,6 +125,20 @@ fn ready(core: &ServerCore, health: &Health) -> Response {
         *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     }
     response
+}
+
+fn reads_only() -> Response {
+    let error = Error::new(StatusCode::METHOD_NOT_ALLOWED, "this path answers GET");
+    let mut response = Response::from(error);
+    let allowed = http::HeaderValue::from_static("GET, HEAD");
+    response.headers_mut().insert(http::header::ALLOW, allowed);
+    response
+}
+
+/// Whether a request is a call, or a question before one, of a method that there is not.
+fn may_be_call(request: &Request) -> bool {
+    let is_verb = matches!(*request.method(), Method::POST | Method::OPTIONS);
+    is_verb && request.uri().path().matches('/').count() == 2
 }
 
 fn nothing(path: &str) -> Response {

@@ -33,6 +33,7 @@ mod driver;
 mod first_bytes;
 mod guests;
 mod handle;
+mod hosts;
 mod http;
 mod intake;
 mod intercepted;
@@ -397,7 +398,7 @@ impl Server {
         self
     }
 
-    /// Sets who may see the console, the page at `/`. By default, programs of the same machine may.
+    /// Sets who may see the console, the page at `/`.
     pub fn console(mut self, console: Console) -> Self {
         self.http.console = console;
         self

@@ -3,8 +3,29 @@
 use ringway_http::{Request, Response, Result, Router};
 
 use super::Server;
+use super::hosts::Hosts;
 
 impl Server {
+    /// Names the hosts by which browsers reach the server, such as `shop.example`, or `shop.example:8080` for one port
+    /// alone. Two things follow:
+    ///
+    /// - A page of these hosts may call the server, even if a proxy in front of it changes `Host`.
+    /// - A request for another name with a dot counts as one of a foreign page, from wherever it comes: somebody else's name
+    ///   may have been made to lead here (DNS rebinding). Addresses, `localhost` and names without a dot are always good.
+    ///
+    /// Without this setting, the latter holds for connections over loopback that come directly.
+    ///
+    /// ```
+    /// # fn main() -> ringway_net::Result {
+    /// let server = ringway_rpc::Server::bind("tcp://127.0.0.1:0")?.hosts(["shop.example"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn hosts<S: Into<String>>(mut self, hosts: impl IntoIterator<Item = S>) -> Self {
+        self.http.hosts = Some(Hosts::new(hosts.into_iter().map(Into::into)));
+        self
+    }
+
     /// Answers other HTTP requests on the server's port, such as pages and webhooks. Calls, `/metrics`,
     /// `/healthz` and `/readyz` are always served, and `routes` cannot replace them.
     pub fn http_routes(mut self, routes: Router) -> Self {

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use ringway_http::Router;
 
-use super::console::{ConsoleTable, Profile};
-use super::console_access::Console;
+use super::console::{ConsoleTable, Profile, Viewers};
+use super::console_access::{Access, Console};
 use super::cors::{Cors, CorsFields};
+use super::hosts::Hosts;
 use crate::builtin::health::Health;
 
 /// The settings of HTTP, as the program has made them.
@@ -19,12 +20,13 @@ pub(super) struct HttpSettings {
     /// Methods that are called by JSON at paths of their own.
     pub(super) gateway: BTreeMap<String, String>,
     pub(super) cors: Option<Cors>,
+    pub(super) hosts: Option<Hosts>,
     pub(super) console: Console,
     pub(super) tables: Vec<ConsoleTable>,
 }
 
 /// The state behind the side doors of a server.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct SideDoors {
     pub(super) health: Health,
     pub(super) routes: Option<Router>,
@@ -32,19 +34,29 @@ pub(crate) struct SideDoors {
     pub(super) gateway: BTreeMap<String, String>,
     /// The pages of other origins that may make calls.
     pub(super) cors: Option<CorsFields>,
-    pub(super) console: Console,
+    /// Its own names.
+    pub(super) hosts: Option<Hosts>,
+    pub(super) console: Access,
     pub(super) tables: Vec<ConsoleTable>,
     /// What the cores are seen to do, for the console.
     pub(super) profile: Profile,
+    /// The connections by which somebody looks at the console.
+    pub(super) viewers: Viewers,
 }
 
 impl SideDoors {
+    /// Whether the program or a library answers at this path.
+    pub(super) fn has_page(&self, path: &str) -> bool {
+        self.pages.has(path) || self.routes.as_ref().is_some_and(|routes| routes.has(path))
+    }
+
     /// Checks the settings.
     pub(super) fn new(health: Health, settings: HttpSettings) -> Result<Self, String> {
-        let HttpSettings { routes, pages, gateway, cors, console, tables } = settings;
-        console.check()?;
+        let HttpSettings { routes, pages, gateway, cors, hosts, console, tables } = settings;
+        let console = console.access()?;
+        hosts.as_ref().map_or(Ok(()), Hosts::check)?;
         let cors = cors.as_ref().map(Cors::compile).transpose()?;
-        let profile = Profile::default();
-        Ok(Self { health, routes, pages, gateway, cors, console, tables, profile })
+        let (profile, viewers) = Default::default();
+        Ok(Self { health, routes, pages, gateway, cors, hosts, console, tables, profile, viewers })
     }
 }

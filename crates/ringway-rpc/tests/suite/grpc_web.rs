@@ -85,12 +85,18 @@ fn a_failure_without_a_message_is_in_the_head() {
         ),
         ("Put", "content-type: application/grpc-web\r\ngrpc-timeout: 1x\r\n", frame(0, ""), "3"),
         ("Wait", "content-type: application/grpc-web\r\ngrpc-timeout: 30m\r\n", frame(0, ""), "4"),
+        ("Put", WEB, frame(1, ""), "13"),
+        ("Put", &*format!("{WEB}origin: null\r\n"), frame(0, message("a")), "7"),
+        ("Nothing", WEB, frame(0, ""), "12"),
+        ("Nothing", TEXT, Vec::new(), "12"),
+        ("Put", "content-type: application/grpc-web+thrift\r\n", frame(0, ""), "12"),
     ] {
         let answer = call(&handle, method, fields, body);
         assert_eq!((answer.status, answer.field("grpc-status")), (200, Some(status)), "{answer:?}");
     }
-    let foreign = call(&handle, "Put", &format!("{WEB}origin: null\r\n"), frame(0, message("a")));
-    assert_eq!(foreign.status, 403);
+    let text = call(&handle, "Nothing", TEXT, "");
+    assert_eq!(text.field("content-type"), Some("application/grpc-web-text"));
+    assert_eq!(text.field("grpc-message"), Some("the server has no method /web.v1.web/nothing"));
     assert_eq!(call(&handle, "Put", "content-type: application/grpc\r\n", "").status, 415);
     end(handle);
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ringway_http::{Files, Router};
 use ringway_net::ServerTls;
-use ringway_rpc::{Server, ServerHandle};
+use ringway_rpc::{Console, Server, ServerHandle};
 use serde_json::{Value, json};
 
 use crate::support::browser::Page;
@@ -62,7 +62,7 @@ fn start(folder: &Path) -> ServerHandle {
     let tls = ServerTls::from_pem(made.cert.pem(), made.signing_key.serialize_pem());
     let server = Server::bind("tls://127.0.0.1:0").expect("an address").threads(1);
     let server = server.tls(tls.expect("they belong together"));
-    let server = server.service(WebServer::new(Reports::default()));
+    let server = server.service(WebServer::new(Reports::default())).console(Console::local());
     server.http_routes(Router::new().files("/files", Files::new(folder))).start().expect("starts")
 }
 

@@ -1,5 +1,7 @@
 //! Requests over HTTP/2 that are no calls of gRPC: handlers answer them as they answer HTTP/1.1.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -10,9 +12,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_core::Stream;
 use ringway_http::{Body, Error, Request, Response, Router, WebSocketUpgrade, param, text};
-use ringway_rpc::{Server, ServerHandle};
+use ringway_rpc::{Console, Server, ServerHandle};
 use ringway_wire::http2::ErrorCode;
 
+use crate::support::frames::{
+    DATA, END_HEADERS, HEADERS, SETTINGS, frame as bytes_frame, head as fields_of,
+};
 use crate::support::grpc_caller::{Came, GrpcCaller, framed};
 use crate::support::web_caller::{Answer, ask, frame, head};
 use crate::support::web_service::{Reports, WebServer};
@@ -242,7 +247,7 @@ fn requests_are_answered_the_same_over_both_versions() {
 #[test]
 fn the_console_is_served_where_no_route_is() {
     let server = Server::bind("tcp://127.0.0.1:0").expect("an address").threads(1);
-    let server = server.service(WebServer::new(Reports::default()));
+    let server = server.service(WebServer::new(Reports::default())).console(Console::local());
     let handle = server.start().expect("it starts");
     let mut caller = GrpcCaller::connect(socket_addr(&handle));
     for (path, authority, status) in [
@@ -254,6 +259,45 @@ fn the_console_is_served_where_no_route_is() {
         assert_eq!(caller.answer(stream).field(":status"), Some(status), "{path} {authority}");
     }
     drop(caller);
+    end(handle);
+}
+
+/// Reads frames up to one of this type on the stream.
+fn read_frame(socket: &mut TcpStream, kind: u8, stream: u32) {
+    loop {
+        let mut head = [0; 9];
+        socket.read_exact(&mut head).expect("a frame");
+        let len = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+        socket.read_exact(&mut vec![0; len]).expect("all of it");
+        let on = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+        if (head[3], on) == (kind, stream) {
+            return;
+        }
+    }
+}
+
+/// RFC 9110, section 10.1.1. Clients leave interim answers out, so the frames are looked at.
+#[test]
+fn a_client_that_waits_to_be_asked_for_its_content_is_asked() {
+    let handle = start(&Stage::default(), |server| server);
+    let mut socket = TcpStream::connect(socket_addr(&handle)).expect("it listens");
+    socket.set_read_timeout(Some(LIMIT)).expect("a timeout");
+    let preface = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &bytes_frame(SETTINGS, 0, 0, &[])];
+    socket.write_all(&preface.concat()).expect("a preface");
+    let head = fields_of(&[
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", "/length"),
+        (":authority", "here"),
+        ("expect", "100-continue"),
+    ]);
+    socket.write_all(&bytes_frame(HEADERS, END_HEADERS, 1, &head)).expect("a head");
+    read_frame(&mut socket, HEADERS, 1); // nothing else has been sent
+    const END_STREAM: u8 = 1;
+    socket.write_all(&bytes_frame(DATA, END_STREAM, 1, b"hello")).expect("the content");
+    read_frame(&mut socket, HEADERS, 1);
+    read_frame(&mut socket, DATA, 1);
+    drop(socket);
     end(handle);
 }
 

@@ -184,7 +184,14 @@ fn failures_are_json_with_the_status_of_their_code() {
 #[test]
 fn invalid_calls_are_rejected_before_a_handler_runs() {
     let handle = start(English::default(), |server| server.message_bytes_max(1_000));
-    assert_told(&handle, &post("Nothing", JSON, ADA), 404, "no method of this server");
+    assert_told(&handle, &post("Nothing", JSON, ADA), 404, r#""code":"unimplemented""#);
+    let text = "content-type: text/plain\r\n";
+    assert_told(
+        &handle,
+        &post("Nothing", text, ADA),
+        404,
+        "\r\n\r\nthe server has no method /greet",
+    );
     assert_told(
         &handle,
         &post("Greet", "content-type: text/plain\r\n", ADA),
@@ -199,7 +206,7 @@ fn invalid_calls_are_rejected_before_a_handler_runs() {
     let own = format!("{JSON}origin: http://here\r\n");
     assert_told(&handle, &post("Greet", &own, ADA), 200, "Hello, Ada!");
     let long = format!(r#"{{"name":"{}"}}"#, "x".repeat(1_000));
-    assert_told(&handle, &post("Greet", JSON, &long), 413, "1000 bytes");
+    assert_told(&handle, &post("Greet", JSON, &long), 429, r#""code":"resource_exhausted""#);
     let zipped = format!("{JSON}content-encoding: gzip\r\n");
     assert_told(&handle, &post("Greet", &zipped, ADA), 501, "not taken here");
     let counted = handle.metrics().prometheus();

@@ -71,4 +71,5 @@ mod stream_allocations;
 mod streams;
 mod support;
 mod times_without_end;
+mod web_leniency;
 mod websocket_browser;

@@ -39,7 +39,7 @@ fn whoever_sends_all_before_reading_learns_why_it_was_refused() {
     };
     for (path, kind, status) in [
         ("/spec.v1.Math/Shout", "text/plain", "415"),
-        ("/spec.v1.Math/Shout", "application/json", "413"),
+        ("/spec.v1.Math/Shout", "application/json", "429"),
         ("/spec.v1.Math/Nothing", "application/json", "404"),
         ("/rpc", "text/plain", "415"),
         ("/rpc", "application/json", "413"),

@@ -25,8 +25,11 @@ fn rpc_console() {
     let example = Example::start("rpc_console", &[]);
     let (_, address) = example.listening();
     let mut socket = connect(address);
-    let request = b"GET /console/data HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
-    socket.write_all(request).expect("a request");
+    let line = example.line();
+    let (_, token) = line.split_once("/#").expect("a link with its token");
+    let head = "GET /console/data HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n";
+    let request = format!("{head}authorization: Bearer {token}\r\n\r\n");
+    socket.write_all(request.as_bytes()).expect("a request");
     let mut answer = String::new();
     socket.read_to_string(&mut answer).expect("an answer");
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");

@@ -13,7 +13,7 @@ pub(crate) mod who;
 use std::time::Duration;
 
 use ringway_discovery::Registry;
-use ringway_rpc::{Server, ServerHandle};
+use ringway_rpc::{Console, Server, ServerHandle};
 
 /// A guard against hanging: everything awaited happens within this time.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
@@ -24,7 +24,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// Starts a server of the registry on a free port.
 pub(crate) fn serve(registry: &Registry) -> ServerHandle {
     let server = Server::bind("tcp://127.0.0.1:0").expect("a free port");
-    registry.serve_on(server).threads(1).start().expect("the server starts")
+    let server = registry.serve_on(server).console(Console::local());
+    server.threads(1).start().expect("the server starts")
 }
 
 /// The address of a server as clients of etcd write it.

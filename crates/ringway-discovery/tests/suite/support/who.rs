@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ringway_rpc::{Server, ServerHandle, Status};
+use ringway_rpc::{Console, Server, ServerHandle, Status};
 
 /// A service; its method may be called once only.
 #[ringway_rpc::service(crate = "ringway_rpc", package = "test")]
@@ -40,7 +40,7 @@ impl Named {
     /// A server of it at a free address.
     pub(crate) fn server_at(&self, address: &str) -> Server {
         let server = Server::bind(address).expect("a free address");
-        server.threads(1).service(WhoServer::new(self.clone()))
+        server.threads(1).service(WhoServer::new(self.clone())).console(Console::local())
     }
 
     pub(crate) fn start(&self) -> ServerHandle {

@@ -123,20 +123,24 @@ pub(super) fn with_counters(handle: &CoreHandle, own: &Option<Value>) -> Value {
 /// What only the core itself can tell.
 fn of_core(core: &Rc<ServerCore>) -> Value {
     core.slow_calls().watch();
+    let (connections, own_count) = busiest(core);
     let slowest = core.slow_calls().slowest();
     json!({
         "cpu_ms": cpu_time().map(millis),
-        "connection_count": core.connections().client_count(),
-        "connections": busiest(core),
+        "connection_count": core.connections().client_count().saturating_sub(own_count),
+        "connections": connections,
         "slow": slowest.iter().map(|call| slow_call(call, core.now())).collect::<Vec<_>>(),
     })
 }
 
-/// The busiest connections. What HTTP carries as a part of one, such as JSON-RPC or the requests of HTTP/2 that are no
+/// The busiest connections, and the number of those by which the console is looked at, which are left out. What HTTP carries as a part of one, such as JSON-RPC or the requests of HTTP/2 that are no
 /// calls of gRPC, is shown with it.
-fn busiest(core: &ServerCore) -> Vec<Value> {
+fn busiest(core: &ServerCore) -> (Vec<Value>, usize) {
     let some = core.connections().some(limits::CONSOLE_CONNECTIONS_SEEN);
     let (parts, mut whole): (Vec<_>, Vec<_>) = some.into_iter().partition(|it| it.is_part());
+    let (all, viewers) = (whole.len(), &core.shared().side_doors().viewers);
+    whole.retain(|connection| !viewers.has(connection.site_id()));
+    let own_count = all - whole.len();
     let mut parts_of = HashMap::<u64, Vec<_>>::new();
     for part in parts {
         parts_of.entry(part.site_id()).or_default().push(part);
@@ -152,7 +156,7 @@ fn busiest(core: &ServerCore) -> Vec<Value> {
         parts_of(connection.site_id()).iter().for_each(|part| shown.add(part.describe()));
         shown.into_json()
     });
-    shown.collect()
+    (shown.collect(), own_count)
 }
 
 /// The time that the calling thread has run, by the kernel's word.

@@ -1,18 +1,20 @@
 //! Who may see the console.
 
-use ringway_http::http::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
+use ringway_http::http::header::{
+    AUTHORIZATION, FORWARDED, HOST, HeaderMap, HeaderName, ORIGIN, VIA,
+};
 use ringway_net::Endpoint;
 
 use crate::call::context::Peer;
 use crate::server::console_access::Access;
-use crate::server::web::named_host::{is_forwarded, is_this_machine};
+use crate::server::web::named_host::is_this_machine;
 
 /// Whether a client may know that there is a console.
 pub(super) fn may_know(access: &Access, peer: &Peer, headers: &HeaderMap) -> bool {
     match access {
         Access::Off => false,
         Access::Token(_) => true,
-        Access::Local => is_local_peer(peer) && is_local_request(headers),
+        Access::Local | Access::Link(_) => is_local_peer(peer) && is_local_request(headers),
     }
 }
 
@@ -21,7 +23,7 @@ pub(super) fn may_see(access: &Access, headers: &HeaderMap) -> bool {
     match access {
         Access::Off => false,
         Access::Local => true,
-        Access::Token(token) => {
+        Access::Token(token) | Access::Link(token) => {
             let value = headers.get(AUTHORIZATION).map(|value| value.as_bytes());
             value
                 .and_then(|value| value.strip_prefix(b"Bearer "))
@@ -39,7 +41,7 @@ fn is_local_peer(peer: &Peer) -> bool {
 }
 
 /// A page of another host can have its own name lead here (DNS rebinding), so the request has to name this
-/// machine. A proxy on this machine speaks for others.
+/// machine. A proxy on this machine speaks for others. Not every proxy says that it is one, so this alone protects nothing.
 fn is_local_request(headers: &HeaderMap) -> bool {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
     let origin = headers.get(ORIGIN).map(|origin| origin.as_bytes());
@@ -49,6 +51,20 @@ fn is_local_request(headers: &HeaderMap) -> bool {
     });
     host.is_some_and(is_this_machine) && !is_forwarded(headers) && !is_foreign
 }
+
+/// Whether a proxy says that it has passed the request on.
+fn is_forwarded(headers: &HeaderMap) -> bool {
+    FIELDS_OF_PROXIES.iter().any(|name| headers.contains_key(name))
+}
+
+static FIELDS_OF_PROXIES: [HeaderName; 6] = [
+    FORWARDED,
+    VIA,
+    HeaderName::from_static("x-forwarded-for"),
+    HeaderName::from_static("x-forwarded-host"),
+    HeaderName::from_static("x-forwarded-proto"),
+    HeaderName::from_static("x-real-ip"),
+];
 
 /// Compares in a time that does not tell how much is right.
 fn is_same(given: &[u8], token: &[u8]) -> bool {
@@ -101,12 +117,19 @@ mod tests {
 
     #[test]
     fn a_token_has_to_be_right_to_the_last_byte() {
-        let access = Access::Token("0123456789abcdef".to_owned());
-        let may = |value| may_see(&access, &headers(&[("authorization", value)]));
+        for make in [Access::Token, Access::Link] {
+            check_token(&make("0123456789abcdef".to_owned()));
+        }
+        assert!(!may_see(&Access::Off, &HeaderMap::new()));
+    }
+
+    #[track_caller]
+    fn check_token(access: &Access) {
+        let may = |value| may_see(access, &headers(&[("authorization", value)]));
         assert!(may("Bearer 0123456789abcdef"));
         for wrong in ["Bearer 0123456789abcdeg", "Bearer 0123456789abcde", "Bearer ", "Basic x"] {
             assert!(!may(wrong), "{wrong}");
         }
-        assert!(!may_see(&access, &HeaderMap::new()) && !may_see(&Access::Off, &HeaderMap::new()));
+        assert!(!may_see(access, &HeaderMap::new()));
     }
 }

@@ -11,6 +11,7 @@ mod process;
 mod profile;
 mod services;
 mod table;
+mod viewers;
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -18,7 +19,7 @@ use std::rc::Rc;
 
 use ringway_http::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY,
-    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use ringway_http::http::{Method, StatusCode};
 use ringway_http::{Error, Request, Response, html, json};
@@ -26,6 +27,7 @@ use ringway_http::{Error, Request, Response, html, json};
 use self::guard::{may_know, may_see};
 pub(super) use self::profile::Profile;
 pub(super) use self::table::ConsoleTable;
+pub(super) use self::viewers::Viewers;
 use super::core::ServerCore;
 use super::direct::DirectCalls;
 
@@ -40,7 +42,8 @@ pub(super) async fn respond(
     if !matches!(path, "/" | DATA | PROCESS | SERVICES) || request.method() != Method::GET {
         return None;
     }
-    let access = &core.shared().side_doors().console.0;
+    let side_doors = core.shared().side_doors();
+    let access = &side_doors.console;
     let peer = calls.connection().site().peer().clone();
     if !may_know(access, &peer, request.headers()) {
         return None;
@@ -50,8 +53,11 @@ pub(super) async fn respond(
     }
     if !may_see(access, request.headers()) {
         let message = "the console's data need its token";
-        return Some(Error::new(StatusCode::UNAUTHORIZED, message).into());
+        let mut response = Response::from(Error::new(StatusCode::UNAUTHORIZED, message));
+        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        return Some(response);
     }
+    side_doors.viewers.note(calls.site().id());
     let data = match path {
         DATA => data::of(core).await,
         PROCESS => process::of(core).await,

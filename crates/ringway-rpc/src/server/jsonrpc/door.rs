@@ -203,7 +203,7 @@ fn asks_for_json(request: &Request) -> bool {
 }
 
 /// Whether a WebSocket is among what the client would upgrade to.
-fn is_web_socket(headers: &HeaderMap) -> bool {
+pub(crate) fn is_web_socket(headers: &HeaderMap) -> bool {
     let offers = headers.get_all(UPGRADE).into_iter();
     let mut offers = offers.flat_map(|offers| offers.as_bytes().split(|byte| *byte == b','));
     offers.any(|offer| offer.trim_ascii().eq_ignore_ascii_case(b"websocket"))

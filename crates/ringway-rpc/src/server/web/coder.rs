@@ -52,20 +52,26 @@ impl Coder {
         named: Option<&[u8]>,
         accepted: Option<&[u8]>,
     ) -> Result<Self, Status> {
-        let requests = named.map_or(Compression::Identity, Compression::parse);
+        let named = named.filter(|named| !named.is_empty()).map(coding_names);
+        let requests = named.as_deref().map_or(Compression::Identity, Compression::parse);
         let (number, settings) = (method_index as u32 + 1, core.compression());
         let takes = settings.is_some_and(|settings| settings.takes(number, requests));
         if requests != Compression::Identity && !takes {
             return Err(not_taken(settings.is_some()));
         }
         // Who does not say what they accept accepts what they send.
-        let accepted = accepted.or(named).map(without_weights).unwrap_or_default();
+        let accepted = accepted.map(coding_names).or(named).unwrap_or_default();
         let accepted = Accepted::parse(&accepted);
         let (replies, reply_min) = match settings {
             Some(settings) => (settings.of_reply(number, accepted), settings.reply_min()),
             None => (Compression::Identity, 0),
         };
         Ok(Self { core: Rc::clone(core), method_index, label, requests, replies, reply_min })
+    }
+
+    /// Whether a message of a unary call is compressed.
+    pub(super) fn is_compressed(&self) -> bool {
+        self.requests != Compression::Identity
     }
 
     /// The codec under which the call is admitted: the method's own where its messages can be translated.
@@ -95,8 +101,8 @@ impl Coder {
     /// # Errors
     /// When it cannot be decompressed, or is no JSON of the message.
     pub(super) fn decode(&self, is_compressed: bool, message: Bytes) -> Result<Bytes, Status> {
-        let message = match is_compressed && !message.is_empty() {
-            true => self.inflate(&message)?,
+        let message = match is_compressed {
+            true => self.inflate(message)?,
             false => message,
         };
         match self.label {
@@ -105,12 +111,16 @@ impl Coder {
         }
     }
 
-    fn inflate(&self, message: &[u8]) -> Result<Bytes, Status> {
+    /// gRPC's compression.md: "If the Compressed-Flag is set and the Message-Encoding header is missing or identity, the RPC
+    /// fails with INTERNAL"; Connect's protocol has the same.
+    fn inflate(&self, message: Bytes) -> Result<Bytes, Status> {
         if self.requests == Compression::Identity {
-            let text = "a message is compressed, and no header says how";
-            return Err(Status::invalid_argument(text));
+            return Err(Status::internal("a message is compressed, and no header says how"));
         }
-        decompress(self.requests, message, self.message_bytes_max()).map_err(|error| match error {
+        if message.is_empty() {
+            return Ok(message);
+        }
+        decompress(self.requests, &message, self.message_bytes_max()).map_err(|error| match error {
             InflateError::TooLong => Status::resource_exhausted(error.to_string()),
             InflateError::Broken => Status::invalid_argument(error.to_string()),
             InflateError::Unknown => Status::unimplemented(error.to_string()),
@@ -172,14 +182,17 @@ fn not_taken(is_on: bool) -> Status {
     Status::unimplemented(format!("the compression of the message is not taken here, only {taken}"))
 }
 
-/// The names of a list whose items may have weights; without those that are not wanted at all.
-fn without_weights(list: &[u8]) -> Vec<u8> {
+/// The names of a list of codings in lower case, whose items may have weights; without those that are not wanted at all.
+/// RFC 9110, section 8.4.1: "All content codings are case-insensitive", and section 8.4.1.3: "A recipient SHOULD consider
+/// "x-gzip" to be equivalent to "gzip"".
+fn coding_names(list: &[u8]) -> Vec<u8> {
+    let list = list.to_ascii_lowercase();
     let names = list.split(|byte| *byte == b',').filter_map(|item| {
         let mut parts = item.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
         let name = parts.next()?;
         let is_refused =
             parts.any(|part| matches!(part, b"q=0" | b"q=0.0" | b"q=0.00" | b"q=0.000"));
-        (!is_refused).then_some(name)
+        (!is_refused).then_some(if name == b"x-gzip" { b"gzip" } else { name })
     });
     names.collect::<Vec<_>>().join(&b',')
 }
@@ -189,10 +202,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_encodings_lose_their_weights() {
-        let names =
-            |list: &str| String::from_utf8(without_weights(list.as_bytes())).expect("ASCII");
+    fn lists_of_codings_lose_their_weights_and_case() {
+        let names = |list: &str| String::from_utf8(coding_names(list.as_bytes())).expect("ASCII");
         assert_eq!(names("gzip, deflate;q=0.5 ,br; q=1.0, zstd;q=0"), "gzip,deflate,br");
+        assert_eq!(names("X-GZip, Identity;Q=0, ZSTD"), "gzip,zstd");
         assert_eq!(names(""), "");
     }
 }

@@ -6,7 +6,7 @@ use ringway_wire::grpc::{
 };
 use ringway_wire::native::MetaWriter;
 
-use crate::call::metadata::Metadata;
+use crate::call::metadata::{InvalidMetadata, Metadata};
 use crate::call::status::Status;
 use crate::call::trace::TraceContext;
 use crate::limits;
@@ -38,10 +38,12 @@ static TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 
 const TOO_MANY_VALUES: &str = "the request's headers hold more values than the server accepts";
 
-/// Writes the metadata of a request.
+/// Writes the metadata of a request. Headers that cannot be metadata are left out: browsers and proxies add such ones, and
+/// the caller cannot help it (RFC 9110, section 5.5: "A recipient SHOULD treat other allowed octets in field content (i.e.,
+/// obs-text) as opaque data").
 ///
 /// # Errors
-/// INVALID_ARGUMENT when a header cannot be metadata, RESOURCE_EXHAUSTED when they hold too many values.
+/// INVALID_ARGUMENT when a binary header is not in base64, RESOURCE_EXHAUSTED when they are too long or hold too many values.
 pub(crate) fn write_metadata(headers: &HeaderMap, meta: &mut Vec<u8>) -> Result<(), Status> {
     let mut writer = MetaWriter::new(meta);
     let mut room = ValueRoom::new(limits::WEB_VALUES_BYTES_MAX);
@@ -53,7 +55,8 @@ pub(crate) fn write_metadata(headers: &HeaderMap, meta: &mut Vec<u8>) -> Result<
     for (name, value) in others {
         let (name, value) = (name.as_str(), value.as_bytes());
         match name {
-            "authorization" => _ = writer.authorization(value),
+            "authorization" if may_enter(name, value)? => _ = writer.authorization(value),
+            "authorization" => {}
             _ if is_binary(name.as_bytes()) => {
                 if !room.has_for(name.as_bytes(), value) {
                     return Err(Status::resource_exhausted(TOO_MANY_VALUES));
@@ -82,12 +85,22 @@ fn write_binary(name: &str, value: &[u8], writer: &mut MetaWriter<'_>) -> Result
 }
 
 fn write_entry(name: &str, value: &[u8], writer: &mut MetaWriter<'_>) -> Result<(), Status> {
-    let checked = Metadata::new().append(name, value);
-    checked.map_err(|_| {
-        Status::invalid_argument(format!("the header {name} cannot be metadata of a call"))
-    })?;
-    writer.entry(name, value);
+    if may_enter(name, value)? {
+        writer.entry(name, value);
+    }
     Ok(())
+}
+
+/// Whether a header can be metadata.
+fn may_enter(name: &str, value: &[u8]) -> Result<bool, Status> {
+    match Metadata::new().append(name, value) {
+        Ok(()) => Ok(true),
+        Err(InvalidMetadata::TooLarge) => {
+            let message = format!("the header {name} is longer than metadata may be");
+            Err(Status::resource_exhausted(message))
+        }
+        Err(_) => Ok(false),
+    }
 }
 
 /// The entries that may be header fields, with their values as text.
@@ -144,6 +157,30 @@ mod tests {
         let mut headers = HeaderMap::new();
         put_fields(&metadata, "trailer-", &mut headers);
         assert_eq!(headers["trailer-seen-bin"], "AQL/");
+    }
+
+    #[test]
+    fn what_cannot_be_metadata_is_left_out() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("cookie", &b"name=J\xc3\xb6rg"[..]),
+            ("x-latin", b"caf\xe9"),
+            ("x-tab", b"a\tb"),
+            ("x~name", b"x"),
+            ("x$a", b"x"),
+            ("authorization", b"Basic \xff"),
+            ("tenant", b"blue"),
+        ] {
+            let name = HeaderName::from_bytes(name.as_bytes()).expect("a name");
+            headers.append(name, HeaderValue::from_bytes(value).expect("a value"));
+        }
+        let mut meta = Vec::new();
+        write_metadata(&headers, &mut meta).expect("the rest is good");
+        let metadata = Metadata::of_wire(&meta).expect("well-formed");
+        assert_eq!(metadata.iter().collect::<Vec<_>>(), [("tenant", &b"blue"[..])]);
+        headers.insert("x-long", HeaderValue::try_from("x".repeat(17 << 10)).expect("a value"));
+        let long = write_metadata(&headers, &mut meta).expect_err("longer than 16 KiB");
+        assert!(long.is_resource_exhausted(), "{long}");
     }
 
     #[test]

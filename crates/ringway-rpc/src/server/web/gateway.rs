@@ -14,12 +14,13 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::coder::Coder;
+use super::envelopes::not_whole;
 use super::exchange::Exchange;
 use super::failure::http_status;
 use super::fields::put_fields;
 use super::from_page;
 use super::protocol::{CompressionFields, Label};
-use super::refusal::Refusal;
+use super::refusal::{Refusal, RefusalForm};
 use super::request::CallStart;
 use super::unary;
 use crate::call::metadata::Metadata;
@@ -38,7 +39,7 @@ pub(crate) async fn call(
 ) -> Response {
     from_page(core, calls.site(), request, async |request| {
         if request.method() != Verb::POST {
-            return Refusal::verb("POST").into();
+            return Refusal::verb("POST").into_response(RefusalForm::Text);
         }
         let answer = match core.entry(method_index).method().kind {
             Kind::Unary => one_reply(core, calls, method_index, request).await,
@@ -46,7 +47,7 @@ pub(crate) async fn call(
         };
         answer.unwrap_or_else(|refusal| match refusal {
             Refusal::Status(status) => failed(&status, unary_error(&status)),
-            refusal => refusal.into(),
+            refusal => refusal.into_response(RefusalForm::Text),
         })
     })
     .await
@@ -80,7 +81,7 @@ async fn lines(
     let fields = CompressionFields::UNARY;
     let coder = Rc::new(Coder::new(core, method_index, Label::Json, headers, fields)?);
     let watch = request.body().watch().cloned();
-    let body = request.into_body().bytes().await?;
+    let body = request.into_body().bytes().await.map_err(|error| not_whole(&error))?;
     if let Some(watch) = watch {
         watch.start(); // the stream may have no end but that of its client
     }

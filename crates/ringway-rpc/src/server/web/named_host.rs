@@ -1,20 +1,37 @@
 //! The host that a request names, and whether a page can have made that name lead here (DNS rebinding).
 //!
 //! A browser takes a page and what its host's name leads to for one origin. Whoever owns a name can have it lead to a
-//! loopback address after the page has come, and the page then calls servers of its reader's machine.
+//! loopback address after the page has come, and the page then calls servers of its reader's machine. Such a page may set
+//! any header but a few, so what it says of proxies proves nothing; `Host` it cannot set.
 
 use std::net::IpAddr;
 
-use ringway_http::http::header::{self, HOST, HeaderMap, HeaderName};
+use ringway_http::http::header::{HOST, HeaderMap};
 use ringway_net::Endpoint;
 
 use crate::call::context::Peer;
+use crate::server::hosts::Hosts;
 
-/// Whether a request over loopback names a host that may belong to somebody else: a name with a dot. Nobody else can
-/// own an address, a name without a dot or one below `localhost`. A proxy of this machine speaks for others.
-pub(crate) fn may_be_rebound(peer: &Peer, headers: &HeaderMap) -> bool {
+/// Whether a request names a host that may belong to somebody else: a name with a dot. Nobody else can own an address, a name
+/// without a dot or one below `localhost`. Names that are not listed as `own` may; if no list is set, those over loopback.
+pub(crate) fn may_be_rebound(peer: &Peer, headers: &HeaderMap, own: Option<&Hosts>) -> bool {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    may_belong_to_others(name_of(host)) && is_loopback(peer) && !is_forwarded(headers)
+    may_belong_to_others(name_of(host))
+        && match own {
+            Some(own) => !own.has(host),
+            None => is_loopback(peer) && !is_passed_on(peer, host),
+        }
+}
+
+/// Whether something else has taken the request first. A browser names the port that it connects to, unless it is 80 or
+/// 443. Where this server listens on another one, a request without a port came to a proxy, such as nginx with
+/// `proxy_set_header Host $host`.
+fn is_passed_on(peer: &Peer, host: &str) -> bool {
+    let is_usual = |port: u16| matches!(port, 80 | 443);
+    let named = host.rsplit_once(':').map(|(_, port)| port.parse());
+    let is_named_as_usual = named.is_none_or(|port| port.is_ok_and(is_usual));
+    let Some(Endpoint::Ip(local)) = peer.local_address() else { return false };
+    is_named_as_usual && !is_usual(local.port())
 }
 
 /// Whether a host is `localhost` or a loopback address, with or without a port.
@@ -23,20 +40,6 @@ pub(crate) fn is_this_machine(host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost")
         || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
-
-/// Whether a proxy has passed the request on.
-pub(crate) fn is_forwarded(headers: &HeaderMap) -> bool {
-    FORWARDED.iter().any(|name| headers.contains_key(name))
-}
-
-static FORWARDED: [HeaderName; 6] = [
-    header::FORWARDED,
-    header::VIA,
-    HeaderName::from_static("x-forwarded-for"),
-    HeaderName::from_static("x-forwarded-host"),
-    HeaderName::from_static("x-forwarded-proto"),
-    HeaderName::from_static("x-real-ip"),
-];
 
 fn is_loopback(peer: &Peer) -> bool {
     let Some(Endpoint::Ip(address)) = peer.address() else { return false };

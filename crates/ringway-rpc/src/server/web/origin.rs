@@ -10,6 +10,7 @@ use ringway_http::http::{Method as Verb, StatusCode};
 use ringway_http::{Request, Response, status};
 
 use crate::server::cors::CorsFields;
+use crate::server::hosts::Hosts;
 
 /// Where a request comes from. Browsers say it; others say nothing, or what they like.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,10 +24,12 @@ pub(super) enum Page {
 
 impl Page {
     /// The page of a request. If the name of its host `may_be_rebound`, the page is foreign even if it has that
-    /// name, and so is one that does not say its origin in a GET, as browsers do for a page's own host.
+    /// name, and so is one that does not say its origin in a GET, as browsers do for a page's own host. Pages of the hosts
+    /// `own` are our own, by whatever `Host` a proxy passes their requests on.
     pub(super) fn of(
         request: (&Verb, &HeaderMap),
         cors: Option<&CorsFields>,
+        own_hosts: Option<&Hosts>,
         may_be_rebound: bool,
     ) -> Self {
         let (verb, headers) = request;
@@ -37,7 +40,10 @@ impl Page {
             return if may_be_page && !is_known { Self::Foreign } else { Self::Own };
         };
         let authority = authority(origin);
-        if authority.is_some() && authority == own && !may_be_rebound {
+        let is_same = || authority.is_some() && authority == own || is_same_origin(headers);
+        let named = || str::from_utf8(authority?).ok();
+        let is_listed = own_hosts.zip(named()).is_some_and(|(own, host)| own.has(host));
+        if is_listed || !may_be_rebound && is_same() {
             return Self::Own;
         }
         let allows = |cors: &CorsFields| {
@@ -56,6 +62,12 @@ impl CorsFields {
         let is_host = |origin: &HeaderValue| authority(origin) == host;
         self.origins.as_ref().is_none_or(|origins| origins.iter().any(is_host))
     }
+}
+
+/// Whether the browser says that the page is of the origin that it has sent the request to, whatever proxies have made of
+/// `Host` (the standard "Fetch Metadata"). No page can set this field.
+fn is_same_origin(headers: &HeaderMap) -> bool {
+    headers.get("sec-fetch-site").is_some_and(|site| site == "same-origin")
 }
 
 /// Host and port of an origin.
@@ -113,7 +125,7 @@ mod tests {
             .into_iter()
             .filter_map(|(name, value)| value.map(|value| (name, HeaderValue::from_static(value))));
         let cors = cors.map(|cors| cors.compile().expect("good settings"));
-        Page::of((&Verb::POST, &present.collect()), cors.as_ref(), false)
+        Page::of((&Verb::POST, &present.collect()), cors.as_ref(), None, false)
     }
 
     #[test]

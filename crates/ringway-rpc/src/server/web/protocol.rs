@@ -43,8 +43,7 @@ impl Spoken {
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
         let text = headers.get(CONTENT_TYPE)?.to_str().ok()?;
         let (kind, parameters) = text.split_once(';').unwrap_or((text, ""));
-        let parameters = parameters.trim();
-        if !(parameters.is_empty() || parameters.eq_ignore_ascii_case("charset=utf-8")) {
+        if parameters.split(';').any(is_other_charset) {
             return None;
         }
         let kind = kind.trim();
@@ -55,6 +54,15 @@ impl Spoken {
         let framed = FRAMED.iter().find(|of| kind.eq_ignore_ascii_case(of.content_type));
         framed.map(|framed| Self::Framed(*framed))
     }
+}
+
+/// Whether a parameter says that the content is not in UTF-8. Others mean nothing here.
+fn is_other_charset(parameter: &str) -> bool {
+    let Some((name, value)) = parameter.split_once('=') else { return false };
+    let value = value.trim();
+    let unquoted = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+    let value = unquoted.unwrap_or(value);
+    name.trim().eq_ignore_ascii_case("charset") && !value.eq_ignore_ascii_case("utf-8")
 }
 
 const UNARY: [(&str, Label); 3] = [
@@ -84,6 +92,21 @@ const fn framed(framing: Framing, label: Label, content_type: &'static str) -> F
 impl Framed {
     pub(super) fn is_connect(self) -> bool {
         self.framing == Framing::Connect
+    }
+
+    /// The form in which a request of gRPC-Web reads why it is refused, whatever its messages are.
+    pub(super) fn of_refused_web(headers: &HeaderMap) -> Option<Self> {
+        const TEXT: &str = "application/grpc-web-text";
+        const BINARY: &str = "application/grpc-web";
+        let kind = headers.get(CONTENT_TYPE)?.as_bytes();
+        let begins = |with: &str| {
+            kind.get(..with.len()).is_some_and(|it| it.eq_ignore_ascii_case(with.as_bytes()))
+        };
+        match () {
+            () if begins(TEXT) => Some(framed(Framing::GrpcWebText, Label::Proto, TEXT)),
+            () if begins(BINARY) => Some(framed(Framing::GrpcWeb, Label::Proto, BINARY)),
+            () => None,
+        }
     }
 }
 
@@ -141,8 +164,15 @@ mod tests {
     }
 
     #[test]
-    fn content_types_are_read_strictly() {
-        assert_eq!(spoken("application/JSON; charset=utf-8"), Some(Spoken::Unary(Label::Json)));
+    fn content_types_are_those_of_calls_in_any_spelling() {
+        for json in [
+            "application/JSON; charset=utf-8",
+            "application/json;charset=\"UTF-8\"",
+            "application/json ; odata=verbose; Charset=utf-8",
+            "application/json;",
+        ] {
+            assert_eq!(spoken(json), Some(Spoken::Unary(Label::Json)), "{json}");
+        }
         assert_eq!(spoken("application/proto"), Some(Spoken::Unary(Label::Proto)));
         let Some(Spoken::Framed(framed)) = spoken("application/grpc-web-text+proto") else {
             panic!("gRPC-Web");
@@ -151,6 +181,7 @@ mod tests {
         for other in [
             "text/plain",
             "application/json; charset=latin1",
+            "application/json; a=b; charset=\"latin1\"",
             "application/grpc",
             "application/grpc-web-texts",
             "application/connect+",

@@ -1,18 +1,42 @@
 //! Requests that never become a call.
 
 use ringway_http::http::StatusCode;
-use ringway_http::http::header::{ALLOW, HeaderName, HeaderValue};
+use ringway_http::http::header::{ALLOW, HeaderMap, HeaderName, HeaderValue};
 use ringway_http::{Error, Response};
 
+use super::protocol::{Framed, Spoken};
+use super::replies::failed;
 use super::unary::failure;
-use crate::call::status::Status;
+use crate::call::metadata::Metadata;
+use crate::call::status::{Code, Status};
 
-/// Why a request is not served, as its answer.
+/// Why a request is not served.
 pub(super) enum Refusal {
     /// By HTTP, with one more header field.
     Http(Error, Option<(HeaderName, &'static str)>),
     /// By a status of calls.
     Status(Status),
+}
+
+/// How a client reads why it is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum RefusalForm {
+    /// As text, by the status of HTTP.
+    Text,
+    /// As an error of Connect.
+    Connect,
+    /// As a status of gRPC-Web in the head of an answer. Its clients read no other answers.
+    GrpcWeb(Framed),
+}
+
+impl RefusalForm {
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        match (Framed::of_refused_web(headers), Spoken::of(headers)) {
+            (Some(framed), _) => Self::GrpcWeb(framed),
+            (None, Some(Spoken::Unary(_))) => Self::Connect,
+            _ => Self::Text,
+        }
+    }
 }
 
 /// The content types of calls, for those who have sent another.
@@ -21,8 +45,8 @@ const TYPES: &str = "application/json, application/proto, application/octet-stre
                      application/grpc-web-text";
 
 impl Refusal {
-    pub(super) fn plain(status: StatusCode, message: &'static str) -> Self {
-        Self::Http(Error::new(status, message), None)
+    pub(super) fn plain(status: StatusCode, message: impl Into<String>) -> Self {
+        Self::Http(Error::new(status, message.into()), None)
     }
 
     /// The method is called by other verbs of HTTP.
@@ -40,30 +64,47 @@ impl Refusal {
         let error = Error::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message);
         Self::Http(error, Some((HeaderName::from_static("accept-post"), TYPES)))
     }
+
+    /// The answer.
+    pub(super) fn into_response(self, form: RefusalForm) -> Response {
+        let (error, field) = match (self, form) {
+            (Self::Status(status), RefusalForm::GrpcWeb(framed)) => return by_web(framed, status),
+            (Self::Status(status), _) => return failure(&status),
+            (Self::Http(error, _), RefusalForm::GrpcWeb(framed)) => {
+                return by_web(framed, status_of(&error));
+            }
+            (Self::Http(error, field), _) => (error, field),
+        };
+        let http_status = error.status();
+        let mut response = match form {
+            RefusalForm::Connect => failure(&status_of(&error)),
+            _ => error.into(),
+        };
+        *response.status_mut() = http_status;
+        if let Some((name, value)) = field {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        response
+    }
+}
+
+fn by_web(framed: Framed, status: Status) -> Response {
+    failed(framed, status, &Metadata::new())
+}
+
+fn status_of(error: &Error) -> Status {
+    let code = match error.status() {
+        StatusCode::FORBIDDEN => Code::PermissionDenied,
+        StatusCode::NOT_FOUND
+        | StatusCode::METHOD_NOT_ALLOWED
+        | StatusCode::UNSUPPORTED_MEDIA_TYPE => Code::Unimplemented,
+        _ => Code::Unknown,
+    };
+    Status::new(code, error.message().to_owned())
 }
 
 impl From<Status> for Refusal {
     fn from(status: Status) -> Self {
         Self::Status(status)
-    }
-}
-
-impl From<Error> for Refusal {
-    fn from(error: Error) -> Self {
-        Self::Http(error, None)
-    }
-}
-
-impl From<Refusal> for Response {
-    fn from(refusal: Refusal) -> Self {
-        let (error, field) = match refusal {
-            Refusal::Http(error, field) => (error, field),
-            Refusal::Status(status) => return failure(&status),
-        };
-        let mut response = Response::from(error);
-        if let Some((name, value)) = field {
-            response.headers_mut().insert(name, HeaderValue::from_static(value));
-        }
-        response
     }
 }

@@ -76,7 +76,7 @@ fn head(framed: Framed, initial: &Metadata) -> Response {
 
 /// The whole answer to a call that has failed before its first message. gRPC-Web has the status in the
 /// head then.
-fn failed(framed: Framed, status: Status, initial: &Metadata) -> Response {
+pub(super) fn failed(framed: Framed, status: Status, initial: &Metadata) -> Response {
     let mut response = head(framed, initial);
     let outcome = Err(status);
     match framed.framing {

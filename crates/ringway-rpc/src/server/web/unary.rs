@@ -11,6 +11,7 @@ use ringway_runtime::{now, timeout};
 use ringway_wire::web::GetQuery;
 
 use super::coder::Coder;
+use super::envelopes::not_whole;
 use super::failure::{error_json, http_status};
 use super::fields::put_fields;
 use super::protocol::{CompressionFields, Label};
@@ -45,12 +46,13 @@ pub(super) async fn called(
     let start = CallStart::read(headers, method_index)?;
     let coder = Rc::new(Coder::new(core, method_index, label, headers, CompressionFields::UNARY)?);
     let watch = request.body().watch().cloned();
-    let is_compressed = headers.get(CONTENT_ENCODING).is_some_and(|it| it != "identity");
+    let is_compressed = coder.is_compressed();
     let (began, body) = (now(), request.into_body());
     let message = match start.timeout() {
-        None => body.bytes().await?,
-        Some(left) => timeout(left, body.bytes()).await.map_err(|_elapsed| too_late())??,
+        None => body.bytes().await,
+        Some(left) => timeout(left, body.bytes()).await.map_err(|_elapsed| too_late())?,
     };
+    let message = message.map_err(|error| not_whole(&error))?;
     let (head, meta) = start.begin(coder.codec(None), now().saturating_duration_since(began))?;
     let translation = coder.translation(is_compressed);
     let request = DirectRequest { head, meta, message, translation };
@@ -77,7 +79,7 @@ pub(super) async fn get(
     let accepted = headers.get(CompressionFields::UNARY.accept).map(HeaderValue::as_bytes);
     let compression = query.compression.as_deref().map(str::as_bytes);
     let coder = Rc::new(Coder::with(core, method_index, label, compression, accepted)?);
-    let is_compressed = compression.is_some_and(|name| name != b"identity");
+    let is_compressed = coder.is_compressed();
     let (head, meta) = start.begin(coder.codec(None), Duration::ZERO)?;
     let watch = request.body().watch().cloned();
     let translation = coder.translation(is_compressed);

@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use ringway_rpc::{Context, Server, ServerHandle, Sink, Status, Streaming, service};
+use ringway_rpc::{Console, Context, Server, ServerHandle, Sink, Status, Streaming, service};
 
 #[service(package = "web.v1", crate = "ringway_rpc")]
 pub(crate) trait Web {
@@ -135,5 +135,6 @@ impl Web for Reports {
 
 pub(crate) fn start(reports: Reports, set: impl FnOnce(Server) -> Server) -> ServerHandle {
     let server = Server::bind("tcp://127.0.0.1:0").expect("an address").threads(1);
-    set(server.service(WebServer::new(reports))).start().expect("it starts")
+    let server = server.service(WebServer::new(reports)).console(Console::local());
+    set(server).start().expect("it starts")
 }
