@@ -1,5 +1,6 @@
 //! A queue that is nearly always empty.
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 /// A queue that takes the room of a pointer until something is pushed: a connection has several
@@ -23,6 +24,21 @@ impl<T> RareQueue<T> {
 
     pub(crate) fn push_back(&mut self, entry: T) {
         self.0.get_or_insert_with(|| Box::new(Entries(VecDeque::new()))).0.push_back(entry);
+    }
+
+    /// Adds an entry to a queue that is sorted. One that belongs near either end is cheap.
+    pub(crate) fn insert_sorted(&mut self, entry: T)
+    where
+        T: Ord,
+    {
+        let entries = &mut self.0.get_or_insert_with(|| Box::new(Entries(VecDeque::new()))).0;
+        let at = entries.partition_point(|other| *other < entry);
+        entries.insert(at, entry);
+    }
+
+    /// Whether a queue that is sorted has an entry for which `compare` says that it is equal.
+    pub(crate) fn has_sorted(&self, compare: impl FnMut(&T) -> Ordering) -> bool {
+        self.0.as_ref().is_some_and(|entries| entries.0.binary_search_by(compare).is_ok())
     }
 
     pub(crate) fn extend(&mut self, entries: impl IntoIterator<Item = T>) {
