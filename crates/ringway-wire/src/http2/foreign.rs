@@ -22,6 +22,7 @@ impl<R: Role> Connection<R> {
     /// call comes, and again from the first other request on, all blocks are decoded with them.
     pub(crate) fn keep_foreign_texts(&mut self) {
         self.foreign = Foreign::Wanted;
+        self.decoder.read_again();
         let size_max = self.config.max_header_list as usize;
         let fields = self.fields.get_or_insert_with(|| Box::new(Fields::new(size_max)));
         fields.keep_texts(true);

@@ -15,6 +15,8 @@ pub struct Decoder {
     limit: u16,
     scratch: Option<Box<Scratch>>,
     runs: Runs,
+    /// Whether the texts of a block may be [read](Self::read_texts) after it was decoded without them.
+    reads_again: bool,
 }
 
 /// Memory for strings that are decoded or copied before they are used.
@@ -28,7 +30,7 @@ impl Default for Decoder {
     fn default() -> Self {
         let limit = TABLE_SIZE_DEFAULT as u16;
         let (scratch, runs) = Default::default();
-        Self { table: DynamicTable::new(limit), limit, scratch, runs }
+        Self { table: DynamicTable::new(limit), limit, scratch, runs, reads_again: false }
     }
 }
 
@@ -36,6 +38,11 @@ impl Decoder {
     /// Changes the largest table size, once the peer has acknowledged the setting; 64 KiB at most.
     pub fn set_limit(&mut self, limit: u32) {
         self.limit = u16::try_from(limit).unwrap_or(u16::MAX);
+    }
+
+    /// Lets the texts of each block be read after it was decoded without them.
+    pub(in crate::http2) fn read_again(&mut self) {
+        self.reads_again = true;
     }
 
     /// Frees the memory that is only there to be used again.
@@ -60,8 +67,9 @@ impl Decoder {
     ) -> Result<(), Violation> {
         fields.clear();
         let mut rest = block;
-        self.take_size_updates(&mut rest)?;
         let is_whole = fields.keeps_texts();
+        self.table.begin_block(self.reads_again && !is_whole);
+        self.take_size_updates(&mut rest)?;
         if !is_whole {
             self.take_run(&mut rest, vocabulary, fields);
         }

@@ -36,6 +36,10 @@ impl Entry {
 #[derive(Debug)]
 pub(super) struct DynamicTable {
     entries: VecDeque<Entry>,
+    /// What the block under way has evicted, the oldest first, if that is wanted: the block may have
+    /// named it before.
+    evicted: Vec<Entry>,
+    evicted_use: EvictedUse,
     /// Texts of the entries in order, preceded by some of evicted entries.
     texts: Vec<u8>,
     /// Changes whenever the entries do.
@@ -46,9 +50,47 @@ pub(super) struct DynamicTable {
     size_max: u16,
 }
 
+/// What happens to entries that a block evicts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum EvictedUse {
+    /// They are forgotten.
+    None,
+    /// They are kept until the next block.
+    Kept,
+    /// They would have been kept, and were too many.
+    Lost,
+}
+
 impl DynamicTable {
     pub(super) fn new(size_max: u16) -> Self {
-        Self { entries: VecDeque::new(), texts: Vec::new(), base: 0, size: 0, size_max, version: 0 }
+        Self {
+            entries: VecDeque::new(),
+            evicted: Vec::new(),
+            evicted_use: EvictedUse::None,
+            texts: Vec::new(),
+            base: 0,
+            size: 0,
+            size_max,
+            version: 0,
+        }
+    }
+
+    /// Begins a block, and decides whether what it evicts is kept until the next one.
+    #[inline]
+    pub(super) fn begin_block(&mut self, keeps_evicted: bool) {
+        if !self.evicted.is_empty() {
+            self.evicted.clear();
+        }
+        self.evicted_use = if keeps_evicted { EvictedUse::Kept } else { EvictedUse::None };
+    }
+
+    /// An entry by its age, those among them that this block has evicted. `None` if it is not kept.
+    pub(super) fn recent(&self, at: usize) -> Option<&Entry> {
+        match at.checked_sub(self.entries.len()) {
+            None => self.entries.get(at),
+            Some(_) if self.evicted_use != EvictedUse::Kept => None,
+            Some(back) => self.evicted.iter().rev().nth(back),
+        }
     }
 
     #[inline]
@@ -84,16 +126,18 @@ impl DynamicTable {
         let size = field_size(name.len(), value.len());
         self.version += 1;
         self.evict(size);
+        let start = self.base.wrapping_add(self.texts.len() as u32);
+        let meaning = meaning.pack();
         if size > self.size_max.into() {
+            // It counts among the entries that were inserted, and nothing can name it.
+            self.note_evicted(Entry { meaning, class, start, name_len: 0, value_len: 0 });
             return;
         }
         self.make_room(name.len() + value.len());
-        let start = self.base.wrapping_add(self.texts.len() as u32);
         self.texts.extend_from_slice(name);
         self.texts.extend_from_slice(value);
         let (name_len, value_len) = (name.len() as u16, value.len() as u16);
         self.size += size as u16;
-        let meaning = meaning.pack();
         self.entries.push_front(Entry { meaning, class, start, name_len, value_len });
     }
 
@@ -103,11 +147,20 @@ impl DynamicTable {
             && let Some(oldest) = self.entries.pop_back()
         {
             self.size -= oldest.size() as u16;
+            self.note_evicted(oldest);
+        }
+    }
+
+    #[inline]
+    fn note_evicted(&mut self, entry: Entry) {
+        if self.evicted_use == EvictedUse::Kept {
+            self.evicted.push(entry);
         }
     }
 
     /// Frees the memory that is kept for more entries.
     pub(super) fn shrink_to_fit(&mut self) {
+        self.evicted = Vec::new();
         self.drop_evicted();
         self.texts.shrink_to_fit();
         self.entries.shrink_to_fit();
@@ -116,22 +169,35 @@ impl DynamicTable {
     /// Moves the texts to the front of their buffer once the unused bytes before them are as many
     /// as the table may hold, so that each byte is moved about once.
     fn make_room(&mut self, len: usize) {
-        if self.texts.len() + len <= 2 * usize::from(self.size_max) {
+        let (wanted, table) = (self.texts.len() + len, usize::from(self.size_max));
+        if wanted <= 2 * table {
             return;
+        }
+        if !self.evicted.is_empty() {
+            if wanted <= EVICTED_TABLES_MAX * table {
+                return;
+            }
+            self.evicted.clear();
+            self.evicted_use = EvictedUse::Lost;
         }
         self.drop_evicted();
     }
 
-    /// Drops the texts of evicted entries.
+    /// Drops the texts of evicted entries that are not kept.
     fn drop_evicted(&mut self) {
         let live = self
-            .entries
-            .back()
+            .evicted
+            .first()
+            .or_else(|| self.entries.back())
             .map_or(self.texts.len(), |oldest| oldest.start.wrapping_sub(self.base) as usize);
         self.texts.drain(..live);
         self.base = self.base.wrapping_add(live as u32);
     }
 }
+
+/// Bytes of texts, as multiples of the table's size, above which what a block has evicted is not kept: it
+/// has replaced the table three times.
+const EVICTED_TABLES_MAX: usize = 4;
 
 #[cfg(test)]
 mod tests {
