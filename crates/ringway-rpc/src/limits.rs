@@ -210,10 +210,6 @@ pub(crate) const REMOTE_GRACE: Duration = Duration::from_millis(100);
 /// it within a turn that the time is over.
 pub(crate) const UNPOLLED_GRACE: Duration = Duration::from_millis(100);
 
-/// Timeouts below this start at an exact reading of the clock; longer ones start with the core's turn,
-/// which is much shorter and saves the reading.
-pub(crate) const TIMEOUT_EXACT_BELOW: Duration = Duration::from_secs(1);
-
 /// How long a queued call that was told to go on may take to do so before others are told: its task
 /// usually runs in the same turn of the core.
 pub(crate) const TURN_KEPT: Duration = Duration::from_millis(10);
@@ -297,6 +293,10 @@ pub(crate) const RECONNECT_DELAY_FIRST: Duration = Duration::from_millis(100);
 /// The longest wait between attempts to connect: a server may be back for that long without being called,
 /// and an attempt every few seconds costs neither side much.
 pub(crate) const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(3);
+
+/// Silence after which the kernel probes a gRPC server: two minutes, in which few routers forget a
+/// connection, and which costs neither side's program anything.
+pub(crate) const GRPC_KEEPALIVE: Duration = Duration::from_secs(120);
 
 /// Time for one attempt to connect: three SYNs of the kernel (at 0, 1 and 3 s) fit.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

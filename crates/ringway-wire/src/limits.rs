@@ -315,8 +315,8 @@ pub(crate) const HTTP2_SETTINGS_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time without input after which a PING is sent; see [`NATIVE_PING_AFTER`].
 pub(crate) const HTTP2_PING_AFTER: Duration = NATIVE_PING_AFTER;
 
-/// Time without input after which a client sends a PING: gRPC servers forbid more than one in five
-/// minutes.
+/// Time without input after which a client with open streams sends a PING: gRPC servers forbid more
+/// than one in five minutes.
 pub(crate) const HTTP2_CLIENT_PING_AFTER: Duration = Duration::from_secs(310);
 
 /// Time to answer a PING; see [`NATIVE_PING_TIMEOUT`].
@@ -407,6 +407,10 @@ pub(crate) const GRPC_COST_MIN: usize = 24;
 /// Capacity of a call's list of unread messages that is kept for the next call: half a KiB for each
 /// slot of a connection.
 pub(crate) const GRPC_SPARE_COSTS: usize = 64;
+
+/// Longest status message in bytes, as it is sent to a client that has not said how much it accepts: 8 KiB,
+/// which gRPC suggests for all fields of a message. Longer ones are cut.
+pub(crate) const GRPC_STATUS_MESSAGE_MAX: usize = 8 << 10;
 
 /// Smallest buffer for a gRPC message that arrives in pieces, in bytes.
 pub(crate) const GRPC_MESSAGE_LEAST: usize = NATIVE_MESSAGE_LEAST;

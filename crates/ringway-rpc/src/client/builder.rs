@@ -99,10 +99,11 @@ impl ClientBuilder {
             options: CallOptions::new(),
             interceptors: Vec::new(),
         }
+        .connect_timeout(limits::CONNECT_TIMEOUT)
     }
 
     /// Adds a server: `tcp://host:port`, `tls://host:port` or `unix:///path` for the native protocol,
-    /// `grpc://host:port` or `grpcs://host:port` for gRPC, `jsonrpc+tcp://host:port`,
+    /// `grpc://host:port`, `grpcs://host:port` or `grpc+unix:///path` for gRPC, `jsonrpc+tcp://host:port`,
     /// `jsonrpc+tls://host:port` or `jsonrpc+unix:///path` for JSON-RPC, and `http://` or `https://` for JSON-RPC by POST. Calls are balanced among all
     /// servers, which speak JSON-RPC all or not at all.
     pub fn address<A>(self, address: A) -> Self
@@ -214,10 +215,14 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the timeout of one attempt to connect, and of the server's first bytes. The default is 5 seconds.
+    /// Sets the timeout of one attempt to connect, and then of the server's first bytes and settings. The
+    /// default is 5 seconds.
     /// A TLS handshake has its own, [`ClientTls::handshake_timeout`].
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.connector.connect_timeout = limit;
+        // The driver waits for the first bytes that long; the rest of the settings may take as long again.
+        let settings = limit.saturating_mul(2);
+        (self.native.preface_timeout, self.http2.handshake_timeout) = (settings, settings);
         self
     }
 
@@ -243,11 +248,19 @@ impl ClientBuilder {
 
     /// Pings a server from which nothing has arrived for `interval`, and gives the connection up if
     /// nothing arrives within `timeout`. The defaults are 30 and 10 seconds; for gRPC servers, many of
-    /// which allow one ping in five minutes, they are 310 and 10.
+    /// which allow one ping in five minutes, they are 310 and 10, and they are pinged only while a call is
+    /// [open](Self::keep_alive_while_idle).
     pub fn keep_alive(mut self, interval: Duration, timeout: Duration) -> Self {
         self.native.ping_after = interval;
         self.native.ping_timeout = timeout;
         (self.http2.ping_after, self.http2.ping_timeout) = (interval, timeout);
+        self
+    }
+
+    /// Sets whether gRPC servers are also pinged while no call is open. The default is `false`: many of
+    /// them accept one such ping in two hours, and close the connection after a few more.
+    pub fn keep_alive_while_idle(mut self, pings: bool) -> Self {
+        self.http2.pings_idle = pings;
         self
     }
 

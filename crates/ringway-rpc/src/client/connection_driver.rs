@@ -14,7 +14,6 @@ use super::endpoint::{PoolEndpoint, Usefulness};
 use super::greeting::{closed_in_silence, protocol_mismatch};
 use super::load_balancer::EndpointId;
 use super::machine::Violation;
-use super::server_address::ServerAddress;
 use crate::connection::driver::{Clock, Closed, Driver, Endpoint, Flow, MESSAGE};
 use crate::limits;
 use crate::waiters;
@@ -99,6 +98,18 @@ impl ClientEnd {
     /// Sets the message for calls if the connection is dropped early.
     pub(super) fn give_up(&mut self, why: String) {
         self.why = why;
+    }
+
+    /// The message for calls when the connection closes because it takes no more of them.
+    fn why_over(&self) -> String {
+        let address = self.connection.address();
+        match self.connection.is_closed_here() {
+            true => format!("the connection to {address} was not needed any more"),
+            false => {
+                let reason = self.connection.go_away_reason();
+                format!("{address} takes no more calls on the connection{reason}")
+            }
+        }
     }
 
     /// Sets the message for calls from how the connection has ended.
@@ -192,7 +203,7 @@ impl Endpoint for ClientEnd {
         if self.connection.is_open() {
             return Flow::Wait(spare_at);
         }
-        self.why = not_needed(self.connection.address());
+        self.why = self.why_over();
         match self.connection.announce_leave() {
             true => Flow::Again,
             false => Flow::CloseWhenSent,
@@ -220,10 +231,6 @@ impl Endpoint for ClientEnd {
         let is_clean = self.connection.in_flight() == 0 || self.connection.has_said_why();
         is_clean && !self.connection.has_output()
     }
-}
-
-fn not_needed(address: &ServerAddress) -> String {
-    format!("the connection to {address} was not needed any more")
 }
 
 impl Drop for ClientEnd {

@@ -98,11 +98,12 @@ impl Connector {
             ..StreamLimits::default()
         };
         let dial = ringway_net::Client::new(address.at.clone()).map_err(invalid)?;
-        let tls = match address.protocol {
+        let (dial, tls) = match address.protocol {
             Protocol::Native | Protocol::JsonLines | Protocol::JsonPost | Protocol::JsonSocket => {
-                &self.tls
+                (dial, &self.tls)
             }
-            Protocol::Grpc => &self.grpc_tls,
+            // Idle connections are not pinged, so the kernel looks whether their servers live.
+            Protocol::Grpc => (dial.keepalive(limits::GRPC_KEEPALIVE), &self.grpc_tls),
         };
         let dial = dial.tls(tls.clone()).connect_timeout(self.connect_timeout);
         Ok(dial.attempts_max(1).stream_limits(limits))

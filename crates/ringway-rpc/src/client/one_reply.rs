@@ -30,6 +30,10 @@ impl OneReply {
         self.refused = Some(Status::failed_precondition(why));
     }
 
+    fn with_initial(&mut self, status: Status) -> Status {
+        status.with_initial(self.initial.take().unwrap_or_default())
+    }
+
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<CallOutcome> {
         if let Some(status) = &self.refused {
             return Poll::Ready(Err(status.clone()));
@@ -37,7 +41,8 @@ impl OneReply {
         if self.initial.is_none() {
             self.initial = Some(ready!(self.stream.poll_metadata(cx))?);
         }
-        while let Some(message) = ready!(Pin::new(&mut self.stream).poll_next(cx)).transpose()? {
+        while let Some(message) = ready!(Pin::new(&mut self.stream).poll_next(cx)) {
+            let message = message.map_err(|status| self.with_initial(status))?;
             if self.message.replace(message).is_some() {
                 let why = "the reply has more than one message";
                 return Poll::Ready(Err(Status::unimplemented(why)));

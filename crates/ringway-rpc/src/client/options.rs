@@ -270,22 +270,30 @@ impl CallOptions {
     /// The begin and the deadline of a unary call that is made now.
     #[inline]
     pub(super) fn span(&self, method: &Method, clock: Clock) -> (Duration, CallDeadline) {
-        self.span_or(clock, method.timeout().or(Some(limits::UNARY_TIMEOUT)))
+        self.span_or(clock, method, Some(limits::UNARY_TIMEOUT))
     }
 
     /// The begin and the deadline of a streaming call, which has no default timeout because only its user
     /// knows how long it lasts.
     pub(super) fn stream_span(&self, method: &Method, clock: Clock) -> (Duration, CallDeadline) {
-        self.span_or(clock, method.timeout())
+        self.span_or(clock, method, None)
     }
 
+    /// A timeout that was said starts at an exact reading of the clock, since its caller may look at the
+    /// clock as well. The default one starts with the core's turn, which saves the reading.
     #[inline]
-    fn span_or(&self, clock: Clock, unsaid: Option<Duration>) -> (Duration, CallDeadline) {
-        let after = self.time_or(unsaid);
-        let now = match after.is_some_and(|after| after < limits::TIMEOUT_EXACT_BELOW) {
-            true => clock.at(runtime::now_exact()),
-            false => clock.now(),
+    fn span_or(
+        &self,
+        clock: Clock,
+        method: &Method,
+        default: Option<Duration>,
+    ) -> (Duration, CallDeadline) {
+        let said = self.time_or(method.timeout());
+        let now = match said {
+            Some(_) => clock.at(runtime::now_exact()),
+            None => clock.now(),
         };
+        let after = said.or(default.filter(|_| self.timeout == Timeout::Unsaid));
         let own = after.map_or(NEVER, |after| now.saturating_add(after));
         let at = self.limit.map_or(own, |limit| own.min(clock.at(limit)));
         (now, CallDeadline { clock, at })

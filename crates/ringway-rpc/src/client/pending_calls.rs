@@ -163,7 +163,10 @@ impl<C> PendingCall<C> {
     fn take_outcome(&mut self) -> EndedCall<C> {
         debug_assert!(self.waker.is_none(), "a caller's destructor must not run here");
         let outcome = match (self.end.take(), self.message.take()) {
-            (Some(Err(status)), _) => Err(status),
+            (Some(Err(status)), _) => Err(match self.meta.take() {
+                Some(meta) => status.with_initial(meta.initial),
+                None => status,
+            }),
             (_, Some(message)) => Ok(RawReply { message, meta: self.meta.take() }),
             (_, None) => Err(Status::unimplemented("the reply has no message")),
         };

@@ -16,6 +16,7 @@ use crate::call::status::Status;
 /// | `tcp://host:port`, `tls://host:port`, `unix:///path` | the native one |
 /// | `grpc://host:port` | gRPC without encryption |
 /// | `grpcs://host:port` | gRPC over TLS |
+/// | `grpc+unix:///path` | gRPC over a Unix socket |
 /// | `jsonrpc+tcp://host:port`, `jsonrpc+tls://host:port`, `jsonrpc+unix:///path` | JSON-RPC on lines |
 /// | `http://host[:port][/path]`, `https://host[:port][/path]` | JSON-RPC by POST |
 /// | `ws://host[:port][/path]`, `wss://host[:port][/path]` | JSON-RPC over a WebSocket |
@@ -90,6 +91,11 @@ impl ServerAddress {
         dial.map(drop).map_err(|error| Status::invalid_argument(error.to_string()))
     }
 
+    /// Whether the server speaks gRPC.
+    pub(super) fn is_grpc(&self) -> bool {
+        self.protocol == Protocol::Grpc
+    }
+
     /// Whether connections are encrypted.
     pub(super) fn is_secure(&self) -> bool {
         matches!(self.at, Address::Tls(_))
@@ -115,7 +121,8 @@ impl ServerAddress {
 impl fmt::Display for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.protocol, self.at.authority()) {
-            (Protocol::Native, _) | (Protocol::Grpc, None) => self.at.fmt(f),
+            (Protocol::Native, _) => self.at.fmt(f),
+            (Protocol::Grpc, None) => write!(f, "grpc+{}", self.at),
             (_, Some(at)) => write!(f, "{}://{at}{}", self.scheme(self.is_secure()), self.path),
             (Protocol::JsonLines | Protocol::JsonPost | Protocol::JsonSocket, None) => {
                 write!(f, "jsonrpc+{}", self.at)
@@ -139,6 +146,7 @@ impl FromStr for ServerAddress {
         let (protocol, carrier) = match scheme {
             "grpc" => (Protocol::Grpc, "tcp"),
             "grpcs" => (Protocol::Grpc, "tls"),
+            "grpc+unix" => (Protocol::Grpc, "unix"),
             "tcp" | "tls" | "unix" | "udp" => (Protocol::Native, scheme),
             "jsonrpc+tcp" => (Protocol::JsonLines, "tcp"),
             "jsonrpc+tls" => (Protocol::JsonLines, "tls"),
@@ -152,7 +160,7 @@ impl FromStr for ServerAddress {
                 return Err(Status::invalid_argument(format!("`{text}` is not a server: {why}")));
             }
             _ => {
-                let why = "the scheme is none of tcp, tls, unix, grpc, grpcs, http, https, ws, wss and jsonrpc+tcp, +tls or +unix";
+                let why = "the scheme is none of tcp, tls, unix, grpc, grpcs, grpc+unix, http, https, ws, wss and jsonrpc+tcp, +tls or +unix";
                 return Err(Status::invalid_argument(format!("`{text}` is not an address: {why}")));
             }
         };
@@ -331,6 +339,7 @@ mod tests {
             ("ws://a:7/rpc", Protocol::JsonSocket, "tcp://a:7"),
             ("wss://a:8", Protocol::JsonSocket, "tls://a:8"),
             ("jsonrpc+unix:///run/a", Protocol::JsonLines, "unix:///run/a"),
+            ("grpc+unix:///run/a", Protocol::Grpc, "unix:///run/a"),
         ] {
             let address: ServerAddress = text.parse().expect(text);
             assert_eq!((address.protocol, &*address.at.to_string()), (protocol, at));
@@ -376,7 +385,7 @@ mod tests {
         for (text, why) in [
             (
                 "ftp://a:1",
-                "none of tcp, tls, unix, grpc, grpcs, http, https, ws, wss and jsonrpc+tcp",
+                "none of tcp, tls, unix, grpc, grpcs, grpc+unix, http, https, ws, wss and jsonrpc+tcp",
             ),
             ("jsonrpc+tcp://a", "`jsonrpc+tcp://a` is not an address: the port is missing"),
             ("grpc://a", "`grpc://a` is not an address: the port is missing"),

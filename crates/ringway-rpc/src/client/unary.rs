@@ -263,6 +263,8 @@ impl Unary {
             .as_ref()
             .zip(connection)
             .is_some_and(|((flight, _), connection)| flight.has_crossed_cut(connection));
+        // The refusal of one stream says nothing about the next one (A6 of gRPC's proposals).
+        let may_stay = connection.is_some_and(|it| it.address().is_grpc());
         // Calls that leave a closing connection, or that it refused because they crossed a smaller lease,
         // add nothing to the load that was there before.
         let is_free = self.request.attempt == 0 && (is_leaving || has_crossed);
@@ -273,7 +275,7 @@ impl Unary {
             sent_attempt.map(|(flight, _)| flight.sent.connection).filter(|connection| {
                 is_to_move && (is_leaving || pool.endpoints().may_have_other(*connection))
             });
-        if elsewhere.is_some() || is_to_move && has_crossed {
+        if elsewhere.is_some() || is_to_move && (has_crossed || may_stay) {
             if !is_afforded() {
                 return Some(failure);
             }

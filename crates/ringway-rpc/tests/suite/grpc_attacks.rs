@@ -167,7 +167,7 @@ fn malformed_requests_end_only_their_call() {
                 &[("connection", "close")],
                 &[("te", "gzip")],
                 &[("content-length", "99")],
-                &[("x", " blank")],
+                &[("te", " trailers")],
             ];
             let mut count = 0;
             for fields in resets {

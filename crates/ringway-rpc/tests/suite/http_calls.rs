@@ -162,6 +162,8 @@ fn metadata_deadlines_and_trailers_are_headers() {
         answer.starts_with("HTTP/1.1 504 ") && answer.contains("deadline_exceeded"),
         "{answer}"
     );
+    let fields = format!("{JSON}connect-timeout-ms: 0\r\n");
+    assert_told(&handle, &post("Greet", &fields, ADA), 504, "deadline_exceeded");
     let fields = format!("{JSON}connect-timeout-ms: soon\r\n");
     assert_told(&handle, &post("Greet", &fields, ADA), 400, r#""code":"invalid_argument""#);
     end(handle);

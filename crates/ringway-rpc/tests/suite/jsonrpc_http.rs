@@ -137,6 +137,9 @@ fn headers_are_deadline_and_trace() {
     let never = r#"{"jsonrpc":"2.0","method":"never","id":1}"#;
     let (status, late) = http.post("/", &format!("{JSON}ringway-timeout: 5m\r\n"), never);
     assert!(status == 200 && late.contains("-32004"), "{late}");
+    let sum = r#"{"jsonrpc":"2.0","method":"sum","params":[1],"id":1}"#;
+    let (_, none) = http.post("/", &format!("{JSON}ringway-timeout: 0m\r\n"), sum);
+    assert!(none.contains("-32004"), "{none}");
     let (status, _) = http.post("/", &format!("{JSON}ringway-timeout: soon\r\n"), never);
     assert_eq!(status, 400);
     end(handle);

@@ -74,6 +74,9 @@ fn a_call_has_the_deadline_and_the_trace_that_its_client_gives() {
     let late =
         connection.ask(r#"{"jsonrpc":"2.0","method":"never","ringway":{"timeout_ms":1},"id":2}"#);
     assert!(late.contains(r#""code":-32004"#) && late.ends_with(r#","id":2}"#), "{late}");
+    let none = connection
+        .ask(r#"{"jsonrpc":"2.0","method":"sum","params":[1],"ringway":{"timeout_ms":0},"id":3}"#);
+    assert!(none.contains(r#""code":-32004"#), "{none}");
     end(handle);
 }
 

@@ -1,11 +1,21 @@
 //! Deadlines as seen by handlers that compute.
 
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Sender};
 use std::time::{Duration, Instant};
 
-use ringway_rpc::{Client, Code, Context, Server, Status};
+use bytes::Bytes;
+use ringway_rpc::{Client, Code, Codec, Context, Kind, Method, Server, Status};
+use ringway_wire::native::MetaWriter;
 
-use crate::support::{LIMIT, end};
+use crate::support::caller::Caller;
+use crate::support::echo::{Echo, serve};
+use crate::support::grpc_caller::{GrpcCaller, framed};
+use crate::support::{LIMIT, end, socket_addr};
+
+static HANG: Method = Method::new("echo.Echo/Hang", Kind::Unary);
+
+const RAW: Codec<Bytes> = Codec::raw();
 
 /// What a handler saw when its call was over.
 struct Seen {
@@ -58,5 +68,69 @@ fn handler_that_blocks_its_core_sees_its_deadline_pass() {
         (seen.reason, seen.done),
         (Some(Code::DeadlineExceeded), Some(Code::DeadlineExceeded))
     );
+    end(server);
+}
+
+#[test]
+fn a_call_that_comes_without_any_time_does_not_reach_its_handler() {
+    const SAY: &str = "echo.Echo/Say";
+    let echo = Echo::default();
+    let server = serve(&echo, |server| server);
+    let mut grpc = GrpcCaller::connect(socket_addr(&server));
+    for timeout in ["0n", "0H"] {
+        let stream = grpc.open_with(SAY, &[("grpc-timeout", timeout)], &framed(b"x"), true);
+        assert_eq!(grpc.answer(stream).status().0, Code::DeadlineExceeded as u8, "{timeout}");
+    }
+    let mut meta = Vec::new();
+    MetaWriter::new(&mut meta).timeout_us(0);
+    let mut native = Caller::connect(socket_addr(&server));
+    let stream = native.open_with(SAY, Some(b"x"), true, |open| open.meta = &meta);
+    assert_eq!(native.answer(stream).code, Code::DeadlineExceeded);
+    assert_eq!(echo.seen.begun.load(Ordering::SeqCst), 0);
+    assert_eq!(server.stats().expired, 3);
+    assert_eq!(grpc.call(SAY, b"x").status().0, 0);
+    end(server);
+}
+
+/// Calls of a handler that never answers, many at once; how many were told that their time was over before it was.
+async fn told_early(client: &Client, timeouts: impl Iterator<Item = Duration>) -> usize {
+    let calls = timeouts.map(|timeout| {
+        let client = client.clone();
+        ringway_runtime::spawn(async move {
+            let begun = Instant::now();
+            let call = client.unary(&HANG, RAW, RAW, Bytes::new()).timeout(timeout);
+            let status = call.await.expect_err("nobody answers");
+            assert!(status.is_deadline_exceeded(), "{status:?}");
+            (begun.elapsed() < timeout).then(|| (timeout, begun.elapsed(), status))
+        })
+    });
+    let calls: Vec<_> = calls.collect();
+    let mut early = 0;
+    for call in calls {
+        if let Some(told) = call.await.expect("no panic") {
+            early += 1;
+            println!("{told:?}");
+        }
+    }
+    early
+}
+
+#[test]
+fn nobody_is_told_that_the_deadline_has_passed_before_it_has() {
+    let server = serve(&Echo::default(), |server| server.in_flight_max(100_000));
+    let tcp = server.addresses()[0].to_string();
+    for address in [tcp.clone(), tcp.replace("tcp:", "grpc:")] {
+        let test = async move {
+            let client = Client::builder().address(&*address).connections_max(1).build();
+            let client = client.expect("an address");
+            let micros = |number: u64| Duration::from_micros(1_000 + number * 7_919 % 60_000);
+            let short = told_early(&client, (0..1_000).map(micros)).await;
+            let long = (0..1_000).map(|number| Duration::from_secs(1) + micros(number));
+            let long = told_early(&client, long).await;
+            (short, long)
+        };
+        let early = ringway_runtime::block_on(ringway_runtime::timeout(LIMIT, test));
+        assert_eq!(early.expect("a core").expect("no hang"), (0, 0));
+    }
     end(server);
 }

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
+
 use super::message::Messages;
 use super::names::Compression;
 use crate::http2::StreamHandle;
@@ -17,6 +19,8 @@ pub(super) struct Call {
     pub(super) compression: Compression,
     /// Whether the head of a reply has arrived, so that the server has begun to execute the call.
     pub(super) has_head: bool,
+    /// The failure that the head of the reply contained.
+    pub(super) early_end: Option<Box<EarlyEnd>>,
     /// The window cost of each message that the reader has not taken.
     costs: VecDeque<Cost>,
     /// The window cost of the message that is arriving, while others are unread. Without unread
@@ -62,6 +66,13 @@ struct Cost {
     inflated: u32,
 }
 
+/// A failure that came before the end of the stream.
+#[derive(Debug)]
+pub(super) struct EarlyEnd {
+    pub(super) status: u8,
+    pub(super) meta: Bytes,
+}
+
 /// A slot, whose buffers are reused.
 #[derive(Debug)]
 struct CallSlot {
@@ -88,6 +99,7 @@ impl Calls {
                 messages: Messages::new(message_max),
                 compression: Compression::Identity,
                 has_head: false,
+                early_end: None,
                 costs: VecDeque::new(),
                 held: 0,
             };
@@ -163,7 +175,7 @@ impl Calls {
         slot.call.messages.clear();
         slot.call.costs.clear();
         slot.call.costs.shrink_to(NATIVE_COSTS_KEPT);
-        slot.call.held = 0;
+        (slot.call.held, slot.call.early_end) = (0, None);
         Some(stream)
     }
 }

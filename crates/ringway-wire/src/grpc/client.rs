@@ -29,8 +29,8 @@ use crate::native::{Body, ClientEvent, Gone, Open, OpenError, Outgoing, StreamId
 /// [`MetaReader`](crate::native::MetaReader), and events are the same. Features that gRPC lacks are
 /// ignored: priorities, leases, reasons of cancelled calls.
 ///
-/// Each call that [`open`](Self::open) starts ends in one [`ClientEvent::Response`], or by
-/// [`cancel`](Self::cancel) without an event. When the connection dies, the caller fails its calls.
+/// Each call that [`open`](Self::open) starts ends in one [`ClientEvent::Response`] or
+/// [`ClientEvent::Failed`], or by [`cancel`](Self::cancel) without an event. When the connection dies, the caller fails its calls.
 #[derive(Debug)]
 pub struct GrpcClient {
     pub(super) http2: Http2Client,
@@ -38,6 +38,8 @@ pub struct GrpcClient {
     pub(super) calls: Calls,
     /// Events that the caller gets at its next `receive`.
     pub(super) pending: VecDeque<ClientEvent<'static>>,
+    /// The reason in the server's GOAWAY, if it has sent one.
+    pub(super) left: Option<String>,
     /// Memory, in bytes, of incomplete messages.
     pub(super) assembled: usize,
     timeouts: Timeouts,
@@ -81,6 +83,7 @@ impl GrpcClient {
             config,
             calls: Calls::default(),
             pending: VecDeque::new(),
+            left: None,
             assembled: 0,
             timeouts: Timeouts::default(),
             heads: KnownHeads::default(),
@@ -198,8 +201,7 @@ impl GrpcClient {
     fn open_error(&self, none: NoStream) -> OpenError {
         match none {
             NoStream::Full => OpenError::Full,
-            // A failed connection has no deadlines.
-            NoStream::Leaving if self.http2.poll_timeout().is_none() => OpenError::Closed,
+            NoStream::Leaving if self.http2.has_failed() => OpenError::Closed,
             NoStream::Leaving => OpenError::Draining,
         }
     }
@@ -234,12 +236,17 @@ impl GrpcClient {
 
     /// Ends a call here and, if it is still running, on the server.
     pub(super) fn forget(&mut self, stream: StreamId) {
+        if let Some(handle) = self.end_call(stream) {
+            self.http2.reset(handle, ErrorCode::CANCEL);
+        }
+    }
+
+    /// Ends a call here, and returns its stream.
+    pub(super) fn end_call(&mut self, stream: StreamId) -> Option<StreamHandle> {
         if let Some(call) = self.calls.get(stream) {
             self.assembled -= call.messages.incomplete_len();
         }
-        if let Some(handle) = self.calls.end(stream) {
-            self.http2.reset(handle, ErrorCode::CANCEL);
-        }
+        self.calls.end(stream)
     }
 
     /// Reports that the reader took `messages` from its queue, so that credit for them is returned.
@@ -345,7 +352,8 @@ impl GrpcClient {
         !self.pending.is_empty() || self.http2.has_events()
     }
 
-    /// The latest time to call [`handle_timeout`](Self::handle_timeout); `None` after a failure.
+    /// The latest time to call [`handle_timeout`](Self::handle_timeout); `None` after a failure, and
+    /// while nothing is awaited.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         self.http2.poll_timeout()
@@ -396,7 +404,9 @@ fn packed(
 
 fn is_of(event: &ClientEvent<'_>, of: StreamId) -> bool {
     match event {
-        ClientEvent::Response { stream, .. } | ClientEvent::Message { stream, .. } => *stream == of,
+        ClientEvent::Response { stream, .. }
+        | ClientEvent::Failed { stream, .. }
+        | ClientEvent::Message { stream, .. } => *stream == of,
         _ => false,
     }
 }

@@ -1,10 +1,12 @@
 //! How a client handles the answers of a server.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::call_names::ReplyHead;
+use super::calls::EarlyEnd;
 use super::client::GrpcClient;
 use super::compress::decompress;
 use super::compression::ClientCompression;
@@ -15,7 +17,7 @@ use super::names::Compression;
 use super::status::{code, status_of_reset};
 use crate::http2::{ErrorCode, Event, Key, StreamHandle, Violation};
 use crate::limits::{GRPC_INFLATED_MAX, NATIVE_ASSEMBLY_MAX};
-use crate::native::{ClientEvent, GoAwayCode, MetaWriter, Piece, StreamId};
+use crate::native::{ClientEvent, FailedBy, GoAwayCode, MetaWriter, Piece, StreamId};
 
 /// The input before an event, and the rest after it.
 pub(super) struct Input<'a, 'i> {
@@ -86,26 +88,18 @@ impl GrpcClient {
             }
             Event::Failed { stream, code } => {
                 let id = self.calls.of(stream)?;
-                Some(match code {
-                    // The machine cancels a stream whose peer has accepted no data for too long.
-                    ErrorCode::CANCEL => self.fail(
-                        id,
-                        code::UNAVAILABLE,
-                        "the server stopped accepting data on the stream",
-                    ),
-                    _ => self.fail(
-                        id,
-                        code::INTERNAL,
-                        "the server broke the HTTP/2 protocol on the stream",
-                    ),
-                })
+                Some(self.on_failed(id, code))
             }
             Event::Writable { stream } => {
                 let stream = self.calls.of(stream)?;
                 Some(ClientEvent::Writable { stream })
             }
             Event::Capacity => Some(ClientEvent::Capacity),
-            Event::Leaving { code, last, reason } => Some(leaving(code, last, reason)),
+            Event::Leaving { code, last, reason } => {
+                let text = reason_of(code, &reason);
+                self.left = Some(text.clone());
+                Some(leaving(code, last, text))
+            }
             Event::DrainOver | Event::Pong { .. } => None,
         }
     }
@@ -123,10 +117,13 @@ impl GrpcClient {
         if let Some(status) = reply.foreign {
             let http = fields.head().value(Key::STATUS).unwrap_or_default();
             let text = format!("the server did not answer with gRPC; the HTTP status is {http}");
-            return Some(self.fail(id, status, &text));
+            return Some(self.fail_by(FailedBy::Server, id, status, text));
         }
         if end && data.is_empty() {
             return Some(self.end(id, reply));
+        }
+        if let Some(status) = reply.status.filter(|status| *status != code::OK) {
+            return self.on_early_end(id, status, reply, data, end, input);
         }
         if fields.is_cut() {
             return Some(self.fail(id, code::RESOURCE_EXHAUSTED, META_TOO_LARGE));
@@ -145,6 +142,28 @@ impl GrpcClient {
             }
         }
         Some(ClientEvent::Initial { stream: id, meta })
+    }
+
+    /// Handles a head that contains the failure of the call, and has content or at least an empty DATA
+    /// behind it: some proxies make that of a response that is a head alone. The failure counts if no
+    /// trailers follow.
+    #[cold]
+    fn on_early_end<'i>(
+        &mut self,
+        id: StreamId,
+        status: u8,
+        reply: ReplyHead,
+        data: Piece<'i>,
+        end: bool,
+        input: Input<'_, 'i>,
+    ) -> Option<ClientEvent<'i>> {
+        let whole = self.meta_of_fields(reply.pushback_ms);
+        let meta = whole.unwrap_or_else(|| Piece::Owned(Bytes::copy_from_slice(&self.scratch)));
+        let meta = meta.into_bytes();
+        let call = self.calls.get(id)?;
+        (call.compression, call.has_head) = (reply.compression, true);
+        call.early_end = Some(Box::new(EarlyEnd { status, meta }));
+        if data.is_empty() && !end { None } else { self.on_data(id, data, end, input) }
     }
 
     /// Takes one message out of a call's content; the rest is put back into the input.
@@ -191,7 +210,7 @@ impl GrpcClient {
                 let text = "the client buffers too many bytes of incomplete messages";
                 (self.assembled > most).then(|| self.fail(id, code::RESOURCE_EXHAUSTED, text))
             }
-            Err(error) => Some(self.fail(id, status_of(error), &error.to_string())),
+            Err(error) => Some(self.fail(id, status_of(error), error.to_string())),
         }
     }
 
@@ -201,7 +220,7 @@ impl GrpcClient {
         while !data.is_empty()
             && let Some(event) = self.next_message(id, &mut data)
         {
-            let is_end = matches!(event, ClientEvent::Response { .. });
+            let is_end = matches!(event, ClientEvent::Failed { .. });
             self.pending.push_back(owned(event));
             if is_end {
                 return;
@@ -220,7 +239,7 @@ impl GrpcClient {
         }
         if self.config.compression.is_none() || !ClientCompression::takes(by) {
             let text = "a message uses a compression that the client does not accept";
-            return self.fail(id, code::UNIMPLEMENTED, text);
+            return self.fail(id, code::INTERNAL, text);
         }
         // Few bytes may become many, for which the server needs no credit.
         if self.calls.inflated() > GRPC_INFLATED_MAX {
@@ -232,18 +251,18 @@ impl GrpcClient {
                 self.calls.note_inflated(id, message.len());
                 ClientEvent::Message { stream: id, message: Piece::Owned(message) }
             }
-            Err(error) => self.fail(id, status_of_inflate(error), &error.to_string()),
+            Err(error) => self.fail(id, status_of_inflate(error), error.to_string()),
         }
     }
 
     /// Ends a call whose response ended with a head or trailers.
     fn end(&mut self, id: StreamId, reply: ReplyHead) -> ClientEvent<'static> {
         let Some(status) = reply.status else {
-            return self.fail(id, code::UNKNOWN, "the server ended the call without a grpc-status");
+            return self.end_without_status(id);
         };
         let is_whole = self.calls.get(id).is_none_or(|call| call.messages.finish().is_ok());
         if status == code::OK && !is_whole {
-            return self.fail(id, code::INTERNAL, &MessageError::Cut.to_string());
+            return self.fail(id, code::INTERNAL, MessageError::Cut.to_string());
         }
         if status == code::OK && self.http2.fields().is_cut() {
             return self.fail(id, code::RESOURCE_EXHAUSTED, META_TOO_LARGE);
@@ -253,34 +272,79 @@ impl GrpcClient {
             None if status == code::OK => {
                 return self.fail(id, code::RESOURCE_EXHAUSTED, META_TOO_LARGE);
             }
-            // // Why the call has failed matters more.
+            // Why the call has failed matters more.
             None => Piece::Owned(Bytes::copy_from_slice(&self.scratch)),
         };
         self.forget(id);
         ClientEvent::Response { stream: id, status, meta, message: None }
     }
 
-    fn on_reset(&mut self, id: StreamId, error: ErrorCode) -> ClientEvent<'static> {
-        let text = format!("the server reset the stream: {error}");
-        let mut meta = Vec::new();
-        let mut writer = MetaWriter::new(&mut meta);
-        writer.status_message(&text);
-        // // A server that has begun to reply has begun to execute the call, whatever it says later.
-        let has_head = self.calls.get(id).is_some_and(|call| call.has_head);
-        if error == ErrorCode::REFUSED_STREAM && !has_head {
-            writer.refused();
-        }
+    #[cold]
+    fn end_without_status(&mut self, id: StreamId) -> ClientEvent<'static> {
+        let early = self.calls.get(id).and_then(|call| call.early_end.take());
+        let Some(EarlyEnd { status, meta }) = early.map(|early| *early) else {
+            let text = "the server ended the call without a grpc-status";
+            return self.fail_by(FailedBy::Server, id, code::UNKNOWN, text);
+        };
         self.forget(id);
-        let (status, meta) = (status_of_reset(error), Piece::Owned(meta.into()));
-        ClientEvent::Response { stream: id, status, meta, message: None }
+        ClientEvent::Response { stream: id, status, meta: Piece::Owned(meta), message: None }
+    }
+
+    /// Ends a call whose stream the server has reset.
+    fn on_reset(&mut self, id: StreamId, error: ErrorCode) -> ClientEvent<'static> {
+        let is_refused = error == ErrorCode::REFUSED_STREAM;
+        let text = match &self.left {
+            Some(why) if is_refused && why.is_empty() => Cow::Borrowed(UNSEEN),
+            Some(why) if is_refused => format!("{UNSEEN}: {why}").into(),
+            _ => format!("the server reset the stream: {error}").into(),
+        };
+        let status = status_of_reset(error);
+        // A server that has begun to reply has begun to execute the call, whatever it says later.
+        let has_head = self.calls.get(id).is_some_and(|call| call.has_head);
+        let _reset_already = self.end_call(id);
+        if !is_refused || has_head {
+            return ClientEvent::Failed { stream: id, status, by: FailedBy::Server, text };
+        }
+        let mut meta = Vec::new();
+        MetaWriter::new(&mut meta).status_message(&text).refused();
+        ClientEvent::Response { stream: id, status, meta: Piece::Owned(meta.into()), message: None }
+    }
+
+    /// Ends a call whose stream this end has reset, because of what the server did on it.
+    #[cold]
+    fn on_failed(&mut self, id: StreamId, error: ErrorCode) -> ClientEvent<'static> {
+        match error {
+            // The machine cancels a stream whose peer has accepted no data for too long.
+            ErrorCode::CANCEL => {
+                let text = "the server stopped accepting data on the stream";
+                self.fail(id, code::UNAVAILABLE, text)
+            }
+            _ => {
+                let text = "the server broke the HTTP/2 protocol on the stream";
+                self.fail(id, code::INTERNAL, text)
+            }
+        }
     }
 
     /// Ends a call that the server is still running, with a status of the client's own.
-    fn fail(&mut self, id: StreamId, status: u8, text: &str) -> ClientEvent<'static> {
+    fn fail(
+        &mut self,
+        id: StreamId,
+        status: u8,
+        text: impl Into<Cow<'static, str>>,
+    ) -> ClientEvent<'static> {
+        self.fail_by(FailedBy::Client, id, status, text)
+    }
+
+    fn fail_by(
+        &mut self,
+        by: FailedBy,
+        id: StreamId,
+        status: u8,
+        text: impl Into<Cow<'static, str>>,
+    ) -> ClientEvent<'static> {
         self.forget(id);
-        let mut meta = Vec::new();
-        MetaWriter::new(&mut meta).status_message(text);
-        ClientEvent::Response { stream: id, status, meta: Piece::Owned(meta.into()), message: None }
+        ClientEvent::Failed { stream: id, status, by, text: text.into() }
     }
 
     /// The metadata in the message that the machine reported last; `None` if there is too much, and
@@ -299,11 +363,10 @@ impl GrpcClient {
 }
 
 /// The status of a call whose message cannot be decompressed.
-pub(super) fn status_of_inflate(error: InflateError) -> u8 {
+fn status_of_inflate(error: InflateError) -> u8 {
     match error {
         InflateError::TooLong => code::RESOURCE_EXHAUSTED,
-        InflateError::Broken => code::INTERNAL,
-        InflateError::Unknown => code::UNIMPLEMENTED,
+        InflateError::Broken | InflateError::Unknown => code::INTERNAL,
     }
 }
 
@@ -320,17 +383,27 @@ fn owned(event: ClientEvent<'_>) -> ClientEvent<'static> {
         ClientEvent::Message { stream, message } => {
             ClientEvent::Message { stream, message: Piece::Owned(message.into_bytes()) }
         }
-        ClientEvent::Response { stream, status, meta, .. } => {
-            let meta = Piece::Owned(meta.into_bytes());
-            ClientEvent::Response { stream, status, meta, message: None }
+        ClientEvent::Failed { stream, status, by, text } => {
+            ClientEvent::Failed { stream, status, by, text }
         }
         _ => unreachable!("content is messages, or it ends the call"),
     }
 }
 
+/// The reason of a GOAWAY as text: its code, if that is an error, and what the server says.
+fn reason_of(error: ErrorCode, said: &[u8]) -> String {
+    let printable = |char: char| if char.is_control() { ' ' } else { char };
+    let said: String = String::from_utf8_lossy(said).chars().map(printable).collect();
+    match (error, said.is_empty()) {
+        (ErrorCode::NO_ERROR, _) => said,
+        (_, true) => error.to_string(),
+        (_, false) => format!("{error}: {said}"),
+    }
+}
+
 /// Makes the event of a GOAWAY; HTTP/2 does not say how much time open calls have.
-fn leaving(code: ErrorCode, last: u32, reason: Piece<'_>) -> ClientEvent<'_> {
-    let code = match code {
+fn leaving(error: ErrorCode, last: u32, reason: String) -> ClientEvent<'static> {
+    let code = match error {
         ErrorCode::NO_ERROR => GoAwayCode::NoError,
         ErrorCode::ENHANCE_YOUR_CALM => GoAwayCode::TooManyResets,
         ErrorCode::FLOW_CONTROL_ERROR => GoAwayCode::FlowControl,
@@ -341,8 +414,9 @@ fn leaving(code: ErrorCode, last: u32, reason: Piece<'_>) -> ClientEvent<'_> {
         code: code.code(),
         drain_ms: u32::MAX,
         accepted: last.div_ceil(2),
-        reason,
+        reason: Piece::Owned(reason.into()),
     }
 }
 
+const UNSEEN: &str = "the server takes no more calls, and has not seen this one";
 const META_TOO_LARGE: &str = "metadata is longer than the client accepts";

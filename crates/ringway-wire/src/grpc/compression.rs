@@ -95,6 +95,11 @@ impl CallCompression {
         Self { requests: head.compression, takes, replies, reply_min: 0 }
     }
 
+    /// Whether the call names a compression that is not accepted.
+    pub(super) fn is_refused(&self) -> bool {
+        self.requests != Compression::Identity && !self.takes
+    }
+
     /// The settings of a slot without a call.
     pub(super) const NO_CALL: Self = Self {
         requests: Compression::Identity,

@@ -19,17 +19,18 @@ pub enum ContentType {
 impl ContentType {
     const ALL: [Self; 5] = [Self::Plain, Self::Proto, Self::Json, Self::Unknown, Self::NotGrpc];
 
-    /// Parses the value of a `content-type` field; parameters after `;` are ignored.
+    /// Parses the value of a `content-type` field. Case does not matter (RFC 9110, section 8.3.1), and
+    /// parameters after `;` are ignored.
     #[must_use]
     pub fn parse(value: &[u8]) -> Self {
+        const GRPC: &[u8] = b"application/grpc";
         let value = value.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
-        let Some(suffix) = value.strip_prefix(b"application/grpc") else {
-            return Self::NotGrpc;
-        };
+        let (name, suffix) = value.split_at(value.len().min(GRPC.len()));
         match suffix {
+            _ if !name.eq_ignore_ascii_case(GRPC) => Self::NotGrpc,
             b"" => Self::Plain,
-            b"+proto" => Self::Proto,
-            b"+json" => Self::Json,
+            _ if suffix.eq_ignore_ascii_case(b"+proto") => Self::Proto,
+            _ if suffix.eq_ignore_ascii_case(b"+json") => Self::Json,
             [b'+', ..] => Self::Unknown,
             _ => Self::NotGrpc,
         }
@@ -126,6 +127,8 @@ mod tests {
             ("application/grpc+proto", Proto),
             ("application/grpc+json ;x", Json),
             ("application/grpc+thrift", Unknown),
+            ("Application/gRPC", Plain),
+            ("APPLICATION/GRPC+Proto;X", Proto),
             ("application/grpc-web", NotGrpc),
             ("application/grpcx", NotGrpc),
             ("application/json", NotGrpc),

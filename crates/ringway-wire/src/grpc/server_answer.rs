@@ -8,6 +8,7 @@ use super::server::{GrpcServer, code};
 use super::server_calls::ServedCall;
 use super::server_meta::{FIELD_OVERHEAD, ReplyFields};
 use crate::http2::{ErrorCode, Line, StreamHandle};
+use crate::limits::{GRPC_STATUS_MESSAGE_MAX, HTTP2_BLOCK_MAX};
 use crate::native::{Body, Gone, Reply, ServerEvent, StreamId};
 
 impl GrpcServer {
@@ -15,7 +16,8 @@ impl GrpcServer {
     /// ended, and nothing is sent.
     ///
     /// If the trailers are larger than the client accepts, a success is replaced by
-    /// RESOURCE_EXHAUSTED; a failure keeps its status, and as much of its message as fits. A reply
+    /// RESOURCE_EXHAUSTED; a failure keeps its status, and as much of its message as fits. A client that
+    /// has not said how much it accepts gets at most 8 KiB of message, and 64 KiB with a failure. A reply
     /// marked as not executed, with UNAVAILABLE, resets the stream so that the client knows.
     #[inline]
     pub fn respond(&mut self, id: StreamId, reply: Reply<'_>) -> Option<u8> {
@@ -46,14 +48,18 @@ impl GrpcServer {
                 ReplyFields::of_message("the reply is longer than 4 GiB, the limit of a message");
             return self.end_with(stream, code::RESOURCE_EXHAUSTED, &text, None);
         }
-        let fields = ReplyFields::read(meta);
+        let mut fields = ReplyFields::read(meta);
         let has_head = self.calls.of(stream)?.has_head;
         if fields.is_refused && status == code::UNAVAILABLE && !has_head {
             self.http.reset(stream, ErrorCode::REFUSED_STREAM);
             self.calls.end(stream);
             return Some(status);
         }
-        let room = self.trailers_room();
+        self.shorten_message(&mut fields);
+        let room = match status {
+            0 => self.trailers_room(),
+            _ => self.trailers_room().min(HTTP2_BLOCK_MAX),
+        };
         if fields.size() <= room {
             return self.end_with(stream, status, &fields, message);
         }
@@ -65,6 +71,14 @@ impl GrpcServer {
             return self.end_with(stream, code::RESOURCE_EXHAUSTED, &text.shortened(room), None);
         }
         self.end_with(stream, status, &fields.shortened(room), None)
+    }
+
+    /// Shortens the status message for a client that has not said how much it accepts: some close
+    /// the connection when they get more.
+    fn shorten_message(&self, fields: &mut ReplyFields) {
+        if self.http.peer_header_list_max() == u32::MAX {
+            fields.shorten_message(GRPC_STATUS_MESSAGE_MAX);
+        }
     }
 
     /// Bytes of fields that the client accepts in trailers beside the status.
@@ -157,7 +171,8 @@ impl GrpcServer {
         if fields.size() > self.trailers_room() {
             fields = fields.shortened(self.trailers_room());
         }
-        if status == code::UNIMPLEMENTED {
+        let is_refused = |call: &mut ServedCall| call.compression.is_refused();
+        if status == code::UNIMPLEMENTED && self.calls.of(stream).is_some_and(is_refused) {
             fields.push_accepted(self.compression.is_some());
         }
         let _gone_or_answered = self.end_with(stream, status, &fields, None);

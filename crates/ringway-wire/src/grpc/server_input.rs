@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::call_names::{CallHead, NoCall};
-use super::client_input::{Input, status_of_inflate};
+use super::client_input::Input;
 use super::compress::decompress;
 use super::compression::CallCompression;
 use super::inflate_error::InflateError;
@@ -346,7 +346,12 @@ impl Unfit {
 impl From<InflateError> for Unfit {
     #[cold]
     fn from(error: InflateError) -> Self {
-        Self { status: status_of_inflate(error), text: error.to_string() }
+        let status = match error {
+            InflateError::TooLong => code::RESOURCE_EXHAUSTED,
+            InflateError::Broken => code::INTERNAL,
+            InflateError::Unknown => code::UNIMPLEMENTED,
+        };
+        Self { status, text: error.to_string() }
     }
 }
 
@@ -361,10 +366,14 @@ impl From<MessageError> for Unfit {
     }
 }
 
-/// The timeout in microseconds, at least one; 0 stands for none.
+/// The timeout in microseconds, rounded up and at least one; 0 stands for none.
 #[inline]
 fn timeout_us(timeout: Option<Duration>) -> u32 {
-    timeout.map_or(0, |timeout| u32::try_from(timeout.as_micros()).unwrap_or(u32::MAX).max(1))
+    let micros = |timeout: Duration| {
+        let whole = timeout.as_secs().saturating_mul(1_000_000);
+        whole.saturating_add(u64::from(timeout.subsec_nanos().div_ceil(1_000)))
+    };
+    timeout.map_or(0, |timeout| u32::try_from(micros(timeout)).unwrap_or(u32::MAX).max(1))
 }
 
 /// The codec number in a request head.

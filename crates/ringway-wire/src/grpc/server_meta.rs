@@ -4,9 +4,12 @@ use bytes::Bytes;
 
 use super::call_names::CallHead;
 use super::compression::accepted_names;
-use super::metadata::{ValueRoom, binary_values, is_binary, is_reserved, parse_base64, put_base64};
+use super::metadata::{
+    ValueRoom, binary_values, is_ascii_value, is_binary, is_metadata_name, is_reserved,
+    parse_base64, put_base64,
+};
 use super::server::code;
-use super::status::put_status_message;
+use super::status::{encoded_len, put_status_message};
 use crate::http2::{Fields, Line};
 use crate::native::{MetaReader, MetaWriter, Tag};
 
@@ -17,22 +20,27 @@ pub(super) const TOO_LARGE: &str = "the request's metadata is longer than the se
 pub(super) struct RequestMeta;
 
 impl RequestMeta {
-    /// Whether the head contains values that a request head has no room for.
+    /// Whether the head contains values that a request head has no room for: a timeout that is over
+    /// before it begins, or a very long one.
     #[inline]
     pub(super) fn is_needed(head: &CallHead) -> bool {
-        head.timeout.is_some_and(|timeout| timeout.as_micros() > u32::MAX.into())
+        head.timeout
+            .is_some_and(|timeout| timeout.is_zero() || timeout.as_micros() > u32::MAX.into())
     }
 
-    /// Makes the metadata of a request from its head and fields.
+    /// Makes the metadata of a request from its head and fields. Fields that no metadata can hold are
+    /// left out: proxies and browsers add them, and gRPC forbids to fail for them (PROTOCOL-HTTP2.md,
+    /// "Custom-Metadata").
     ///
     /// # Errors
     ///
-    /// Returns the status and the reason when a field is malformed, or holds too many values.
+    /// Returns the status and the reason when a field is not in base64 but has to be, or holds too
+    /// many values.
     pub(super) fn write(head: &CallHead, fields: &Fields) -> Result<Bytes, (u8, &'static str)> {
         let mut out = Vec::new();
         let mut meta = MetaWriter::new(&mut out);
         if Self::is_needed(head) {
-            let timeout = head.timeout.unwrap_or_default().as_micros();
+            let timeout = head.timeout.unwrap_or_default().as_nanos().div_ceil(1_000);
             meta.timeout_us(u64::try_from(timeout).unwrap_or(u64::MAX));
         }
         let (mut bytes, mut room) = (Vec::new(), ValueRoom::of(fields));
@@ -42,36 +50,50 @@ impl RequestMeta {
                     let path = value.strip_prefix(b"/").unwrap_or(value);
                     meta.method(&String::from_utf8_lossy(path));
                 }
-                b"authorization" => _ = meta.authorization(value),
+                b"authorization" if is_ascii_value(value) => _ = meta.authorization(value),
+                b"authorization" => {}
                 b"traceparent" => {
                     if let Some(parent) = trace_parent(value) {
                         meta.traceparent(&parent);
                     }
                 }
-                b"tracestate" => _ = meta.tracestate(value),
-                _ if name.starts_with(b":") || is_reserved(name) => {}
-                _ => {
-                    let malformed = |text| (code::INTERNAL, text);
-                    let name =
-                        str::from_utf8(name).map_err(|_| malformed("a field name is not UTF-8"))?;
-                    if !is_binary(name.as_bytes()) {
-                        meta.entry(name, value);
-                        continue;
-                    }
-                    if !room.has_for(name.as_bytes(), value) {
+                b"tracestate" if is_ascii_value(value) => _ = meta.tracestate(value),
+                _ if !is_metadata_name(name) => {}
+                _ if is_binary(name) => {
+                    if !room.has_for(name, value) {
                         return Err((code::RESOURCE_EXHAUSTED, TOO_LARGE));
                     }
-                    for value in binary_values(value) {
-                        bytes.clear();
-                        if !parse_base64(value, &mut bytes) {
-                            return Err(malformed("binary metadata is not in base64"));
-                        }
-                        meta.entry(name, &bytes);
-                    }
+                    put_binary(name, value, &mut bytes, &mut meta)?;
                 }
+                _ if is_ascii_value(value) => put_entry(name, value, &mut meta),
+                _ => {}
             }
         }
         Ok(out.into())
+    }
+}
+
+/// Appends the values of a `-bin` field. `bytes` is a buffer for them.
+fn put_binary(
+    name: &[u8],
+    value: &[u8],
+    bytes: &mut Vec<u8>,
+    meta: &mut MetaWriter<'_>,
+) -> Result<(), (u8, &'static str)> {
+    for value in binary_values(value) {
+        bytes.clear();
+        if !parse_base64(value, bytes) {
+            return Err((code::INTERNAL, "binary metadata is not in base64"));
+        }
+        put_entry(name, bytes, meta);
+    }
+    Ok(())
+}
+
+/// Appends an entry whose name was checked.
+fn put_entry(name: &[u8], value: &[u8], meta: &mut MetaWriter<'_>) {
+    if let Ok(name) = str::from_utf8(name) {
+        meta.entry(name, value);
     }
 }
 
@@ -109,12 +131,7 @@ impl ReplyFields {
         let mut reply = Self::default();
         for (tag, value) in MetaReader::new(meta).map_while(Result::ok) {
             match tag {
-                Tag::StatusMessage => {
-                    reply.message = String::from_utf8_lossy(value).into_owned();
-                    let mut encoded = Vec::new();
-                    put_status_message(&reply.message, &mut encoded);
-                    reply.push(b"grpc-message", encoded);
-                }
+                Tag::StatusMessage => reply.set_message(&String::from_utf8_lossy(value)),
                 Tag::StatusDetails => reply.push_entry(b"grpc-status-details-bin", value),
                 Tag::Pushback => {
                     if let Ok(ms) = MetaReader::pushback_ms(value) {
@@ -122,7 +139,7 @@ impl ReplyFields {
                     }
                 }
                 Tag::Refused => reply.is_refused = true,
-                Tag::Authorization => reply.push(b"authorization", value.to_vec()),
+                Tag::Authorization => reply.push(b"authorization", value.trim_ascii().to_vec()),
                 Tag::Entry => {
                     if let Ok((name, value)) = MetaReader::entry(value)
                         && !is_reserved(name)
@@ -145,9 +162,34 @@ impl ReplyFields {
 
     /// Makes fields of the status message alone, shortened to `size_max` bytes of fields.
     pub(super) fn shortened(&self, size_max: usize) -> Self {
-        // Percent-encoding makes at most three bytes of one.
-        let len = size_max.saturating_sub(FIELD_OVERHEAD + b"grpc-message".len()) / 3;
-        Self::of_message(&self.message[..self.message.floor_char_boundary(len)])
+        let mut short = Self::default();
+        short.set_message(&self.message);
+        short.shorten_message(size_max.saturating_sub(FIELD_OVERHEAD + MESSAGE.len()));
+        short
+    }
+
+    /// Shortens the status message to `len_max` bytes on the wire.
+    pub(super) fn shorten_message(&mut self, len_max: usize) {
+        let encoded = self.fields.iter().find(|(name, _)| name == MESSAGE);
+        if encoded.is_none_or(|(_, encoded)| encoded.len() <= len_max) {
+            return;
+        }
+        let mut left = len_max;
+        let fits = |&(_, char): &(usize, char)| {
+            left.checked_sub(encoded_len(char)).map(|rest| left = rest).is_some()
+        };
+        let len = self.message.char_indices().take_while(fits).last();
+        let len = len.map_or(0, |(at, char)| at + char.len_utf8());
+        let short = self.message[..len].to_owned();
+        self.fields.retain(|(name, _)| name != MESSAGE);
+        self.set_message(&short);
+    }
+
+    fn set_message(&mut self, message: &str) {
+        let mut encoded = Vec::new();
+        put_status_message(message, &mut encoded);
+        self.push(MESSAGE, encoded);
+        self.message = message.to_owned();
     }
 
     /// Adds the supported compressions.
@@ -177,18 +219,21 @@ impl ReplyFields {
     /// The fields in the form for sending.
     pub(super) fn lines(&self) -> impl Iterator<Item = Line<'_>> {
         self.fields.iter().map(|(name, value)| match &name[..] {
-            b"grpc-message" => super::lines::message(value),
+            MESSAGE => super::lines::message(value),
             b"authorization" => Line::Secret { name, value },
             _ => Line::Once { name, value },
         })
     }
 }
 
+const MESSAGE: &[u8] = b"grpc-message";
+
 /// Bytes that HTTP/2 adds to name and value when it counts a field.
 pub(super) const FIELD_OVERHEAD: usize = 32;
 
 #[cfg(test)]
 mod tests {
+    use super::super::names::{Accepted, Compression, ContentType};
     use super::*;
 
     #[test]
@@ -236,8 +281,46 @@ mod tests {
                 "raw-bin: /w",
             ]
         );
-        let short = reply.shortened(60);
-        assert_eq!(short.message, "50 % ");
-        assert!(short.size() <= 60 && !short.is_refused);
+        let short = reply.shortened(44 + 10);
+        assert_eq!(short.fields[0].1, b"50 %25", "a blank at the end would take three bytes");
+        assert!(short.size() <= 54 && !short.is_refused);
     }
+
+    #[test]
+    fn a_message_is_shortened_between_characters() {
+        for (message, len_max, expected) in [
+            ("abc", 3, "abc"),
+            ("abc", 2, "ab"),
+            ("a\u{e9}b", 6, "a"),
+            ("a\u{e9}b", 7, "a%C3%A9"),
+            ("a b", 2, "a"),
+            ("100%", 5, "100"),
+            ("x", 0, ""),
+        ] {
+            let mut fields = ReplyFields::of_message(message);
+            fields.shorten_message(len_max);
+            let encoded = str::from_utf8(&fields.fields[0].1).expect("ASCII");
+            assert_eq!(encoded, expected, "{message}");
+            assert!(encoded.len() <= len_max);
+        }
+    }
+
+    #[test]
+    fn a_timeout_of_nothing_is_told() {
+        let head = CallHead { timeout: Some(std::time::Duration::ZERO), ..CALL };
+        assert!(RequestMeta::is_needed(&head));
+        let out = RequestMeta::write(&head, &Fields::new(1_000)).expect("well-formed");
+        let mut pieces = MetaReader::new(&out).flatten();
+        let (tag, value) = pieces.next().expect("the timeout");
+        assert_eq!((tag, MetaReader::timeout_us(value)), (Tag::TimeoutUs, Ok(0)));
+    }
+
+    const CALL: CallHead = CallHead {
+        method: Some(1),
+        content_type: ContentType::Plain,
+        timeout: None,
+        compression: Compression::Identity,
+        accepted: Accepted(0),
+        attempts: 0,
+    };
 }

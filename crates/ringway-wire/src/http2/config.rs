@@ -27,6 +27,8 @@ pub struct Http2Config {
     pub max_header_list: u32,
     /// A PING is sent after this time without input, and at least 20 ms.
     pub ping_after: Duration,
+    /// Whether PINGs are also sent while no stream is open.
+    pub pings_idle: bool,
     /// The connection fails when no input arrives for this time after a PING.
     pub ping_timeout: Duration,
     /// The peer's preface and SETTINGS must arrive within this time.
@@ -36,11 +38,12 @@ pub struct Http2Config {
 }
 
 impl Http2Config {
-    /// The default for clients: they send PINGs less often, since gRPC servers accept one in five
-    /// minutes and close the connection after a few more.
+    /// The default for clients: they send PINGs less often, and only while a stream is open. gRPC
+    /// servers accept one in five minutes, without streams one in two hours, and close the connection
+    /// after a few more.
     #[must_use]
     pub fn client() -> Self {
-        Self { ping_after: HTTP2_CLIENT_PING_AFTER, ..Self::default() }
+        Self { ping_after: HTTP2_CLIENT_PING_AFTER, pings_idle: false, ..Self::default() }
     }
 }
 
@@ -69,6 +72,7 @@ impl Default for Http2Config {
             max_frame: HTTP2_FRAME_MAX,
             max_header_list: HTTP2_HEADER_LIST,
             ping_after: HTTP2_PING_AFTER,
+            pings_idle: true,
             ping_timeout: HTTP2_PING_TIMEOUT,
             handshake_timeout: HTTP2_HANDSHAKE_TIMEOUT,
             stall_timeout: HTTP2_STALL_TIMEOUT,

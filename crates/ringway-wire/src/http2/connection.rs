@@ -357,7 +357,13 @@ impl<R: Role> Connection<R> {
         }
     }
 
-    /// The latest time to call [`handle_timeout`](Self::handle_timeout); `None` after a failure.
+    /// Whether the connection has failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// The latest time to call [`handle_timeout`](Self::handle_timeout); `None` after a failure, and
+    /// while nothing is awaited.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         if self.failed.is_some() {
@@ -367,7 +373,7 @@ impl<R: Role> Connection<R> {
             true => Stamp::NEVER,
             false => Stamp::of(self.budgets.next_reset(self.now)),
         };
-        let keepalive = self.keepalive.deadline(&self.config);
+        let keepalive = self.keepalive.deadline(&self.config, self.streams.live() > 0);
         keepalive.min(self.stall_at).min(self.drain.deadline()).min(resets).time()
     }
 
@@ -381,7 +387,7 @@ impl<R: Role> Connection<R> {
             return Err(violation);
         }
         self.now = now;
-        match self.keepalive.look(&self.config, now) {
+        match self.keepalive.look(&self.config, self.streams.live() > 0, now) {
             Ok(false) => {}
             Ok(true) => put_ping(0, PingTag::Keepalive.payload(0), &mut self.outbox.written),
             Err(violation) => return Err(self.fail(violation)),

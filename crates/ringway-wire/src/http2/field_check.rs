@@ -1,6 +1,7 @@
 //! Checks of single header fields (RFC 9113, sections 8.2 and 8.3).
 
 use super::Violation;
+use super::blanks::without_blanks;
 use super::meaning::Key;
 
 /// Most digits of a number: no message has 10^18 bytes.
@@ -28,15 +29,16 @@ pub(super) fn check_name(name: &[u8]) -> Result<(), Violation> {
     }
 }
 
-/// Checks the value of a field with this key.
+/// Checks the value of a field with this key. What HTTP/2 itself interprets must not have blanks
+/// around it; for other fields they are [left out](without_blanks).
 ///
 /// # Errors
 ///
 /// Fails when the field must not have that value.
 #[inline]
 pub(super) fn check_value(key: Key, value: &[u8]) -> Result<(), Violation> {
-    let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
-    if has_control(value) || is_blank(value.first()) || is_blank(value.last()) {
+    let has_blanks = || without_blanks(value).len() < value.len();
+    if has_control(value) || key.is_of_http2() && has_blanks() {
         return Err(Violation::BadFieldValue);
     }
     let is_status = |value: &[u8]| value.len() == 3 && number(value).is_some_and(|it| it >= 100);
@@ -135,8 +137,11 @@ mod tests {
             (b"a\x7f", b"x", Err(BadFieldName)),
             (b"x", b"a\0", Err(BadFieldValue)),
             (b"x", b"a\r\nb", Err(BadFieldValue)),
-            (b"x", b" a", Err(BadFieldValue)),
-            (b"x", b"a\t", Err(BadFieldValue)),
+            (b"x", b" a", Ok(())),
+            (b"x", b"a\t", Ok(())),
+            (b":path", b"/a ", Err(BadFieldValue)),
+            (b"te", b" trailers", Err(BadFieldValue)),
+            (b"content-length", b"1 ", Err(BadFieldValue)),
             (b":path", b"", Err(BadPseudoField)),
             (b":protocol", b"websocket", Err(BadPseudoField)),
             (b":status", b"2000", Err(BadPseudoField)),

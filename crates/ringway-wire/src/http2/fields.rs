@@ -1,6 +1,7 @@
 //! The fields of one message: their combined meaning, and the texts that are kept.
 
 use super::Violation;
+use super::blanks::without_blanks;
 use super::field_check;
 use super::hpack::ENTRY_OVERHEAD;
 use super::meaning::{ALWAYS, KEPT, KEYED, KEYS, Key, MALFORMED, Meaning, PSEUDO, REGULAR};
@@ -254,6 +255,7 @@ impl Fields {
     }
 
     pub(super) fn keep(&mut self, name: &[u8], value: &[u8]) {
+        let value = without_blanks(value);
         self.texts.extend_from_slice(name);
         self.texts.extend_from_slice(value);
         self.lens.push((name.len() as u32, value.len() as u32));

@@ -115,14 +115,19 @@ impl Clocks {
         };
     }
 
-    pub(super) fn deadline(&self, config: &Http2Config) -> Stamp {
+    /// When a PING is due: never while one is not answered, nor without streams unless that is wanted.
+    fn ping_at(&self, config: &Http2Config, has_streams: bool) -> Stamp {
+        match self.answer_until == Stamp::NEVER && (has_streams || config.pings_idle) {
+            true => self.heard.after(config.ping_after),
+            false => Stamp::NEVER,
+        }
+    }
+
+    pub(super) fn deadline(&self, config: &Http2Config, has_streams: bool) -> Stamp {
         if self.are_settings_new {
             return self.heard;
         }
-        let ping = match self.answer_until {
-            Stamp::NEVER => self.heard.after(config.ping_after),
-            until => until,
-        };
+        let ping = self.ping_at(config, has_streams).min(self.answer_until);
         ping.min(self.handshake_until).min(self.settings_until).min(self.block_until())
     }
 
@@ -131,7 +136,12 @@ impl Clocks {
     /// # Errors
     ///
     /// Fails when a deadline has passed.
-    pub(super) fn look(&mut self, config: &Http2Config, now: Duration) -> Result<bool, Violation> {
+    pub(super) fn look(
+        &mut self,
+        config: &Http2Config,
+        has_streams: bool,
+        now: Duration,
+    ) -> Result<bool, Violation> {
         if std::mem::take(&mut self.are_settings_new) {
             self.note_settings_sent(now);
         }
@@ -151,8 +161,7 @@ impl Clocks {
                 return Err(violation);
             }
         }
-        let is_due =
-            self.answer_until == Stamp::NEVER && self.heard.after(config.ping_after).has_come(now);
+        let is_due = self.ping_at(config, has_streams).has_come(now);
         if is_due {
             self.answer_until = Stamp::of(now).after(config.ping_timeout);
         }

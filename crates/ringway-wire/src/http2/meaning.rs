@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::blanks::without_blanks;
 use super::field_check;
 use super::fields::{Head, field_size};
 use super::hpack::{STATIC_LEN, STATIC_TABLE};
@@ -31,6 +32,12 @@ impl Key {
 
     /// The key of pseudo-fields that no request or response has.
     pub(super) const NONE: Self = Self(7);
+
+    /// Whether HTTP/2 itself interprets the field.
+    #[inline]
+    pub(super) const fn is_of_http2(self) -> bool {
+        self.0 < Self::NONE.0
+    }
 
     /// One of the eight keys, 0 to 7, whose meanings the resolver defines.
     #[must_use]
@@ -261,7 +268,7 @@ fn meaning_of(resolver: &dyn Resolver, class: NameClass, value: &[u8]) -> Meanin
     if flags & KEYED == 0 {
         return Meaning::new(0, key, flags);
     }
-    let known = resolver.value(key, value);
+    let known = resolver.value(key, without_blanks(value));
     let value = match key {
         Key::METHOD => Method::parse(value) as u64,
         Key::STATUS | Key::CONTENT_LENGTH => field_check::number(value).unwrap_or_default(),

@@ -5,6 +5,7 @@
 //! Comments name the sections that they follow.
 
 mod arriving;
+mod blanks;
 mod budgets;
 mod client;
 mod closed;

@@ -1,5 +1,7 @@
 //! All fields of a message as texts.
 
+use super::blanks::without_blanks;
+
 /// The names and values of all fields of a message, in its order, the known ones among them.
 ///
 /// A connection [keeps them](super::Vocabulary) of requests that are no calls: what is known of a
@@ -27,7 +29,9 @@ impl Texts {
         self.lens.is_empty()
     }
 
+    /// Adds a field, without blanks around its value.
     pub(super) fn push(&mut self, name: &[u8], value: &[u8]) {
+        let value = without_blanks(value);
         self.bytes.extend_from_slice(name);
         self.bytes.extend_from_slice(value);
         self.lens.push((name.len() as u32, value.len() as u32));

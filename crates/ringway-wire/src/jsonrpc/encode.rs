@@ -103,14 +103,16 @@ pub fn close_notification(out: &mut impl Target) {
     out.put(b"}");
 }
 
-/// Appends the member `ringway` to a request that is open, behind its parameters. Time is rounded down to whole
+/// Appends the member `ringway` to a request that is open, behind its parameters. Time is rounded up to whole
 /// milliseconds.
 pub fn put_context(context: &CallContext<'_>, out: &mut impl Target) {
     let traceparent = context.traceparent.as_deref();
     out.reserve(FIXED + traceparent.map_or(0, escaped_len));
     out.put(br#","ringway":{"#);
     if let Some(timeout) = context.timeout {
-        let millis = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        // Rounded up, so that the server does not give up the call before us.
+        let millis = timeout.as_nanos().div_ceil(1_000_000);
+        let millis = u64::try_from(millis).unwrap_or(u64::MAX);
         out.put(br#""timeout_ms":"#);
         out.put(Digits::new(millis).as_str().as_bytes());
     }

@@ -1,5 +1,6 @@
 //! The client side of a connection, which opens calls.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -22,8 +23,8 @@ const CANCELLED: u8 = 1;
 /// The client side of one connection, as a state machine without I/O; [`Server`](super::Server)
 /// shows how to drive it.
 ///
-/// Each call that [`open`](Self::open) starts ends in one [`ClientEvent::Response`], or by
-/// [`cancel`](Self::cancel) without an event. When the connection dies, the caller fails its calls:
+/// Each call that [`open`](Self::open) starts ends in one [`ClientEvent::Response`] or
+/// [`ClientEvent::Failed`], or by [`cancel`](Self::cancel) without an event. When the connection dies, the caller fails its calls:
 /// [`was_accepted`](Self::was_accepted) tells which of them may have been executed.
 #[derive(Debug)]
 pub struct Client {
@@ -78,6 +79,17 @@ pub enum ClientEvent<'i> {
         /// The reply to a unary call, or the last message of a stream.
         message: Option<Piece<'i>>,
     },
+    /// The call has ended without a status of its server's.
+    Failed {
+        /// The stream; its slot is free again.
+        stream: StreamId,
+        /// A status of 1 to 16.
+        status: u8,
+        /// Who decided that.
+        by: FailedBy,
+        /// The reason, as text.
+        text: Cow<'static, str>,
+    },
     /// The stream [may send](Client::has_room) again.
     Writable {
         /// The stream.
@@ -97,6 +109,15 @@ pub enum ClientEvent<'i> {
         /// The server's reason, as text.
         reason: Piece<'i>,
     },
+}
+
+/// Who has ended a call without a status of its server's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailedBy {
+    /// This client: a limit of its own, or a server that breaks the protocol.
+    Client,
+    /// The server, or something before it.
+    Server,
 }
 
 impl Client {

@@ -1,12 +1,14 @@
 //! How a client handles the frames of a server (sections 6 to 8).
 
-use super::client::{Client, ClientEvent};
+use std::borrow::Cow;
+
+use super::client::{Client, ClientEvent, FailedBy};
 use super::frame::Frame;
 use super::frame_decoder::{Form, Peeked};
 use super::native_connection::{NativeConnection, Stage};
 use super::receive_side::Assembled;
 use super::slots::{Found, NO_STREAM, Phase};
-use super::{Flags, FrameKind, Header, MetaReader, MetaWriter, Piece, StreamId, Tag, Violation};
+use super::{Flags, FrameKind, Header, MetaReader, Piece, StreamId, Tag, Violation};
 
 const UNKNOWN: u8 = 2;
 const RESOURCE_EXHAUSTED: u8 = 8;
@@ -142,13 +144,13 @@ impl Client {
                 }
                 Assembled::TooLarge(what) => {
                     self.release(index);
-                    return Ok(Some(ended(stream, RESOURCE_EXHAUSTED, &what.text("client"))));
+                    return Ok(Some(ended(stream, RESOURCE_EXHAUSTED, what.text("client").into())));
                 }
             }
         }
         self.release(index);
         if meta.len() > self.connection.config.settings.max_meta as usize {
-            return Ok(Some(ended(stream, RESOURCE_EXHAUSTED, META_TOO_LARGE)));
+            return Ok(Some(ended(stream, RESOURCE_EXHAUSTED, META_TOO_LARGE.into())));
         }
         Ok(Some(ClientEvent::Response { stream, status: status(header.aux), meta, message }))
     }
@@ -247,12 +249,12 @@ impl Client {
         receive.has_begun = true;
         let meta_len = usize::from(header.meta_len);
         if meta_len > self.connection.config.settings.max_meta as usize {
-            return Ok(Some(self.give_up(stream, RESOURCE_EXHAUSTED, META_TOO_LARGE)));
+            return Ok(Some(self.give_up(stream, RESOURCE_EXHAUSTED, META_TOO_LARGE.into())));
         }
         if meta_len > 0 && is_first {
             let meta = frame.body.clone().split_to(meta_len);
             if has_unknown(&meta) {
-                return Ok(Some(self.give_up(stream, UNIMPLEMENTED, META_UNKNOWN)));
+                return Ok(Some(self.give_up(stream, UNIMPLEMENTED, META_UNKNOWN.into())));
             }
             // The message in the same frame becomes the next event.
             self.connection.frame_decoder.put_back(frame, before, input);
@@ -273,14 +275,19 @@ impl Client {
             Assembled::Partial | Assembled::Ignored => Ok(None),
             Assembled::Message(message) => Ok(Some(ClientEvent::Message { stream, message })),
             Assembled::TooLarge(what) => {
-                Ok(Some(self.give_up(stream, RESOURCE_EXHAUSTED, &what.text("client"))))
+                Ok(Some(self.give_up(stream, RESOURCE_EXHAUSTED, what.text("client").into())))
             }
         }
     }
 
     /// Cancels a call whose reply this client does not accept, and ends it for the caller.
-    fn give_up<'i>(&mut self, stream: StreamId, status: u8, text: &str) -> ClientEvent<'i> {
-        self.cancel(stream, status, text);
+    fn give_up<'i>(
+        &mut self,
+        stream: StreamId,
+        status: u8,
+        text: Cow<'static, str>,
+    ) -> ClientEvent<'i> {
+        self.cancel(stream, status, &text);
         ended(stream, status, text)
     }
 }
@@ -311,10 +318,8 @@ fn has_unknown(meta: &[u8]) -> bool {
 }
 
 /// The final event of a call whose reply this client does not accept.
-fn ended<'i>(stream: StreamId, status: u8, text: &str) -> ClientEvent<'i> {
-    let mut meta = Vec::new();
-    MetaWriter::new(&mut meta).status_message(text);
-    ClientEvent::Response { stream, status, meta: Piece::Owned(meta.into()), message: None }
+fn ended<'i>(stream: StreamId, status: u8, text: Cow<'static, str>) -> ClientEvent<'i> {
+    ClientEvent::Failed { stream, status, by: FailedBy::Client, text }
 }
 
 const META_UNKNOWN: &str =

@@ -233,11 +233,12 @@ impl Client {
     }
 }
 
-/// The timeout in microseconds, at least one because zero means no limit.
+/// The timeout in microseconds, at least one because zero means no limit. It is rounded up, so that the
+/// server does not give up the call before us.
 #[inline]
 fn timeout_us(timeout: Duration) -> u64 {
     let whole = timeout.as_secs().saturating_mul(1_000_000);
-    whole.saturating_add(u64::from(timeout.subsec_micros())).max(1)
+    whole.saturating_add(u64::from(timeout.subsec_nanos().div_ceil(1_000))).max(1)
 }
 
 impl fmt::Display for OpenError {

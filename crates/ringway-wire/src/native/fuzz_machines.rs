@@ -163,7 +163,7 @@ fn ask_piece(
         events.push(told(&event));
         match event {
             ClientEvent::Message { stream, .. } => client.taken(stream, 1),
-            ClientEvent::Capacity | ClientEvent::Response { .. } => {
+            ClientEvent::Capacity | ClientEvent::Response { .. } | ClientEvent::Failed { .. } => {
                 let _ = client.open(Open { end: true, ..Open::default() });
             }
             _ => {}
@@ -202,7 +202,9 @@ fn told(event: &ClientEvent<'_>) -> String {
         ClientEvent::Leaving { code, drain_ms, accepted, reason } => {
             format!("leaving {code} {drain_ms} {accepted} {:?}", &**reason)
         }
-        ClientEvent::Writable { .. } | ClientEvent::Capacity => format!("{event:?}"),
+        ClientEvent::Failed { .. } | ClientEvent::Writable { .. } | ClientEvent::Capacity => {
+            format!("{event:?}")
+        }
     }
 }
 

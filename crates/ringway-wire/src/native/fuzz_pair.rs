@@ -256,6 +256,10 @@ fn on_told(
                 check(&message, &mut counts.entry(stream).or_default().down_received);
             }
         }
+        ClientEvent::Failed { stream, .. } => {
+            assert!(calls.contains(&stream), "one end for each call");
+            calls.retain(|call| *call != stream);
+        }
         ClientEvent::Initial { stream, .. } => assert!(calls.contains(&stream)),
         ClientEvent::Writable { .. } | ClientEvent::Capacity | ClientEvent::Leaving { .. } => {}
     }

@@ -58,7 +58,7 @@ mod violation;
 mod window;
 
 pub use checksum::{CHECKSUM_LEN, checksum};
-pub use client::{Client, ClientEvent};
+pub use client::{Client, ClientEvent, FailedBy};
 pub use client_open::{Open, OpenError};
 pub use config::Config;
 pub use credit::Credit;

@@ -85,7 +85,8 @@ fn exchange_at(client: &mut GrpcClient, wire: &[u8], now: Duration) -> usize {
     client.transmit(usize::MAX, &mut |out| drop(out));
     let (mut input, mut ended) = (wire, 0);
     while let Some(event) = client.receive(&mut input, now).expect("well-formed") {
-        ended += usize::from(matches!(event, ClientEvent::Response { .. }));
+        ended +=
+            usize::from(matches!(event, ClientEvent::Response { .. } | ClientEvent::Failed { .. }));
     }
     ended
 }

@@ -500,6 +500,14 @@ fn on_client_event(calls: &mut BTreeMap<u32, Call>, event: ClientEvent<'_>) {
                 assert_eq!(call.down.received, call.down.sent.len(), "all came before the end");
             }
         }
+        ClientEvent::Failed { stream, status, .. } => {
+            let (number, call) = opened(calls, stream);
+            (call.client_done, call.down.untaken) = (true, 0);
+            assert!(
+                call.may_fail && [EXHAUSTED, UNAVAILABLE, 1].contains(&status),
+                "{number}: {status} {call:?}"
+            );
+        }
         ClientEvent::Writable { stream } => {
             if let Some(call) =
                 calls.values_mut().find(|call| call.client == stream.raw() && call.is_open())

@@ -327,7 +327,7 @@ impl<'r> Asking<'r> {
                 ClientEvent::Message { stream, .. } if self.random.below(4) > 0 => {
                     self.client.taken(stream, 1);
                 }
-                ClientEvent::Response { stream, .. } => {
+                ClientEvent::Response { stream, .. } | ClientEvent::Failed { stream, .. } => {
                     let is_open = self.open.contains(&stream);
                     assert!(is_open, "{stream} ends once, and never after it was cancelled");
                     self.open.retain(|open| *open != stream);

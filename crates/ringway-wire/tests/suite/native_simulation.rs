@@ -475,6 +475,13 @@ fn on_client_event(calls: &mut BTreeMap<u32, Call>, event: ClientEvent<'_>) {
             call.down.untaken.clear();
             assert_eq!(call.down.received, call.down.sent.len(), "all came before the end");
         }
+        ClientEvent::Failed { stream, status, .. } => {
+            let call = calls.get_mut(&stream.raw()).expect("opened");
+            assert!(!call.cancelled && !call.client_done, "one response, and none after cancel");
+            assert!(call.is_over_limit && status == EXHAUSTED);
+            call.client_done = true;
+            call.down.untaken.clear();
+        }
         ClientEvent::Writable { stream } => {
             if let Some(call) = calls.get_mut(&stream.raw()) {
                 call.up.waits_for_room = false;

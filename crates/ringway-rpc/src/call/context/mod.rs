@@ -4,6 +4,7 @@ mod drain;
 mod end;
 mod extensions;
 mod peer;
+mod reply_metadata;
 mod site;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -19,7 +20,7 @@ use ringway_runtime::CoreHandle;
 
 use self::end::ContextEnd;
 use self::extensions::Extensions;
-use crate::call::metadata::{InvalidMetadata, Metadata};
+use crate::call::metadata::Metadata;
 use crate::call::method::{Kind, Method};
 use crate::call::status::{Code, Status};
 use crate::call::trace::TraceContext;
@@ -248,29 +249,6 @@ impl Context {
     pub fn cancel_reason(&self) -> Option<Status> {
         self.look_at_deadline();
         self.0.end.get()?.reason()
-    }
-
-    /// Sets metadata that the caller gets with the status of the call (a trailer).
-    ///
-    /// # Errors
-    /// Fails when the key or the value breaks the rules of [`Metadata`].
-    pub fn set_trailer(&self, key: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidMetadata> {
-        let value = value.as_ref(); // code of a user, perhaps
-        self.0.trailers.borrow_mut().insert(key, value)
-    }
-
-    /// Sets metadata that the caller gets before the first message. It has no effect after the
-    /// first message of a stream: use a [trailer](Self::set_trailer) then.
-    ///
-    /// # Errors
-    /// Fails when the key or the value breaks the rules of [`Metadata`].
-    pub fn set_initial_metadata(
-        &self,
-        key: &str,
-        value: impl AsRef<[u8]>,
-    ) -> Result<(), InvalidMetadata> {
-        let value = value.as_ref(); // code of a user, perhaps
-        self.0.initial.borrow_mut().insert(key, value)
     }
 
     /// Attaches a value for later interceptors and the handler, one per type.

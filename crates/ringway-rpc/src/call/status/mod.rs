@@ -45,6 +45,8 @@ struct Inner {
     message: Cow<'static, str>,
     details: Bytes,
     metadata: Metadata,
+    /// What the server sent before the failure.
+    initial: Metadata,
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
@@ -54,9 +56,11 @@ pub(crate) const JSON_RPC_CODE: &str = "jsonrpc-code";
 /// The party that decided on a status.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Origin {
-    /// This side: the deadline passed here, the connection broke, the caller cancelled.
+    /// This side: the deadline passed here, the connection broke, the caller cancelled, the answer
+    /// exceeds a limit or breaks the protocol.
     Local,
-    /// The peer's server: it refused the call before a handler saw it.
+    /// The peer without its handler: its server refused the call before a handler saw it, its stream was
+    /// reset, or something before it answered.
     Peer,
     /// The handler of the method, or the server in its place: no such method, a message too large.
     Handler,
@@ -83,6 +87,7 @@ impl Status {
             message: message.into(),
             details: Bytes::new(),
             metadata: Metadata::new(),
+            initial: Metadata::new(),
             source: None,
         }))
     }
@@ -105,6 +110,12 @@ impl Status {
     /// Returns the trailers that came with the status.
     pub fn metadata(&self) -> &Metadata {
         &self.0.metadata
+    }
+
+    /// Returns the metadata that the server sent before the failure of a call with one reply. Streams of
+    /// replies have it in [`Streaming::metadata`](crate::Streaming::metadata).
+    pub fn initial_metadata(&self) -> &Metadata {
+        &self.0.initial
     }
 
     /// Returns the party that decided on this status.
@@ -169,6 +180,11 @@ impl Status {
     #[must_use]
     pub fn with_metadata(mut self, metadata: Metadata) -> Self {
         self.0.metadata = metadata;
+        self
+    }
+
+    pub(crate) fn with_initial(mut self, initial: Metadata) -> Self {
+        self.0.initial = initial;
         self
     }
 

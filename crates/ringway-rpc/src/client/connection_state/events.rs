@@ -1,15 +1,16 @@
 //! Dispatches what arrives on a connection to the call that it is for.
 
+use std::borrow::Cow;
 use std::task::Waker;
 use std::time::Duration;
 
 use ringway_net::View;
-use ringway_wire::native::{ClientEvent, Piece, StreamId};
+use ringway_wire::native::{ClientEvent, FailedBy, Piece, StreamId};
 
 use super::{CallSlot, OpenCalls, StreamUse};
 use crate::call::metadata::Metadata;
 use crate::call::small_copy;
-use crate::call::status::{Code, Status};
+use crate::call::status::{Code, Origin, Status};
 use crate::call::zero_copy;
 use crate::client::machine::ReceivingMachine;
 use crate::client::pending_calls::PendingCalls;
@@ -43,6 +44,18 @@ impl OpenCalls {
                         woken.extend(end_unary(pending, call, outcome, message, now));
                     }
                     StreamUse::Streams => self.end_stream(stream, outcome, message),
+                }
+                return 1;
+            }
+            ClientEvent::Failed { stream, status, by, text } => {
+                let Some(CallSlot { of, deadline, .. }) = self.leave(stream) else {
+                    return 0;
+                };
+                let failure = failure(status, by, text, deadline <= now);
+                self.has_answered = true;
+                match of {
+                    StreamUse::Unary(call) => woken.extend(pending.end(call, Err(failure), now)),
+                    StreamUse::Streams => self.end_stream(stream, Err(failure), None),
                 }
                 return 1;
             }
@@ -150,10 +163,23 @@ impl OpenCalls {
 /// The outcome in a response. A gRPC server may notice the deadline first and cancel the call, so a late
 /// CANCELLED counts as DEADLINE_EXCEEDED.
 fn response(status: u8, meta: &[u8], is_late: bool) -> Result<Metadata, Status> {
-    Status::of_response(status, meta).map_err(|failure| match failure.code() {
+    Status::of_response(status, meta).map_err(|failure| late(failure, is_late))
+}
+
+/// The failure of a call that has no status of its server's.
+fn failure(status: u8, by: FailedBy, text: Cow<'static, str>, is_late: bool) -> Status {
+    let origin = match by {
+        FailedBy::Client => Origin::Local,
+        FailedBy::Server => Origin::Peer,
+    };
+    late(Status::new(Code::from_wire(status), text).with_origin(origin), is_late)
+}
+
+fn late(failure: Status, is_late: bool) -> Status {
+    match failure.code() {
         Code::Cancelled if is_late => failure.with_code(Code::DeadlineExceeded),
         _ => failure,
-    })
+    }
 }
 
 #[inline(always)] // for each protocol

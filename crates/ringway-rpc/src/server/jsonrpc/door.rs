@@ -177,7 +177,7 @@ fn metadata(headers: &HeaderMap) -> Result<Bytes, Error> {
         let timeout = parse_timeout(value.as_bytes())
             .ok_or_else(|| Error::bad_request("ringway-timeout is no time, such as 250m"))?;
         let timeout = u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX);
-        MetaWriter::new(&mut meta).timeout_us(timeout.max(1));
+        MetaWriter::new(&mut meta).timeout_us(timeout);
     }
     Ok(meta.into())
 }

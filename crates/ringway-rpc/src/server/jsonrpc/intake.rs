@@ -1,7 +1,6 @@
 //! From received texts to calls.
 
 use std::borrow::Cow;
-use std::time::Duration;
 
 use bytes::Bytes;
 use ringway_wire::jsonrpc::{
@@ -315,8 +314,7 @@ fn own_meta(of_text: &[u8], request: &Request<'_>, is_unknown: bool) -> Bytes {
 fn write_context(context: &CallContext<'_>, meta: &mut Vec<u8>) {
     let mut writer = MetaWriter::new(meta);
     if let Some(timeout) = context.timeout {
-        // Zero would stand for none.
-        let timeout = timeout.max(Duration::from_micros(1)).as_micros();
+        let timeout = timeout.as_micros();
         writer.timeout_us(u64::try_from(timeout).unwrap_or(u64::MAX));
     }
     let trace = context.traceparent.as_deref().and_then(TraceContext::parse);

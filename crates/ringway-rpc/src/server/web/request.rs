@@ -48,7 +48,7 @@ impl CallStart {
         head.codec = codec;
         if let Some(timeout) = timeout {
             let left = timeout.checked_sub(taken).filter(|left| !left.is_zero());
-            let micros = left.ok_or_else(too_late)?.as_micros().max(1);
+            let micros = left.ok_or_else(too_late)?.as_nanos().div_ceil(1_000);
             match u32::try_from(micros) {
                 Ok(timeout_us) => head.timeout_us = timeout_us,
                 Err(_) => {
@@ -79,7 +79,7 @@ fn check_version(headers: &HeaderMap) -> Result<(), Status> {
 fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, Status> {
     if let Some(value) = headers.get("grpc-timeout") {
         let bad = || Status::invalid_argument("grpc-timeout is up to eight digits and a unit");
-        return parse_timeout(value.as_bytes()).map(at_least_some).map(Some).ok_or_else(bad);
+        return parse_timeout(value.as_bytes()).map(Some).ok_or_else(bad);
     }
     let Some(value) = headers.get("connect-timeout-ms") else { return Ok(None) };
     let digits = value.to_str().ok().filter(|text| {
@@ -87,12 +87,7 @@ fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, Status> {
     });
     let milliseconds = digits.and_then(|digits| digits.parse::<u64>().ok());
     let bad = || Status::invalid_argument("Connect-Timeout-Ms is a number of at most ten digits");
-    milliseconds.map(Duration::from_millis).map(at_least_some).map(Some).ok_or_else(bad)
-}
-
-/// Zero would stand for none.
-fn at_least_some(timeout: Duration) -> Duration {
-    timeout.max(Duration::from_micros(1))
+    milliseconds.map(Duration::from_millis).map(Some).ok_or_else(bad)
 }
 
 #[cfg(test)]
@@ -110,7 +105,7 @@ mod tests {
         let connect = |value| timeout(&headers("connect-timeout-ms", value)).ok().flatten();
         assert_eq!(connect("5"), Some(Duration::from_millis(5)));
         assert_eq!(connect("9999999999"), Some(Duration::from_millis(9_999_999_999)));
-        assert_eq!(connect("0"), Some(Duration::from_micros(1)));
+        assert_eq!(connect("0"), Some(Duration::ZERO));
         assert_eq!([connect("12345678901"), connect("-1"), connect("1.5"), connect("")], [None; 4]);
         let grpc = |value| timeout(&headers("grpc-timeout", value)).ok().flatten();
         assert_eq!((grpc("2S"), grpc("2")), (Some(Duration::from_secs(2)), None));
@@ -123,6 +118,9 @@ mod tests {
         let (head, _) = start().begin(1, Duration::from_millis(4)).expect("in time");
         assert_eq!((head.timeout_us, head.codec, head.method), (6_000, 1, 1));
         let late = start().begin(1, Duration::from_millis(10)).expect_err("too late");
+        assert!(late.is_deadline_exceeded());
+        let none = CallStart::read(&headers("connect-timeout-ms", "0"), 0).expect("well-formed");
+        let late = none.begin(1, Duration::ZERO).expect_err("no time at all");
         assert!(late.is_deadline_exceeded());
     }
 

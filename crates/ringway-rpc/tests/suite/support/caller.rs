@@ -214,6 +214,11 @@ fn heard(event: ClientEvent<'_>) -> Option<Heard> {
             }
             Heard::Response(stream, answer)
         }
+        ClientEvent::Failed { stream, status, text, .. } => {
+            let (code, text) = (Code::from_wire(status), text.into_owned());
+            let answer = Answer { code, text, refused: false, body: None, trailers: Vec::new() };
+            Heard::Response(stream, answer)
+        }
         ClientEvent::Leaving { code, .. } => Heard::Leaving(code),
         ClientEvent::Initial { .. } | ClientEvent::Writable { .. } | ClientEvent::Capacity => {
             return None;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use ringway_wire::native::{
-    Body, Client, ClientEvent, Config, Open, Outgoing, Piece, RequestHead, Server, ServerEvent,
-    StreamId, Violation,
+    Body, Client, ClientEvent, Config, MetaWriter, Open, Outgoing, Piece, RequestHead, Server,
+    ServerEvent, StreamId, Violation,
 };
 
 /// A server's event that outlives its input.
@@ -237,6 +237,11 @@ impl From<ClientEvent<'_>> for Told {
                 meta: meta.to_vec(),
                 message: message.map(|message| message.to_vec()),
             },
+            ClientEvent::Failed { stream, status, text, .. } => {
+                let mut meta = Vec::new();
+                MetaWriter::new(&mut meta).status_message(&text);
+                Told::Response { stream, status, meta, message: None }
+            }
             ClientEvent::Writable { stream } => Told::Writable(stream),
             ClientEvent::Capacity => Told::Capacity,
             ClientEvent::Leaving { code, drain_ms, accepted, reason } => {
