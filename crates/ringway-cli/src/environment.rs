@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::args::Cores;
-use crate::limits;
+use crate::{command_line, limits};
 
 /// The environment of a report. What is unknown is `None`, never guessed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -72,7 +72,7 @@ impl Environment {
             optimised: !cfg!(debug_assertions),
             version: env!("CARGO_PKG_VERSION"),
             commit: env!("RINGWAY_COMMIT"),
-            command: command_line(),
+            command: command_line::shown(),
         }
     }
 
@@ -191,20 +191,6 @@ fn word(value: Option<bool>, yes: &str, no: &str, unknown: &str) -> String {
     .to_owned()
 }
 
-fn command_line() -> String {
-    let args = std::env::args_os().map(|argument| quoted(argument.to_string_lossy().into_owned()));
-    args.collect::<Vec<_>>().join(" ")
-}
-
-/// Quotes an argument for a shell.
-fn quoted(argument: String) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=+:/.,@%[]".contains(c);
-    if !argument.is_empty() && argument.chars().all(is_plain) {
-        return argument;
-    }
-    format!("'{}'", argument.replace('\'', r"'\''"))
-}
-
 #[cfg(test)]
 impl Environment {
     /// A fixed environment, for snapshots.
@@ -276,14 +262,5 @@ mod tests {
         );
         side.learn(&serde_json::json!({"turns": 4}));
         assert_eq!(side.line(), "not pinned, uring, COOP_TASKRUN");
-    }
-
-    #[test]
-    fn commands_can_be_pasted() {
-        let check = |argument: &str, text: &str| assert_eq!(quoted(argument.to_owned()), text);
-        check("tcp://[::1]:7001", "tcp://[::1]:7001");
-        check("two words", "'two words'");
-        check("it's", r"'it'\''s'");
-        check("", "''");
     }
 }

@@ -9,6 +9,7 @@ mod args;
 mod bench;
 mod call;
 mod clock;
+mod command_line;
 mod control;
 mod cores;
 mod echo_service;
@@ -16,6 +17,7 @@ mod environment;
 mod foreign;
 mod histogram;
 mod limits;
+mod log;
 mod mongo_books;
 mod payload;
 mod process;
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<ExitCode, Box<dyn Error>> {
+    log::install();
     let allowed = environment::cores_allowed()?;
     let args = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
     match args::parse(args, &allowed) {

@@ -52,6 +52,26 @@ fn every_address_is_announced_and_echoes() {
 }
 
 #[test]
+fn the_log_is_on_standard_error() {
+    let logged = |asked| {
+        let words = "serve echo --listen tcp://127.0.0.1:0 --cores 0";
+        let server = Ringway::start_in(("RUST_LOG", asked), words);
+        echoes(&mut connect(&server.line()), b"logged");
+        server.terminate();
+        server.wait().err
+    };
+    assert_eq!(logged(""), "", "there is nothing to warn of");
+    let events = logged("debug");
+    assert!(
+        events.contains(" DEBUG ringway_net::") && events.contains("the drain is over"),
+        "{events}"
+    );
+    assert_eq!(logged("error,ringway_net=off"), "");
+    let complaint = logged("ringway=loud");
+    assert!(complaint.starts_with("ringway: RUST_LOG is not understood"), "{complaint}");
+}
+
+#[test]
 fn sigterm_drains_while_a_connection_is_open() {
     let server = Ringway::start("serve echo --listen tcp://127.0.0.1:0 --cores 0");
     let mut stream = connect(&server.line());

@@ -32,6 +32,12 @@ impl Ringway {
         Self::start_command(Command::new(env!("CARGO_BIN_EXE_ringway")).args(words))
     }
 
+    /// The same with a variable of the environment.
+    pub(crate) fn start_in((name, value): (&str, &str), words: &str) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ringway"));
+        Self::start_command(command.args(words.split_whitespace()).env(name, value))
+    }
+
     fn start_command(command: &mut Command) -> Self {
         let mut child = command
             .stdin(Stdio::piped())
