@@ -110,7 +110,8 @@ impl Client {
         ClientSession::new(&self.shared)
     }
 
-    /// Lists the databases that match a filter; awaiting it returns a document for each.
+    /// Lists the databases that match a filter; awaiting it returns a document for each. The primary answers, whatever the
+    /// read preference.
     pub fn list_databases(&self, filter: impl IntoRaw) -> ListDatabases {
         ListDatabases::new(&self.shared, filter.into_raw())
     }

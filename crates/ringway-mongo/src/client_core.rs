@@ -4,6 +4,7 @@
 //! gets it, and whether it is sent once more if it fails: a read is, and a write where the server knows it again by its
 //! number. One time is over all tries.
 
+mod aborting;
 mod ending;
 mod farewell;
 mod one_try;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bson::{RawDocument, RawDocumentBuf};
+use ringway_runtime::sync::Notify;
 use ringway_runtime::{now_exact, sleep, timeout};
 use ringway_wire::mongo::ServerKind;
 
@@ -27,13 +29,13 @@ pub(crate) use self::purpose::Purpose;
 use self::retries::Retries;
 use self::session_use::{SessionUse, heard};
 use self::slot::SlotTerms;
-pub(crate) use self::slot::{MAX_TIME, ReadConcernOf, Slot, has_preference};
+pub(crate) use self::slot::{MAX_TIME, ReadConcernOf, Slot, has_field};
 pub(crate) use self::streams::{AfterBatch, StreamKey, Streams};
 use crate::client_shared::ClientShared;
 use crate::connection::{Answer, Greeting, Sent};
 use crate::connection_pin::ConnectionPin;
 use crate::deployment::{Deployment, Pin};
-use crate::error::{Error, Fate, Result};
+use crate::error::{Error, Fate, Kind, Result};
 use crate::here;
 use crate::multiplexer::Multiplexer;
 use crate::options::ClientOptions;
@@ -54,6 +56,9 @@ pub(crate) struct ClientCore {
     orphans: Rc<Orphans>,
     multiplexer: Rc<Multiplexer>,
     streams: Streams,
+    /// Transactions that are being aborted, because nobody ends them.
+    aborting: Cell<usize>,
+    abort_ended: Notify,
     options: Arc<ClientOptions>,
 }
 
@@ -137,6 +142,8 @@ impl ClientCore {
             sessions: Arc::clone(sessions),
             clock: Arc::clone(&shared.clock),
             orphans: Rc::default(),
+            aborting: Cell::default(),
+            abort_ended: Notify::default(),
             options: Arc::clone(options),
         };
         Rc::new(core)
@@ -195,7 +202,7 @@ impl ClientCore {
 
     /// Ends a cursor at the server, in the background.
     pub(crate) fn orphan(&self, orphan: Orphan) {
-        let server = orphan.server;
+        let server = orphan.place.server;
         if !self.orphans.add(orphan) {
             self.deployment.let_go(server);
         }
@@ -226,7 +233,7 @@ impl ClientCore {
         let ends_at = now_exact().checked_add(left);
         let until = ends_at.filter(|_| time.is_told).map(|at| Until { at, limit });
         let sent = Sent::new(false);
-        let mut used = SessionUse { session, sent: &sent };
+        let mut used = SessionUse { session, sent: &sent, home: here::number() };
         let retries = Retries::new(&self.options, purpose, &used, ends_at);
         let command = (purpose, reads, concern, until);
         let tried = self.try_each(command, retries, &mut used, write, read);
@@ -236,7 +243,7 @@ impl ClientCore {
             Err(_) => Err(Error::timeout_before_sending(limit, &self.deployment.describe())),
         };
         if let Err(error) = &result {
-            tracing::debug!(?purpose, %error, "an operation failed");
+            tracing::debug!(?purpose, error = %error.redacted(), "an operation failed");
         }
         let is_open = matches!(&result, Err(error) if error.is_open());
         if !is_open {
@@ -306,7 +313,7 @@ impl ClientCore {
                 used.transaction_failed(&mut error);
                 return Err(error);
             };
-            tracing::debug!(%error, ?pause, "an operation is tried again");
+            tracing::debug!(error = %error.redacted(), ?pause, "an operation is tried again");
             earlier = Some(error);
             if !pause.is_zero() {
                 sleep(pause).await;
@@ -351,6 +358,7 @@ impl ClientCore {
             max_time,
             is_unanswered: purpose == Purpose::Unanswered,
             limits: lease.limits(),
+            wire_version: lease.wire_version(),
         };
         let observed = lease.observed(&self.options).map(|server| server.command());
         let write = |id, out: &mut Vec<u8>| {
@@ -409,7 +417,7 @@ impl ClientCore {
         if matches!(attempt.purpose, Purpose::Cursor(_)) && !lease.labels_errors() {
             error.label_resumable();
         }
-        let told = error.times();
+        let told = error.server_reply().filter(|_| error.kind() == Kind::Command);
         told.iter().for_each(|told| heard(&self.clock, lease.server(), used.times(), told));
         used.transaction_failed(error);
     }

@@ -172,13 +172,13 @@ impl<T> Collection<T> {
         }
     }
 
-    /// Lists the indexes; none if the collection is not there.
+    /// Lists the indexes; none if the collection is not there. The primary answers, whatever the read preference.
     ///
     /// # Errors
     /// Those of every operation.
     pub fn list_indexes(&self) -> Running<CommandCursor<Document>> {
         let list = rawdoc! { "listIndexes": &*self.shared.name, "cursor": {} };
-        self.command(Ok(list), Purpose::Read).or_empty().cursor()
+        self.command(Ok(list), Purpose::Read).at_primary().or_empty().cursor()
     }
 
     /// Removes an index by its name.

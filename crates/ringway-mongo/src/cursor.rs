@@ -1,5 +1,7 @@
 //! Cursors: documents in batches.
 
+mod batch_document;
+mod next_batch;
 mod tailing;
 
 use std::fmt;
@@ -12,26 +14,25 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use bson::raw::RawBson;
-use bson::{Bson, RawDocument, RawDocumentBuf};
-use ringway_runtime::{now_exact, sleep};
-use ringway_wire::mongo::{CursorReply, MongoFault, MsgFlags};
+use bson::{Bson, RawDocument};
+use ringway_wire::mongo::CursorReply;
 use serde::de::DeserializeOwned;
 
+use self::batch_document::next_document;
+use self::next_batch::{Batch, NextBatch};
 pub use self::tailing::CursorType;
 use self::tailing::Pace;
-use crate::client_core::{
-    AfterBatch, Attempt, ClientCore, OperationTime, Purpose, Slot, StreamKey,
-};
+pub(crate) use self::tailing::pause_after;
+use crate::client_core::{ClientCore, OperationTime, StreamKey};
 use crate::client_shared::ClientShared;
 use crate::collection_shared::CollectionShared;
-use crate::connection::{OwnedAnswer, unsendable};
+use crate::connection::OwnedAnswer;
 use crate::decode::decode;
 use crate::error::{Error, Result};
 use crate::here::{self, CoreNumber};
-use crate::orphans::Orphan;
+use crate::orphans::{Orphan, OrphanPlace};
 use crate::pool::ServerId;
-use crate::running::{OnCore, Operation, Running};
+use crate::running::Running;
 use crate::session::{RestingSession, UsedSession};
 
 /// The documents of a query, fetched batch by batch: no more than one batch is in memory.
@@ -63,8 +64,9 @@ pub struct Cursor<T> {
     /// Where its next batch comes from; `None` while that is being fetched.
     source: Option<BatchSource>,
     batch: OwnedAnswer,
-    /// Where the next element of the batch begins in the body.
+    /// Where the next element of the batch begins in the body, and where the body ends for it: behind the array.
     next: usize,
+    batch_end: usize,
     current: Range<usize>,
     fetching: Option<Running<NextBatch>>,
     pace: Pace,
@@ -179,6 +181,7 @@ impl<T> Cursor<T> {
             source: Some(BatchSource::Asked(session.rest())),
             batch: first,
             next: 0,
+            batch_end: 0,
             current: 0..0,
             fetching: None,
             pace: Pace::default(),
@@ -221,7 +224,7 @@ impl<T> Cursor<T> {
                     return Poll::Ready(Err(error));
                 }
             }
-            match next_document(self.batch.body_bytes(), self.next) {
+            match next_document(&self.batch.body_bytes()[..self.batch_end], self.next) {
                 Ok(Some(document)) => {
                     (self.next, self.current) = (document.end, document);
                     return Poll::Ready(Ok(true));
@@ -268,6 +271,11 @@ impl<T> Cursor<T> {
         self.batch.body_bytes().get(self.next) == Some(&0)
     }
 
+    /// Whether a batch has come behind the first one.
+    pub(crate) fn has_gone_on(&self) -> bool {
+        self.pace.has_gone_on()
+    }
+
     /// Where the next batch comes from, if there is one.
     fn take_source(&mut self) -> Option<BatchSource> {
         if self.id == 0 { None } else { self.source.take() }
@@ -277,8 +285,9 @@ impl<T> Cursor<T> {
     fn end(&mut self) {
         self.current = 0..0;
         self.drop_source();
-        // The end of an empty array: there is no further document.
-        self.next = self.batch.body_bytes().len() - 1;
+        // The end of the body is one of an empty array: there is no further document.
+        self.batch_end = self.batch.body_bytes().len();
+        self.next = self.batch_end - 1;
     }
 
     /// Gives up what the next batch would come from. True if it would have come by itself: then its connection is closed,
@@ -292,6 +301,11 @@ impl<T> Cursor<T> {
         let reply = CursorReply::of(body).map_err(Error::reply)?;
         let batch = reply.batch.as_bytes().as_ptr().addr() - body.as_bytes().as_ptr().addr();
         (self.id, self.next, self.current) = (reply.id, batch + 4, 0..0);
+        self.batch_end = batch + reply.batch.as_bytes().len();
+        if self.id == 0 {
+            // Specification: Driver Sessions: drivers "MUST not wait until all documents have been iterated".
+            self.drop_source();
+        }
         Ok(())
     }
 }
@@ -330,7 +344,8 @@ impl<T> Cursor<T> {
         if id != 0 && !is_streamed {
             let Place { client, database, collection, .. } = &self.place;
             let (database, collection) = (Arc::clone(database), Arc::clone(collection));
-            let orphan = Orphan { id, server: self.server, database, collection };
+            let place = OrphanPlace { server: self.server, database, collection };
+            let orphan = Orphan { id, place };
             here::with_core(self.home, client.id, |core| core.orphan(orphan));
         }
     }
@@ -346,147 +361,4 @@ impl<T> fmt::Debug for Cursor<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cursor").field("id", &self.id).finish_non_exhaustive()
     }
-}
-
-/// `getMore`
-pub(crate) struct NextBatch {
-    place: Place,
-    home: CoreNumber,
-    id: i64,
-    server: ServerId,
-    source: BatchSource,
-    /// The time before the server is asked.
-    pause: Duration,
-}
-
-/// A batch that was fetched.
-pub(crate) struct Batch {
-    source: BatchSource,
-    answer: OwnedAnswer,
-    /// The time from the question to the answer.
-    took: Duration,
-}
-
-impl Operation for NextBatch {
-    type Output = Batch;
-
-    fn client(&self) -> &Arc<ClientShared> {
-        &self.place.client
-    }
-
-    fn home(&self) -> Option<CoreNumber> {
-        Some(self.home)
-    }
-
-    async fn run(self, OnCore(core): OnCore) -> Result<Batch> {
-        if !self.pause.is_zero() {
-            sleep(self.pause).await;
-        }
-        let asked_at = now_exact();
-        let (source, answer) = self.fetch(&core).await?;
-        Ok(Batch { source, answer, took: now_exact().saturating_duration_since(asked_at) })
-    }
-}
-
-impl NextBatch {
-    async fn fetch(self, core: &Rc<ClientCore>) -> Result<(BatchSource, OwnedAnswer)> {
-        let Self { place, home, id, server, source, pause: _ } = self;
-        let comment = place.comment_field()?;
-        let (place, comment) = (&place, comment.as_deref());
-        match source {
-            BatchSource::Streamed(mut resting) => {
-                let key = resting.key.take().expect("it rests");
-                let stream = core.streams().take(key)?;
-                let next = core.streams().next(stream);
-                streamed((core, home, place.client.id), place.time.next(), next).await
-            }
-            BatchSource::Asked(session) if place.is_exhaust => {
-                let session = core.rested_session(session)?;
-                let write = |slot: Slot<'_>| place.write_more(slot, id, comment);
-                let next = async {
-                    let stream = core.streams().begin(server, session, write).await?;
-                    core.streams().next(stream).await
-                };
-                streamed((core, home, place.client.id), place.time.next(), next).await
-            }
-            BatchSource::Asked(session) => {
-                let mut session = core.rested_session(session)?;
-                let write = |slot: Slot<'_>| place.write_more(slot, id, comment);
-                let (time, purpose) = (place.time.next(), Purpose::Cursor(server));
-                let attempt = Attempt::new(&mut session, time, purpose);
-                let answer = core.run_in(attempt, write, |answer| Ok(answer.into_owned())).await?;
-                Ok((BatchSource::Asked(session.rest()), answer))
-            }
-        }
-    }
-}
-
-/// A batch that came by itself, or began those that do.
-async fn streamed(
-    (core, home, client): (&Rc<ClientCore>, CoreNumber, u64),
-    time: OperationTime,
-    next: impl Future<Output = Result<(OwnedAnswer, AfterBatch)>>,
-) -> Result<(BatchSource, OwnedAnswer)> {
-    let (answer, after) = time.over(next).await?;
-    let source = match after {
-        AfterBatch::Comes(stream) => {
-            let key = Some(core.streams().keep(stream));
-            BatchSource::Streamed(RestingStream { home, client, key })
-        }
-        AfterBatch::Ask(session) => BatchSource::Asked(session.rest()),
-    };
-    Ok((source, answer))
-}
-
-impl Place {
-    /// The field `comment`, if there is one.
-    fn comment_field(&self) -> Result<Option<RawDocumentBuf>> {
-        let comment = self.comment.clone().map(RawBson::try_from).transpose();
-        Ok(comment.map_err(Error::encoding)?.map(|comment| {
-            let mut field = RawDocumentBuf::new();
-            field.append(bson::raw::cstr!("comment"), comment);
-            field
-        }))
-    }
-
-    /// Asks for the next batch of a cursor.
-    fn write_more(&self, slot: Slot<'_>, id: i64, comment: Option<&RawDocument>) -> Result {
-        let mut writer = slot.begin_more("getMore", id);
-        if self.is_exhaust {
-            writer.flags(MsgFlags::EXHAUST_ALLOWED);
-        }
-        writer.str("collection", &self.collection);
-        writer.str("$db", &self.database);
-        if let Some(size) = self.batch_size.filter(|size| *size > 0) {
-            writer.i64("batchSize", size.into());
-        }
-        if let Some(time) = self.max_await {
-            writer.i64("maxTimeMS", i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
-        }
-        if let Some(comment) = comment {
-            writer.fields(comment);
-        }
-        writer.finish().map(drop).map_err(unsendable)
-    }
-}
-
-/// The document at `at` within an array of documents, `None` at its end.
-fn next_document(body: &[u8], at: usize) -> Result<Option<Range<usize>>, MongoFault> {
-    const DOCUMENT: u8 = 3;
-    let document = match body.get(at) {
-        Some(0) => return Ok(None),
-        Some(&DOCUMENT) => named_document(body, at + 1),
-        _ => None,
-    };
-    document.map(Some).ok_or(MongoFault::Document("an entry of a batch"))
-}
-
-/// The document behind the name at `name`.
-fn named_document(body: &[u8], name: usize) -> Option<Range<usize>> {
-    let name_len = body[name..].iter().position(|byte| *byte == 0)?;
-    let begin = name + name_len + 1;
-    let len = i32::from_le_bytes(*body.get(begin..)?.first_chunk()?);
-    let document = begin..begin.checked_add(usize::try_from(len).ok()?)?;
-    RawDocument::from_bytes(body.get(document.clone())?).ok()?;
-    Some(document)
 }

@@ -130,7 +130,7 @@ impl Database {
         self.command(command.into_document(), purpose).cursor()
     }
 
-    /// Lists the collections that match a filter, with their options.
+    /// Lists the collections that match a filter, with their options. The primary answers, whatever the read preference.
     ///
     /// # Errors
     /// Those of every operation.
@@ -191,7 +191,7 @@ impl Database {
         if is_only_name {
             command.set("nameOnly", true);
         }
-        self.command(command.into_document(), Purpose::Read).cursor()
+        self.command(command.into_document(), Purpose::Read).at_primary().cursor()
     }
 
     fn command(&self, command: Result<RawDocumentBuf>, purpose: Purpose) -> Command {

@@ -12,7 +12,6 @@ use bson::{RawDocument, RawDocumentBuf};
 use ringway_wire::mongo::{MongoFault, ScramFault, ServerFailure};
 
 use crate::bulk_failure::BulkFailure;
-use crate::session::ReplyTimes;
 use crate::topology::StateChange;
 
 use self::codes::{
@@ -42,8 +41,8 @@ struct Inner {
     state_change: Option<StateChange>,
     /// Labels of the client itself.
     labels: Vec<&'static str>,
-    /// The reply of a server that has refused the command, as far as it tells the time.
-    times: Option<RawDocumentBuf>,
+    /// The reply of a server that has refused the command or a write.
+    reply: Option<RawDocumentBuf>,
     /// Whether the write was done all the same, and was only not confirmed as its concern demands.
     is_done: bool,
     /// What an overloaded server says of the pause before another try.
@@ -101,7 +100,7 @@ impl Error {
             source: None,
             state_change: None,
             labels: Vec::new(),
-            times: None,
+            reply: None,
             is_done: false,
             backoff: None,
         }))
@@ -157,14 +156,18 @@ impl Error {
     pub(crate) fn command(failure: ServerFailure<'_>) -> Self {
         let mut error = Self::of_server(Kind::Command, "the server refused the command", failure);
         error.0.state_change = StateChange::of(failure.document());
-        error.0.times = ReplyTimes::of(failure.document()).to_document();
         error.0.backoff = overload::backoff_of(failure.document());
         error
     }
 
-    /// What the refusal of a command says of the time.
-    pub(crate) fn times(&self) -> Option<&RawDocument> {
-        self.0.times.as_deref()
+    /// The same for those who are told of a command that may have a secret, and for logs: without the server's words.
+    ///
+    /// Specification: Command Logging and Monitoring, "Security".
+    pub(crate) fn redacted(&self) -> Self {
+        let mut error = Self::new(self.0.kind, self.0.fate, &*self.0.what);
+        error.0.server = self.0.server.as_ref().map(ServerError::redacted);
+        error.0.labels.clone_from(&self.0.labels);
+        error
     }
 
     /// The error of a write that its servers could not confirm, if it may be sent again. Without labels, its number
@@ -269,6 +272,7 @@ impl Error {
     fn of_server(kind: Kind, what: &str, failure: ServerFailure<'_>) -> Self {
         let mut error = Self::new(kind, Fate::Answered, what);
         error.0.server = Some(ServerError::of(failure));
+        error.0.reply = Some(failure.reply().to_owned());
         error
     }
 
@@ -349,6 +353,13 @@ impl Error {
     #[must_use]
     pub fn server(&self) -> Option<&ServerError> {
         self.0.server.as_ref()
+    }
+
+    /// The whole reply of a server that has refused the command, or the only write in it. It has all that
+    /// [`server`](Self::server) leaves out.
+    #[must_use]
+    pub fn server_reply(&self) -> Option<&RawDocument> {
+        self.0.reply.as_deref()
     }
 
     /// What has become of the writes of [`bulk_write`](crate::Collection::bulk_write) and

@@ -16,9 +16,7 @@ use ringway_runtime::{CoreHandle, contain, drop_contained, drop_each, spawn_name
 
 use crate::client_core::ClientCore;
 use crate::client_shared::ClientShared;
-
-/// The number of a core that has a client, among all that ever had one.
-pub(crate) type CoreNumber = u32;
+pub(crate) use crate::core_number::CoreNumber;
 
 /// An operation under way, wherever its handle is.
 #[derive(Clone, Copy)]
@@ -189,11 +187,11 @@ impl LocalClients {
 
     #[cold]
     fn open(&self) -> Option<CoreNumber> {
-        if !CoreHandle::is_here()
-            || self.ended.borrow().as_ref().is_some_and(CoreHandle::is_current)
-        {
+        let is_ending = || self.ended.borrow().as_ref().is_some_and(CoreHandle::is_current);
+        if !CoreHandle::is_here() || is_ending() {
             return None;
         }
+        self.ended.replace(None);
         let mailbox = Mailbox::open();
         self.core.set(Some(mailbox.core()));
         self.mailbox.replace(Some(mailbox));

@@ -33,6 +33,7 @@ mod collection;
 mod collection_shared;
 mod connection;
 mod connection_pin;
+mod core_number;
 mod cursor;
 mod database;
 mod decode;

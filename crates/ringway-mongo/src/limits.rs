@@ -88,6 +88,9 @@ pub(crate) const SESSIONS_ENDED_MAX: usize = 10_000;
 /// for the end of the client waits as long.
 pub(crate) const SESSIONS_END_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// How long a server keeps a session that is not used, unless it says another time: 30 minutes, as MongoDB does by default.
+pub(crate) const SESSION_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30 * 60);
+
 /// A session is not used again within this time before the server forgets it; the specification of
 /// sessions sets it.
 pub(crate) const SESSION_MARGIN: Duration = Duration::from_secs(60);
@@ -101,9 +104,23 @@ pub(crate) const ORPHANS_MAX: usize = 1 << 10;
 pub(crate) const EMPTY_PAUSE_FIRST: Duration = Duration::from_millis(1);
 pub(crate) const EMPTY_PAUSE_MAX: Duration = Duration::from_millis(250);
 
-/// Time to end one of them at its server: three seconds, in which a server that is well answers many times. The others,
-/// and the end of the client, wait as long.
+/// How long a server waits for a change, or for what is written behind a cursor, before it answers that there is nothing,
+/// unless it is told: a second.
+pub(crate) const SERVER_AWAIT: Duration = Duration::from_secs(1);
+
+/// Servers at which such cursors are ended at a time, each by a task. The others wait for their turn.
+pub(crate) const ORPHAN_SERVERS_MAX: usize = 16;
+
+/// Time to end cursors at their server: three seconds, in which a server that is well answers many times. Other cursors of
+/// that server, and the end of the client, wait as long.
 pub(crate) const ORPHAN_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Transactions of dropped sessions that are being aborted at a time on a core. Beyond that many they are left to the
+/// server, which aborts them after a minute.
+pub(crate) const ABORTS_MAX: usize = 1 << 10;
+
+/// Time to abort one of them: three seconds, in which a server that is well answers many times.
+pub(crate) const ABORT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Default of commands of a pipeline that are under way at a time: sixteen times the rate of one after the other, and
 /// what a slow one delays stays short.
@@ -133,6 +150,9 @@ pub(crate) const WIRE_VERSION_MAX: i32 = 28;
 
 /// The first version of the protocol whose servers label their errors: 9, MongoDB 4.4.
 pub(crate) const WIRE_VERSION_LABELS: i32 = 9;
+
+/// The first version of the protocol whose servers take a comment with each batch of a cursor: 9, MongoDB 4.4.
+pub(crate) const WIRE_VERSION_MORE_COMMENTS: i32 = 9;
 
 /// The first version of the protocol whose servers read of snapshots outside of transactions: 13, MongoDB 5.0.
 pub(crate) const WIRE_VERSION_SNAPSHOTS: i32 = 13;
@@ -164,7 +184,8 @@ pub(crate) const HELLO_ERROR_MAX: usize = 512;
 /// most 50. Without a bound, one server could name as many as a message holds, and each has a pool and a task.
 pub(crate) const SERVERS_MAX: usize = 256;
 
-/// Documents that one `insert` takes: 100,000, which every server announces as `maxWriteBatchSize`.
+/// Writes of one command at most: 100,000, which MongoDB announces as `maxWriteBatchSize`. Servers that take fewer get
+/// fewer.
 pub(crate) const BATCH_WRITES_MAX: usize = 100_000;
 
 /// How often a read, or a write that is numbered, is sent. The specifications of retries say twice, and without a bound
@@ -181,10 +202,6 @@ pub(crate) const BACKOFF_BASE: Duration = Duration::from_millis(100);
 
 /// The longest pause before a try.
 pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(10);
-
-/// Bytes of documents that one `insert` takes: the longest message of a server, without room for a document of
-/// names and options.
-pub(crate) const BATCH_BYTES_MAX: usize = 48_000_000 - (16 << 10);
 
 /// How long the look-up of a `mongodb+srv://` name may take: the library gives each name server 5 seconds, twice.
 #[cfg(feature = "dns")]

@@ -52,7 +52,7 @@ pub enum CommandPhase<'a> {
     },
     /// The server has refused it, its connection broke, or its operation was given up.
     Failed {
-        /// Why.
+        /// Why; without the server's words if the command may have had a secret.
         error: &'a Error,
         /// The time since it was sent.
         after: Duration,
@@ -152,6 +152,8 @@ impl Observed {
 
     pub(crate) fn failed(&self, error: &Error) {
         if let Some(sent) = self.sent.take() {
+            let redacted = sent.is_secret.then(|| error.redacted());
+            let error = redacted.as_ref().unwrap_or(error);
             self.tell(&sent, CommandPhase::Failed { error, after: sent.at.elapsed() });
         }
     }

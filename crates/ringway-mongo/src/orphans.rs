@@ -6,19 +6,27 @@ use std::sync::Arc;
 
 use ringway_runtime::sync::Notify;
 
-use crate::limits::ORPHANS_MAX;
+use crate::limits::{ORPHAN_SERVERS_MAX, ORPHANS_MAX};
 use crate::pool::ServerId;
 
 /// The list of a client. A task of the client ends them at the server.
 #[derive(Default)]
 pub(crate) struct Orphans {
     list: RefCell<VecDeque<Orphan>>,
+    /// Servers that are ending some of them.
+    busy: RefCell<Vec<ServerId>>,
     changed: Notify,
     is_watched: Cell<bool>,
 }
 
 pub(crate) struct Orphan {
     pub(crate) id: i64,
+    pub(crate) place: OrphanPlace,
+}
+
+/// Where cursors are that one command ends.
+#[derive(Clone, PartialEq)]
+pub(crate) struct OrphanPlace {
     pub(crate) server: ServerId,
     pub(crate) database: Arc<str>,
     pub(crate) collection: Arc<str>,
@@ -47,9 +55,29 @@ impl Orphans {
         !self.is_watched.replace(true)
     }
 
-    /// The cursor that was dropped first.
-    pub(crate) fn next(&self) -> Option<Orphan> {
-        self.list.borrow_mut().pop_front()
+    /// The cursor that was dropped first at a server that is ending no others, and those of the same collection there. The
+    /// server is ending them until [`end`](Self::end) is called.
+    pub(crate) fn begin(&self) -> Option<(OrphanPlace, Vec<i64>)> {
+        let (mut list, mut busy) = (self.list.borrow_mut(), self.busy.borrow_mut());
+        if busy.len() == ORPHAN_SERVERS_MAX {
+            return None;
+        }
+        let first = list.iter().find(|orphan| !busy.contains(&orphan.place.server))?;
+        let place = first.place.clone();
+        let mut ids = Vec::new();
+        list.retain(|orphan| {
+            let is_there = orphan.place == place;
+            ids.extend(is_there.then_some(orphan.id));
+            !is_there
+        });
+        busy.push(place.server);
+        Some((place, ids))
+    }
+
+    /// Notes that a server has ended those that it was told, or has not.
+    pub(crate) fn end(&self, server: ServerId) {
+        self.busy.borrow_mut().retain(|busy| *busy != server);
+        self.changed.notify_one();
     }
 
     /// Waits until a cursor is added or the client has gone.

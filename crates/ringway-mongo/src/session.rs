@@ -5,6 +5,7 @@ mod ending;
 mod kept;
 mod times;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,20 +13,18 @@ use bson::Uuid;
 use ringway_runtime::now;
 use ringway_wire::mongo::SessionId;
 
-pub(crate) use self::clock::{ClusterClock, ClusterTime, ReplyTimes};
+pub(crate) use self::clock::{ClusterClock, ClusterTime};
 pub(crate) use self::kept::{KeptSession, RestingSession, UsedSession};
 pub(crate) use self::times::SessionTimes;
-use crate::limits::{SESSION_MARGIN, SESSIONS_KEPT};
+use crate::limits::{SESSION_MARGIN, SESSION_TIMEOUT_DEFAULT, SESSIONS_KEPT};
 use crate::pool::ServerId;
 use crate::transaction::{Transaction, TransactionFields};
 
-/// How long a server keeps a session that is not used: 30 minutes, unless it is told otherwise.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(30 * 60);
-
 /// The sessions that no operation uses, of all cores of a client. The one used last is used next.
-#[derive(Default)]
 pub(crate) struct SessionPool {
     free: Mutex<Vec<FreeSession>>,
+    /// The shortest time for which any server has kept unused sessions, in seconds.
+    timeout_secs: AtomicU64,
 }
 
 struct FreeSession {
@@ -50,9 +49,29 @@ pub(crate) struct Session {
     is_lost: bool,
 }
 
+impl Default for SessionPool {
+    fn default() -> Self {
+        let timeout_secs = AtomicU64::new(SESSION_TIMEOUT_DEFAULT.as_secs());
+        Self { free: Mutex::default(), timeout_secs }
+    }
+}
+
 impl SessionPool {
+    /// How long servers keep unused sessions.
+    ///
+    /// Specification: Driver Sessions, "Server Session Pool": `logicalSessionTimeoutMinutes`.
+    fn timeout(&self) -> Duration {
+        Duration::from_secs(self.timeout_secs.load(Ordering::Relaxed))
+    }
+
+    fn note_timeout(&self, timeout: Duration) {
+        if timeout < self.timeout() {
+            self.timeout_secs.fetch_min(timeout.as_secs(), Ordering::Relaxed);
+        }
+    }
+
     pub(crate) fn take(self: &Arc<Self>) -> Session {
-        let fresh_since = now().checked_sub(SESSION_TIMEOUT - SESSION_MARGIN);
+        let fresh_since = now().checked_sub(self.timeout().saturating_sub(SESSION_MARGIN));
         let mut free = self.free();
         let is_fresh = |last: &FreeSession| fresh_since.is_none_or(|since| last.used_at >= since);
         // One that was used for long is old when it comes back, and says nothing of those before it.
@@ -97,8 +116,10 @@ impl Session {
         self.number
     }
 
-    pub(crate) fn note_server(&mut self, server: ServerId) {
+    /// Notes which server is to use it, and how long that keeps unused ones.
+    pub(crate) fn note_server(&mut self, server: ServerId, timeout: Duration) {
         self.server = Some(server);
+        self.pool.note_timeout(timeout);
     }
 
     /// The server that has what was made in the session.
@@ -133,7 +154,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // The server ends what is under way by itself; nobody else may run into it.
+        // What could not be aborted the server ends by itself; nobody else may run into it.
         self.is_lost |= self.transaction.is_under_way();
         let mut free = self.pool.free();
         if !self.is_lost && free.len() < SESSIONS_KEPT {
@@ -153,7 +174,7 @@ mod tests {
             let pool = Arc::<SessionPool>::default();
             let (fresh, mut old) = (pool.take(), pool.take());
             let id = *fresh.id();
-            let Some(since) = old.since.checked_sub(SESSION_TIMEOUT) else { return };
+            let Some(since) = old.since.checked_sub(SESSION_TIMEOUT_DEFAULT) else { return };
             old.since = since;
             drop(fresh);
             drop(old);

@@ -69,7 +69,7 @@ impl IntoFuture for ListDatabases {
         Box::pin(async move {
             let command = self.command.into_document();
             let list = Command::new(&self.client, &Arc::from("admin"), command, Purpose::Read);
-            let mut list = list.within(self.time);
+            let mut list = list.at_primary().within(self.time);
             list.session = self.session;
             let reply: Document = decode(&list.reply().await?)?;
             let wrong = |_| Error::reply(MongoFault::Field("databases"));

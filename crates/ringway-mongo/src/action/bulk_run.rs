@@ -1,20 +1,21 @@
 //! Running many writes, in as few commands as servers take.
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 
 use bson::{Bson, RawDocument, RawDocumentBuf};
-use ringway_wire::mongo::{CommandWriter, ServerFailure};
+use ringway_wire::mongo::{CommandTemplate, CommandWriter, SequenceWriter, ServerFailure};
 
-use super::settings::Settings;
+use super::settings::{Fields, Settings};
 use super::update::upserted;
 use super::write_reply;
 use crate::bulk_failure::{BulkFailure, BulkWriteResult};
-use crate::client_core::{ClientCore, Purpose};
+use crate::client_core::{ClientCore, Purpose, Slot};
 use crate::collection_shared::CommandKind;
-use crate::connection::Answer;
+use crate::connection::{Answer, ServerLimits, unsendable};
 use crate::error::{Error, Fate, Kind, Result, ServerError};
-use crate::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX};
+use crate::limits::BATCH_WRITES_MAX;
 
 /// One write: a document to insert, or an entry of `updates` or `deletes`.
 pub(crate) struct BulkStatement {
@@ -45,17 +46,17 @@ pub(crate) async fn run(
     let (order, runs) = plan(statements, is_ordered);
     let mut done = BulkFailure::default();
     for run in runs {
-        let batch = &order[run];
-        match send(settings, core, statements, batch, is_ordered).await {
-            Ok(reply) => {
-                if let Err(error) = add(&mut done, statements, batch, &reply) {
-                    return Err(error.with_bulk(done));
-                }
+        let mut left = &order[run];
+        while !left.is_empty() && (!is_ordered || done.write_errors.is_empty()) {
+            let sent = send(settings, core, statements, left, is_ordered).await;
+            let added = sent.and_then(|(count, reply)| {
+                let (batch, rest) = left.split_at(count);
+                left = rest;
+                add(&mut done, statements, batch, &reply)
+            });
+            if let Err(error) = added {
+                return Err(error.with_bulk(done));
             }
-            Err(error) => return Err(error.with_bulk(done)),
-        }
-        if is_ordered && !done.write_errors.is_empty() {
-            break;
         }
     }
     match done.write_errors.is_empty() && done.write_concern_errors.is_empty() {
@@ -64,53 +65,104 @@ pub(crate) async fn run(
     }
 }
 
-/// The order in which the writes are sent, and which of them are sent together.
+/// The order in which the writes are sent, and which of them are of one kind and follow each other.
 fn plan(statements: &[BulkStatement], is_ordered: bool) -> (Vec<usize>, Vec<Range<usize>>) {
     let mut order: Vec<usize> = (0..statements.len()).collect();
     if !is_ordered {
         order.sort_by_key(|at| statements[*at].kind as usize);
     }
-    let (mut runs, mut start, mut bytes) = (Vec::new(), 0, 0);
-    for (at, index) in order.iter().enumerate() {
-        let statement = &statements[*index];
-        let len = statement.document.as_bytes().len();
-        let is_full = at - start == BATCH_WRITES_MAX || bytes + len > BATCH_BYTES_MAX;
-        // A single one that is too long is the server's to refuse.
-        if at > start && (is_full || statements[order[start]].kind != statement.kind) {
-            runs.push(start..at);
-            (start, bytes) = (at, 0);
-        }
-        bytes += len;
+    let (mut runs, mut start) = (Vec::new(), 0);
+    for run in order.chunk_by(|one, next| statements[*one].kind == statements[*next].kind) {
+        runs.push(start..start + run.len());
+        start += run.len();
     }
-    runs.push(start..order.len());
     (order, runs)
 }
 
+/// Sends as many writes of one kind as the server takes. Returns how many, and the reply.
 async fn send(
     settings: &mut Settings,
     core: &Rc<ClientCore>,
     statements: &[BulkStatement],
-    batch: &[usize],
+    left: &[usize],
     is_ordered: bool,
-) -> Result<RawDocumentBuf> {
-    let kind = statements[batch[0]].kind;
-    let name = match kind {
+) -> Result<(usize, RawDocumentBuf)> {
+    let kind = statements[left[0]].kind;
+    let left = &left[..left.len().min(BATCH_WRITES_MAX)];
+    // A write that is sent again has to be the same, whatever another server takes.
+    let count = Cell::new(None);
+    let write_in = |slot: Slot<'_>, template: &CommandTemplate, fields: &Fields| {
+        let limits = slot.limits();
+        let mut command = slot.begin(template);
+        put_options(kind, fields, &mut command);
+        command.bool("ordered", is_ordered);
+        let documents = left.iter().map(|at| &*statements[*at].document);
+        let written =
+            put_documents(command.sequence(list_of(kind)), documents, limits, count.get())?;
+        count.set(Some(written));
+        Ok(written)
+    };
+    let write = |mut slot: Slot<'_>, template: &CommandTemplate, fields: &Fields| {
+        let begin = slot.out.len();
+        let written = write_in(slot.reborrow(), template, fields)?;
+        // How many writes fit is known when they are written, and only then whether they may be repeated.
+        if slot.is_numbered() && left[..written].iter().any(|at| statements[*at].is_multi) {
+            slot.out.truncate(begin);
+            slot.send_once();
+            write_in(slot, template, fields)?;
+        }
+        Ok(())
+    };
+    let keep = |answer: Answer<'_>| Ok(answer.body().to_owned());
+    let mut session = settings.used_session(core)?;
+    let command = (kind, Purpose::Write);
+    let reply = settings.run_written(core, &mut session, command, write, keep).await?;
+    Ok((count.get().expect("it was written, as it was answered"), reply))
+}
+
+/// The field of a command that has its writes.
+fn list_of(kind: CommandKind) -> &'static str {
+    match kind {
         CommandKind::Insert => "documents",
         CommandKind::Update => "updates",
         _ => "deletes",
-    };
-    let is_once = batch.iter().any(|at| statements[*at].is_multi);
-    let purpose = if is_once { Purpose::WriteOnce } else { Purpose::Write };
-    let write = |mut command: CommandWriter<'_>| {
-        command.bool("ordered", is_ordered);
-        let mut sequence = command.sequence(name);
-        for at in batch {
-            sequence.document(&statements[*at].document);
+    }
+}
+
+/// Writes the options of all writes, but for one that a command of the kind does not know.
+fn put_options(kind: CommandKind, fields: &Fields, command: &mut CommandWriter<'_>) {
+    match kind {
+        CommandKind::Insert => fields.write_without("let", command),
+        CommandKind::Delete => fields.write_without("bypassDocumentValidation", command),
+        _ => fields.write(command),
+    }
+}
+
+/// Ends a command with as many documents as its server takes, or with `planned` ones. Returns how many.
+fn put_documents<'d>(
+    mut sequence: SequenceWriter<'_>,
+    documents: impl Iterator<Item = &'d RawDocument>,
+    limits: ServerLimits,
+    planned: Option<usize>,
+) -> Result<usize> {
+    let mut count = 0;
+    for document in documents {
+        let is_full = match planned {
+            Some(planned) => count == planned,
+            // A single one that is too long is the server's to refuse.
+            None => {
+                let len = sequence.command_len() + document.as_bytes().len();
+                count > 0 && (count >= limits.writes_max || len > limits.message_len_max)
+            }
+        };
+        if is_full {
+            break;
         }
-        sequence.finish()
-    };
-    let keep = |answer: Answer<'_>| Ok(answer.body().to_owned());
-    settings.run(core, (kind, purpose), write, keep).await
+        sequence.document(document);
+        count += 1;
+    }
+    sequence.finish().map_err(unsendable)?;
+    Ok(count)
 }
 
 /// Adds what a command has done.

@@ -10,7 +10,7 @@ use ringway_runtime::now_exact;
 use ringway_wire::mongo::CursorReply;
 
 use super::write_reply;
-use crate::client_core::{Attempt, ClientCore, OperationTime, Purpose};
+use crate::client_core::{Attempt, ClientCore, OperationTime, Purpose, ReadConcernOf};
 use crate::client_shared::ClientShared;
 use crate::connection::{Answer, OwnedAnswer};
 use crate::cursor::{BatchTime, Cursor, Place};
@@ -19,7 +19,7 @@ use crate::reads::Reads;
 use crate::running::{OnCore, Operation, Running};
 use crate::session::{KeptSession, UsedSession};
 use crate::transaction::ClientSession;
-use crate::uri::ReadPreference;
+use crate::uri::{ReadMode, ReadPreference};
 use crate::write_concerns::{has_time, without_time};
 
 /// A command and what is done with its reply.
@@ -32,7 +32,7 @@ pub(crate) struct Command {
     may_be_missing: bool,
     /// Its time, if it is another one than the client's.
     time: Option<Duration>,
-    /// Which servers may answer, if it is one of the user's that says so.
+    /// Which servers may answer, if not those of its purpose.
     reads: Option<Result<Reads>>,
     /// The session of the user, if it runs in one.
     pub(super) session: Option<Arc<KeptSession>>,
@@ -48,6 +48,12 @@ impl Command {
         let (client, database) = (Arc::clone(client), Arc::clone(database));
         let (may_be_missing, time, reads, session) = (false, None, None, None);
         Self { client, database, command, purpose, may_be_missing, time, reads, session }
+    }
+
+    /// Has the primary answer, whatever the client's preference.
+    pub(crate) fn at_primary(mut self) -> Self {
+        self.reads = Some(Reads::new(&ReadPreference::new(ReadMode::Primary)));
+        self
     }
 
     /// Takes a collection that is not there for an empty list.
@@ -185,8 +191,11 @@ impl Operation for CommandReplied {
             }
             Ok(answer.body().to_owned())
         };
+        // A write of the client's own is behind what the session has seen; a command of the user's is left as it is.
+        let is_behind = purpose == Purpose::WriteOnce && !session.transaction.is_open();
+        let concern = is_behind.then_some(ReadConcernOf(None));
         let attempt = Attempt::new(&mut session, time, purpose);
-        core.run_in(Attempt { reads: reads.as_ref(), ..attempt }, write, keep).await
+        core.run_in(Attempt { reads: reads.as_ref(), concern, ..attempt }, write, keep).await
     }
 }
 
@@ -208,13 +217,14 @@ impl<T: 'static> Operation for CommandCursor<T> {
 
     async fn run(self, OnCore(core): OnCore) -> Result<Cursor<T>> {
         let Self { command, batch_size, comment, max_await, documents: _ } = self;
-        let Command { client, command, database, purpose, may_be_missing, time, session, .. } =
+        let Command { client, command, database, purpose, may_be_missing, time, reads, session } =
             command;
-        let command = command?;
+        let (command, reads) = (command?, reads.transpose()?);
         let mut session = used_session(&core, session)?;
         let began = now_exact();
         let time = core.time(time);
         let attempt = Attempt::new(&mut session, time, purpose);
+        let attempt = Attempt { reads: reads.as_ref(), ..attempt };
         let write = |slot: crate::client_core::Slot<'_>| slot.write_any(&command, &database);
         let keep = |answer: Answer<'_>| {
             if purpose == Purpose::WriteOnce {

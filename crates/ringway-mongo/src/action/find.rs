@@ -109,13 +109,17 @@ impl<T> Find<T> {
 
     /// Has the server tell how it would execute this, instead of doing it.
     pub fn explain(mut self, verbosity: Verbosity) -> Explain {
+        self.set_kind();
         let (batch_size, mut own) = (self.first_batch_size(), Fields::default());
         own.set_document("filter", self.filter);
         if let Some(size) = batch_size {
             own.set("batchSize", size);
         }
-        self.kind.set(&mut self.settings.fields);
         Explain::new(self.settings, CommandKind::Find, own, verbosity)
+    }
+
+    fn set_kind(&mut self) {
+        self.kind.fields().iter().for_each(|name| self.settings.fields.set(name, true));
     }
 
     fn check(&self) -> Result {
@@ -185,7 +189,7 @@ impl<T: 'static> Operation for Find<T> {
 
     async fn run(mut self, OnCore(core): OnCore) -> Result<Cursor<T>> {
         let batch_size = self.first_batch_size();
-        self.kind.set(&mut self.settings.fields);
+        self.set_kind();
         self.place.max_await = self.max_await.filter(|_| self.kind == CursorType::TailableAwait);
         if self.kind != CursorType::NonTailable {
             // It has no end, so that one time over all of it would be its end.

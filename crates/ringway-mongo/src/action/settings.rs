@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bson::raw::{BindRawBsonRef, CStr, RawBson};
 use bson::{Bson, RawDocumentBuf};
 use ringway_runtime::now_exact;
-use ringway_wire::mongo::{CommandWriter, MongoFault};
+use ringway_wire::mongo::{CommandTemplate, CommandWriter, MongoFault};
 
 use crate::client_core::{
     Attempt, ClientCore, MAX_TIME, OperationTime, Purpose, ReadConcernOf, Slot,
@@ -99,6 +99,16 @@ impl Fields {
     pub(crate) fn write(&self, command: &mut CommandWriter<'_>) {
         if let Some(document) = &self.document {
             command.fields(document);
+        }
+    }
+
+    /// The same without a field that the command does not know.
+    pub(crate) fn write_without(&self, name: &str, command: &mut CommandWriter<'_>) {
+        match &self.document {
+            Some(document) if matches!(document.get(name), Ok(Some(_))) => {
+                command.fields(&without(name, document));
+            }
+            _ => self.write(command),
         }
     }
 
@@ -272,6 +282,23 @@ impl Settings {
         write: impl Fn(CommandWriter<'_>) -> Result<usize, MongoFault>,
         read: impl FnOnce(Answer<'_>) -> Result<R>,
     ) -> Result<R> {
+        let write = |slot: Slot<'_>, template: &CommandTemplate, fields: &Fields| {
+            let mut command = slot.begin(template);
+            fields.write(&mut command);
+            write(command).map(drop).map_err(unsendable)
+        };
+        self.run_written(core, session, (kind, purpose), write, read).await
+    }
+
+    /// Runs a command that `write` begins by its template, and gives its options.
+    pub(crate) async fn run_written<R>(
+        &mut self,
+        core: &Rc<ClientCore>,
+        session: &mut Session,
+        (kind, purpose): (CommandKind, Purpose),
+        write: impl Fn(Slot<'_>, &CommandTemplate, &Fields) -> Result,
+        read: impl FnOnce(Answer<'_>) -> Result<R>,
+    ) -> Result<R> {
         self.fields.check()?;
         self.check_concern(session)?;
         // A transaction has its own: "Drivers MUST NOT" send those of its commands.
@@ -280,9 +307,10 @@ impl Settings {
             true => Some(&none),
             false => self.concerns.as_ref(),
         };
-        let is_read = !kind.is_write() && !session.transaction.is_open();
-        let has_own = is_read && session.times.as_ref().is_some_and(|times| times.has_concern());
-        let bare = has_own.then(|| concerns.unwrap_or_else(|| self.shared.concerns()).unread());
+        let has_own = !session.transaction.is_open()
+            && session.times.as_ref().is_some_and(|times| times.has_concern());
+        let bare = (has_own && !kind.is_write())
+            .then(|| concerns.unwrap_or_else(|| self.shared.concerns()).unread());
         let time = self.time(core);
         let is_timeless = kind.is_write() && time.is_told();
         let timeless = is_timeless
@@ -292,7 +320,9 @@ impl Settings {
         let built = other.map(|concerns| self.shared.build(kind, concerns));
         let template = built.as_ref().unwrap_or_else(|| self.shared.template(kind));
         let concerns = concerns.unwrap_or_else(|| self.shared.concerns());
-        let concern = has_own.then_some(ReadConcernOf(concerns.read.as_ref()));
+        // A write has no level of a read concern, only the time that it is behind.
+        let level = concerns.read.as_ref().filter(|_| !kind.is_write());
+        let concern = has_own.then_some(ReadConcernOf(level));
         let purpose = if kind.is_unanswered(concerns) { Purpose::Unanswered } else { purpose };
         check_unanswered(purpose, session)?;
         if time.is_told() {
@@ -301,12 +331,7 @@ impl Settings {
         let reads = concerns.reads.as_deref();
         let attempt = Attempt { reads, concern, ..Attempt::new(session, time, purpose) };
         let fields = &self.fields;
-        let write = |slot: Slot<'_>| {
-            let mut command = slot.begin(template);
-            fields.write(&mut command);
-            write(command).map(drop).map_err(unsendable)
-        };
-        core.run_in(attempt, write, read).await
+        core.run_in(attempt, |slot| write(slot, template, fields), read).await
     }
 }
 

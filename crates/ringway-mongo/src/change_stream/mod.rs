@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 
 use self::open::OpenStream;
 pub use self::watch::Watch;
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, pause_after};
 use crate::decode::decode;
 use crate::error::{Error, Fate, Kind, Result};
 use crate::running::Running;
@@ -41,6 +41,8 @@ pub struct ChangeStream<T = Document> {
     cursor: Option<Cursor<RawDocumentBuf>>,
     opening: Option<Running<OpenStream>>,
     position: Position,
+    /// How often it was opened, one after the other, without anything coming of it.
+    in_vain: u32,
     changes: PhantomData<fn() -> T>,
 }
 
@@ -56,7 +58,8 @@ struct Position {
 impl<T> ChangeStream<T> {
     fn new(watch: Watch<T>, cursor: Cursor<RawDocumentBuf>) -> Self {
         let position = Position::of_first(&watch, &cursor);
-        Self { watch, cursor: Some(cursor), opening: None, position, changes: PhantomData }
+        let (cursor, opening, in_vain) = (Some(cursor), None, 0);
+        Self { watch, cursor, opening, position, in_vain, changes: PhantomData }
     }
 
     /// Waits for the next change. False when there will be none, such as when the collection was dropped.
@@ -94,6 +97,7 @@ impl<T> ChangeStream<T> {
             let Some(cursor) = &mut self.cursor else { return Poll::Ready(Ok(false)) };
             match ready!(cursor.poll_advance(cx)) {
                 Ok(true) => {
+                    self.in_vain = 0;
                     let noted = self.position.go_to_change(cursor);
                     if noted.is_err() {
                         self.cursor = None;
@@ -105,8 +109,12 @@ impl<T> ChangeStream<T> {
                     self.cursor = None;
                 }
                 Err(error) if error.is_resumable() || error.is_timeout() => {
-                    tracing::debug!(%error, "a change stream is opened again");
+                    tracing::debug!(error = %error.redacted(), "a change stream is opened again");
                     self.position.go_to_batch_end(cursor);
+                    self.in_vain = match cursor.has_gone_on() {
+                        true => 0,
+                        false => self.in_vain.saturating_add(1),
+                    };
                     self.open_again();
                     // A server that labels its own time as passing is asked again, and nobody is told.
                     if !error.is_resumable() {
@@ -124,7 +132,9 @@ impl<T> ChangeStream<T> {
     /// Has the next call open the stream again, behind its last change.
     fn open_again(&mut self) {
         self.cursor = None;
-        self.opening = Some(self.watch.open(&self.position));
+        // The first time at once, and then more and more slowly while each one ends as the one before.
+        let pause = pause_after(self.in_vain.saturating_sub(1));
+        self.opening = Some(self.watch.open(&self.position, pause));
     }
 
     /// The change that [`advance`](Self::advance) has gone to.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bson::{Bson, RawDocumentBuf};
+use ringway_runtime::sleep;
 use ringway_wire::mongo::CursorReply;
 
 use crate::client_core::{Attempt, Purpose, ReadConcernOf, Slot};
@@ -12,12 +13,15 @@ use crate::collection_shared::Concerns;
 use crate::connection::Answer;
 use crate::cursor::{BatchTime, Cursor, Place};
 use crate::error::{Error, Fate, Kind, Result};
+use crate::limits::SERVER_AWAIT;
 use crate::running::{OnCore, Operation};
 use crate::session::{KeptSession, Session, UsedSession};
 
 /// Opens a stream, or opens it again.
 pub(super) struct OpenStream {
     pub(super) client: Arc<ClientShared>,
+    /// The time before it begins.
+    pub(super) pause: Duration,
     pub(super) database: Arc<str>,
     pub(super) command: Result<RawDocumentBuf>,
     pub(super) batch_size: Option<u32>,
@@ -41,6 +45,9 @@ impl Operation for OpenStream {
     async fn run(self, OnCore(core): OnCore) -> Result<Self::Output> {
         let Self { client, database, command, batch_size, comment, max_await, time, .. } = self;
         let (concerns, session) = (self.concerns, self.session);
+        if !self.pause.is_zero() {
+            sleep(self.pause).await;
+        }
         let command = command?;
         let mut session = match session {
             Some(kept) => core.kept_session(&kept)?,
@@ -58,6 +65,7 @@ impl Operation for OpenStream {
             core.run_in(attempt, write, |answer: Answer<'_>| Ok(answer.into_owned())).await?;
         let namespace = CursorReply::of(answer.body()).map_err(Error::reply)?.namespace;
         let collection = namespace.split_once('.').map_or("", |(_, collection)| collection).into();
+        let max_await = max_await.or_else(|| short_await(time.limit()));
         let time = BatchTime::Each(time.limit());
         let place = Place {
             batch_size,
@@ -68,6 +76,12 @@ impl Operation for OpenStream {
         };
         Cursor::new(&core, place, session, answer)
     }
+}
+
+/// How long the server waits for a change if nobody has said it: less than a batch has time, which would otherwise end with
+/// its time whenever nothing changes.
+fn short_await(limit: Duration) -> Option<Duration> {
+    (limit <= SERVER_AWAIT).then(|| limit / 2)
 }
 
 /// # Errors

@@ -210,18 +210,19 @@ impl<T> Watch<T> {
         self.start.as_ref().map(|(_, token)| token)
     }
 
-    /// Opens the stream again, at another position.
-    pub(super) fn open(&self, position: &Position) -> Running<OpenStream> {
-        self.run(Ok(self.command(Some(position))))
+    /// Opens the stream again, at another position and after a pause.
+    pub(super) fn open(&self, position: &Position, pause: Duration) -> Running<OpenStream> {
+        self.run(Ok(self.command(Some(position))), pause)
     }
 
     fn first(&mut self) -> Running<OpenStream> {
         let checked = self.check();
-        self.run(checked.map(|()| self.command(None)))
+        self.run(checked.map(|()| self.command(None)), Duration::ZERO)
     }
 
-    fn run(&self, command: Result<RawDocumentBuf>) -> Running<OpenStream> {
+    fn run(&self, command: Result<RawDocumentBuf>, pause: Duration) -> Running<OpenStream> {
         Running::new(OpenStream {
+            pause,
             client: Arc::clone(&self.client),
             database: Arc::clone(&self.database),
             command,

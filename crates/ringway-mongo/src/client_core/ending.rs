@@ -2,13 +2,14 @@
 
 use std::rc::{Rc, Weak};
 
-use bson::rawdoc;
+use bson::{RawArrayBuf, rawdoc};
 use ringway_runtime::{spawn_detached, timeout};
 
 use super::{Attempt, ClientCore, Purpose, Slot};
 use crate::error::{Error, Fate};
 use crate::limits::ORPHAN_TIMEOUT;
-use crate::orphans::{Orphan, Orphans};
+use crate::orphans::{OrphanPlace, Orphans};
+use crate::pool::ServerId;
 
 impl ClientCore {
     /// Has the background ready for cursors that are dropped.
@@ -20,12 +21,16 @@ impl ClientCore {
     }
 }
 
-/// Ends orphaned cursors at the server as long as the client is there.
+/// Ends orphaned cursors as long as the client is there. A server that does not answer delays its own only.
 async fn end_each(orphans: Rc<Orphans>, client: Weak<ClientCore>) {
     loop {
-        while let Some(orphan) = orphans.next() {
+        while let Some((place, ids)) = orphans.begin() {
             let Some(client) = client.upgrade() else { return };
-            end(&client, &orphan).await;
+            let orphans = Rc::clone(&orphans);
+            spawn_detached("mongo cursors of a server", async move {
+                let _until_the_end = Ending { orphans, server: place.server };
+                end(&client, &place, &ids).await;
+            });
         }
         if client.strong_count() == 0 {
             return;
@@ -34,19 +39,34 @@ async fn end_each(orphans: Rc<Orphans>, client: Weak<ClientCore>) {
     }
 }
 
-/// If this fails, the server ends the cursor by itself, after ten minutes.
-async fn end(client: &Rc<ClientCore>, orphan: &Orphan) {
-    let command = rawdoc! { "killCursors": &*orphan.collection, "cursors": [orphan.id] };
-    let (session, purpose) = (None, Purpose::Cursor(orphan.server));
+/// The end of cursors at one server, also if it is given up.
+struct Ending {
+    orphans: Rc<Orphans>,
+    server: ServerId,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.orphans.end(self.server);
+    }
+}
+
+/// If this fails, the server ends the cursors by itself, after ten minutes.
+async fn end(client: &Rc<ClientCore>, place: &OrphanPlace, ids: &[i64]) {
+    let OrphanPlace { server, database, collection } = place;
+    let mut cursors = RawArrayBuf::new();
+    ids.iter().for_each(|id| cursors.push(*id));
+    let command = rawdoc! { "killCursors": &**collection, "cursors": cursors };
+    let (session, purpose) = (None, Purpose::Cursor(*server));
     let (time, reads, concern) = (client.timeout().into(), None, None);
     // "A driver MAY omit a session ID": whoever uses one meanwhile does not wait for this.
     let attempt = Attempt { session, time, purpose, reads, concern };
-    let write = |slot: Slot<'_>| slot.write_any(&command, &orphan.database);
+    let write = |slot: Slot<'_>| slot.write_any(&command, database);
     let ended = client.run_in(attempt, write, |_| Ok(()));
     let ended = timeout(ORPHAN_TIMEOUT, ended).await;
     if let Err(error) = ended.unwrap_or_else(|_| Err(Error::timeout(ORPHAN_TIMEOUT, Fate::Unknown)))
     {
-        tracing::debug!(collection = %orphan.collection, %error, "a cursor is left to the server");
+        tracing::debug!(%collection, %error, "cursors are left to the server");
     }
-    client.deployment.let_go(orphan.server);
+    client.deployment.let_go(*server);
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use bson::spec::BinarySubtype;
 use bson::{Binary, RawArrayBuf, rawdoc};
-use ringway_runtime::{now_exact, spawn_detached};
+use ringway_runtime::{now_exact, spawn_detached, timeout};
 use ringway_wire::mongo::SessionId;
 
 use super::{Attempt, ClientCore, OperationTime, Purpose, Slot};
@@ -20,16 +20,20 @@ impl ClientCore {
     /// Gives up what the client has on this core. Its sessions are ended in the background, if a server was reached from
     /// here; with several such cores, the first one ends all.
     pub(crate) fn leave(self: Rc<Self>) {
-        if self.deployment.view().add_counts(PoolCounts::default()).made > 0
-            && !self.sessions.is_empty()
-        {
+        let has_sessions = !self.sessions.is_empty() || self.aborting.get() > 0;
+        let counts = self.deployment.view().add_counts(PoolCounts::default());
+        if counts.made > 0 && has_sessions {
             spawn_detached("mongo sessions", async move { self.end_sessions().await });
         }
     }
 
-    /// Has the server forget the sessions that no operation uses. What it has not been told in time, it finds out by itself.
+    /// Has the server forget the sessions that no operation uses, once their transactions are aborted. What it has not been told in time, it finds out by itself.
     pub(crate) async fn end_sessions(self: &Rc<Self>) {
-        let (ids, began) = (self.sessions.take_all(), now_exact());
+        let began = now_exact();
+        if timeout(SESSIONS_END_TIMEOUT, self.all_aborted()).await.is_err() {
+            tracing::debug!("transactions are left to the server to abort");
+        }
+        let ids = self.sessions.take_all();
         for some in ids.chunks(SESSIONS_ENDED_MAX) {
             let time = OperationTime::from(SESSIONS_END_TIMEOUT).since(began);
             if let Err(error) = self.end_some(some, time).await {

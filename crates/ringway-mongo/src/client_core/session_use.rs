@@ -6,6 +6,7 @@ use ringway_wire::mongo::ServerKind;
 use super::purpose::Purpose;
 use super::slot::{ReadConcernOf, SessionFields};
 use crate::connection::Sent;
+use crate::core_number::CoreNumber;
 use crate::deployment::{Keep, Wanted};
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits::WIRE_VERSION_SNAPSHOTS;
@@ -19,6 +20,8 @@ use crate::transaction::Pinned;
 pub(super) struct SessionUse<'a> {
     pub(super) session: Option<&'a mut Session>,
     pub(super) sent: &'a Sent,
+    /// The core that sends it.
+    pub(super) home: Option<CoreNumber>,
 }
 
 impl SessionUse<'_> {
@@ -62,7 +65,7 @@ impl SessionUse<'_> {
             fields.read_concern = concern_alone;
             return Ok(fields);
         };
-        session.note_server(server);
+        session.note_server(server, lease.limits().session_timeout);
         if kind != ServerKind::Standalone {
             fields.cluster_time = match &session.times {
                 Some(times) => times.latest(fields.cluster_time),
@@ -116,7 +119,7 @@ impl SessionUse<'_> {
     /// has too much to do has begun no transaction: then this is not called.
     pub(super) fn end_command(&mut self, answer: Option<&RawDocument>) {
         if let Some(session) = self.session.as_mut().filter(|_| self.sent.get()) {
-            session.transaction.sent();
+            session.transaction.sent(self.home);
             answer.iter().for_each(|answer| session.transaction.take_reply(answer));
         }
     }
@@ -141,7 +144,7 @@ impl SessionUse<'_> {
 impl Drop for SessionUse<'_> {
     fn drop(&mut self) {
         if let Some(session) = self.session.as_mut().filter(|_| self.sent.get()) {
-            session.transaction.sent();
+            session.transaction.sent(self.home);
             session.lose();
         }
     }

@@ -8,6 +8,7 @@ use ringway_wire::mongo::{CommandTemplate, CommandWriter, MsgFlags, SessionId};
 
 use crate::connection::ServerLimits;
 use crate::error::Result;
+use crate::limits::WIRE_VERSION_MORE_COMMENTS;
 use crate::session::ClusterTime;
 use crate::transaction::TransactionFields;
 
@@ -33,6 +34,8 @@ pub(super) struct SlotTerms<'a> {
     pub(super) is_unanswered: bool,
     /// What the server takes.
     pub(super) limits: ServerLimits,
+    /// The highest version of the protocol that it speaks.
+    pub(super) wire_version: i32,
 }
 
 /// What a session adds to a command.
@@ -55,6 +58,13 @@ impl<'a> Slot<'a> {
         self.terms.limits
     }
 
+    /// Whether the server takes a comment with the question for more of a cursor.
+    ///
+    /// Specification: Find, getMore and killCursors Commands: servers before MongoDB 4.4 refuse it.
+    pub(crate) fn takes_comments_of_more(&self) -> bool {
+        self.terms.wire_version >= WIRE_VERSION_MORE_COMMENTS
+    }
+
     /// Whether the server would know the write again.
     pub(crate) fn is_numbered(&self) -> bool {
         self.terms.number.is_some()
@@ -75,7 +85,7 @@ impl<'a> Slot<'a> {
     pub(crate) fn begin_more(self, name: &str, cursor: i64) -> CommandWriter<'a> {
         let mut writer = CommandWriter::new(self.out, self.id);
         writer.i64(name, cursor);
-        put_general(&mut writer, self.terms.fields, None, None);
+        put_general(&mut writer, &SlotTerms { read_preference: None, ..self.terms }, None);
         writer
     }
 
@@ -85,20 +95,22 @@ impl<'a> Slot<'a> {
         if self.terms.is_unanswered {
             writer.flags(MsgFlags::MORE_TO_COME);
         }
-        put_general(&mut writer, self.terms.fields, self.terms.number, self.terms.read_preference);
+        put_general(&mut writer, &self.terms, None);
         put_concern(&mut writer, self.terms.fields);
         put_time(&mut writer, self.terms.max_time);
         writer
     }
 
-    /// Writes a command that has no template: `document`, whose first field is its name.
+    /// Writes a command that has no template: `document`, whose first field is its name. The fields that it has itself stay
+    /// as they are.
     pub(crate) fn write_any(self, document: &RawDocument, database: &str) -> Result {
         let mut writer = CommandWriter::new(self.out, self.id);
         writer.fields(document);
-        writer.str("$db", database);
-        let preference = self.terms.read_preference.filter(|_| !has_preference(document));
-        put_general(&mut writer, self.terms.fields, self.terms.number, preference);
         // A field that comes twice is refused by some servers, and is the first or the last one to others.
+        if !has_field(document, "$db") {
+            writer.str("$db", database);
+        }
+        put_general(&mut writer, &self.terms, Some(document));
         if !has_field(document, "readConcern") {
             put_concern(&mut writer, self.terms.fields);
         }
@@ -110,40 +122,39 @@ impl<'a> Slot<'a> {
 /// How long the server works on a command at most.
 pub(crate) const MAX_TIME: &str = "maxTimeMS";
 
-/// Whether a command of the user says itself which servers may answer it.
-pub(crate) fn has_preference(command: &RawDocument) -> bool {
-    has_field(command, "$readPreference")
-}
-
-fn has_field(command: &RawDocument, name: &str) -> bool {
+/// Whether a command of the user has a field of this name itself.
+pub(crate) fn has_field(command: &RawDocument, name: &str) -> bool {
     matches!(command.get(name), Ok(Some(_)))
 }
 
-/// Writes the fields that belong to no command in particular.
+/// Writes the fields that belong to no command in particular, but for those that the command has itself.
 fn put_general(
     writer: &mut CommandWriter<'_>,
-    fields: &SessionFields,
-    number: Option<i64>,
-    read_preference: Option<&RawDocumentBuf>,
+    terms: &SlotTerms<'_>,
+    command: Option<&RawDocument>,
 ) {
-    if let Some(session) = &fields.id {
+    let fields = terms.fields;
+    let is_free = |name| command.is_none_or(|command| !has_field(command, name));
+    if let Some(session) = fields.id.as_ref().filter(|_| is_free("lsid")) {
         writer.nested("lsid", |lsid| lsid.uuid("id", session));
     }
-    if let Some(time) = &fields.cluster_time {
+    if let Some(time) = fields.cluster_time.as_ref().filter(|_| is_free("$clusterTime")) {
         writer.document("$clusterTime", time.document());
     }
-    if let Some(number) = number {
+    let number = fields.transaction.as_ref().map(|it| it.number).or(terms.number);
+    if let Some(number) = number.filter(|_| is_free("txnNumber")) {
         writer.i64("txnNumber", number);
     }
-    if let Some(preference) = read_preference {
+    if let Some(preference) = terms.read_preference.filter(|_| is_free("$readPreference")) {
         writer.document("$readPreference", preference);
     }
     if let Some(transaction) = &fields.transaction {
-        writer.i64("txnNumber", transaction.number);
-        if transaction.is_first {
+        if transaction.is_first && is_free("startTransaction") {
             writer.bool("startTransaction", true);
         }
-        writer.bool("autocommit", false);
+        if is_free("autocommit") {
+            writer.bool("autocommit", false);
+        }
     }
 }
 

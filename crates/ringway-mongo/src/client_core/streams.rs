@@ -126,13 +126,15 @@ impl Streams {
     ) -> Result<Box<ReplyStream>> {
         Self::check(&session)?;
         let sent = Sent::new(false);
-        let mut used = SessionUse { session: Some(&mut session), sent: &sent };
+        // It is none of a transaction, which would stay with its core.
+        let mut used = SessionUse { session: Some(&mut session), sent: &sent, home: None };
         let mut lease = self.deployment.lease_patiently(Wanted::At(server)).await?;
         let purpose = Purpose::Cursor(server);
         let fields =
             used.begin_command((&lease, server), (purpose, None), &self.clock, |_| None)?;
         let is_told = self.options.observer.is_some();
         let (mut told, fields, limits) = (None, &fields, lease.limits());
+        let wire_version = lease.wire_version();
         let begun = lease.begin_streamed(&sent, |id, out| {
             let (number, read_preference, is_unanswered) = (None, None, false);
             let (is_once, max_time) = (&Cell::new(true), None);
@@ -144,6 +146,7 @@ impl Streams {
                 max_time,
                 is_unanswered,
                 limits,
+                wire_version,
             };
             write(Slot { id, terms, out })?;
             told = is_told.then(|| (id, out.clone()));

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bson::oid::ObjectId;
 use bson::{RawDocument, RawDocumentBuf};
@@ -15,7 +16,9 @@ use super::authentication::{self, nonce};
 use super::keys::KeyCache;
 use super::{HandshakeMetadata, OwnedAnswer, ServerConnection, ServerLimits, external, unsendable};
 use crate::error::{Error, Fate, Kind, Result};
-use crate::limits::{KEEPALIVE, SEND_QUEUE_MAX, WIRE_VERSION_MAX, WIRE_VERSION_MIN};
+use crate::limits::{
+    KEEPALIVE, SEND_QUEUE_MAX, SESSION_TIMEOUT_DEFAULT, WIRE_VERSION_MAX, WIRE_VERSION_MIN,
+};
 use crate::options::{ClientOptions, Identity, Login, PlainLogin};
 use crate::uri::HostAddress;
 
@@ -124,6 +127,7 @@ async fn greet(
         message_len_max: reply.message_len_max,
         writes_max: reply.writes_max,
         has_sessions: reply.session_timeout_minutes.is_some() || options.is_balanced,
+        session_timeout: session_timeout(reply.session_timeout_minutes),
     };
     let compressors = options.compressors.iter().copied();
     let compressor = { compressors }.find(|known| reply.has_compressor(known.name()));
@@ -269,6 +273,11 @@ fn check_version(reply: &HelloReply<'_>) -> Result {
          to {WIRE_VERSION_MAX}: use MongoDB 4.0 or later"
     );
     Err(Error::new(Kind::Incompatible, Fate::NotSent, what))
+}
+
+/// How long the server keeps a session that is not used.
+fn session_timeout(minutes: Option<u32>) -> Duration {
+    minutes.map_or(SESSION_TIMEOUT_DEFAULT, |minutes| Duration::from_secs(60 * u64::from(minutes)))
 }
 
 /// Who answers behind a load balancer.

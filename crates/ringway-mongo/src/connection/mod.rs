@@ -13,7 +13,7 @@ mod streamed;
 use std::cell::Cell;
 use std::ops::Range;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bson::oid::ObjectId;
 use bson::{RawDocument, rawdoc};
@@ -32,7 +32,7 @@ pub(crate) use self::pipelined::{
 pub(crate) use self::secrets::may_be_shown;
 pub(crate) use self::streamed::StreamedReply;
 use crate::error::{Error, Fate, Kind, Result};
-use crate::limits::{BUFFER_KEPT, COPIED_MAX, WIRE_VERSION_LABELS};
+use crate::limits::{BUFFER_KEPT, COPIED_MAX, SESSION_TIMEOUT_DEFAULT, WIRE_VERSION_LABELS};
 
 /// A connection that has been greeted and authenticated, or is about to be.
 ///
@@ -81,6 +81,8 @@ pub(crate) struct ServerLimits {
     pub(crate) writes_max: usize,
     /// Whether it knows sessions.
     pub(crate) has_sessions: bool,
+    /// How long it keeps one that is not used.
+    pub(crate) session_timeout: Duration,
 }
 
 /// Whether a command was sent. It outlives the future of an operation, which a deadline drops.
@@ -160,6 +162,7 @@ impl ServerConnection {
                     message_len_max: REPLY_LEN_MAX_DEFAULT,
                     writes_max: 1,
                     has_sessions: false,
+                    session_timeout: SESSION_TIMEOUT_DEFAULT,
                 },
             }),
             is_broken: false,

@@ -6,7 +6,7 @@ use bson::{RawDocument, RawDocumentBuf};
 use ringway_wire::mongo::{CommandWriter, MongoFault};
 
 use super::{Answer, ServerConnection, check, secrets, unsendable};
-use crate::client_core::has_preference;
+use crate::client_core::has_field;
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits::{BUFFER_KEPT, COPIED_MAX, PIPELINE_BYTES_MAX, PIPELINE_REPLY_BYTES_MAX};
 use crate::observer::{Observed, ObservedServer};
@@ -307,8 +307,10 @@ pub(crate) fn write(slot: PipelineSlot<'_>, command: &RawDocument, database: &st
     let (id, session, read_preference, out) = slot;
     let mut writer = CommandWriter::new(out, id);
     writer.fields(command);
-    writer.str("$db", database);
-    if let Some(preference) = read_preference.filter(|_| !has_preference(command)) {
+    if !has_field(command, "$db") {
+        writer.str("$db", database);
+    }
+    if let Some(preference) = read_preference.filter(|_| !has_field(command, "$readPreference")) {
         writer.document("$readPreference", preference);
     }
     if let Some(session) = session {

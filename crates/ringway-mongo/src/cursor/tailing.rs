@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::action::Fields;
 use crate::limits::{EMPTY_PAUSE_FIRST, EMPTY_PAUSE_MAX};
 
 /// What a cursor does at the end of what there is. A tailable one, which only collections of a limited size (capped) have,
@@ -21,13 +20,12 @@ pub enum CursorType {
 }
 
 impl CursorType {
-    /// Sets what `find` says of it.
-    pub(crate) fn set(self, find: &mut Fields) {
-        if self != Self::NonTailable {
-            find.set("tailable", true);
-        }
-        if self == Self::TailableAwait {
-            find.set("awaitData", true);
+    /// The fields by which `find` asks for it; each is true.
+    pub(crate) fn fields(self) -> &'static [&'static str] {
+        match self {
+            Self::NonTailable => &[],
+            Self::Tailable => &["tailable"],
+            Self::TailableAwait => &["tailable", "awaitData"],
         }
     }
 }
@@ -40,6 +38,7 @@ pub(super) struct Pace {
     empty: u32,
     /// How long the last one took.
     took: Duration,
+    has_gone_on: bool,
 }
 
 impl Pace {
@@ -47,18 +46,28 @@ impl Pace {
     pub(super) fn note(&mut self, is_empty: bool, took: Duration) {
         self.empty = if is_empty { self.empty.saturating_add(1) } else { 0 };
         self.took = took;
+        self.has_gone_on = true;
+    }
+
+    /// Whether a batch has come behind the first one.
+    pub(super) fn has_gone_on(&self) -> bool {
+        self.has_gone_on
     }
 
     /// How long to wait before the next question. Questions that the server is asked to hold back for `max_await` follow
     /// each other as fast as that.
     pub(super) fn pause(&self, max_await: Option<Duration>) -> Duration {
-        let Some(earlier) = self.empty.checked_sub(1) else { return Duration::ZERO };
-        let grown =
-            EMPTY_PAUSE_FIRST.saturating_mul(1_u32.checked_shl(earlier).unwrap_or(u32::MAX));
         let most = max_await
             .map_or(EMPTY_PAUSE_MAX, |time| time.clamp(EMPTY_PAUSE_FIRST, EMPTY_PAUSE_MAX));
-        grown.min(most).saturating_sub(self.took)
+        pause_after(self.empty).min(most).saturating_sub(self.took)
     }
+}
+
+/// How long to wait after so many questions in vain, one after the other.
+pub(crate) fn pause_after(in_vain: u32) -> Duration {
+    let Some(earlier) = in_vain.checked_sub(1) else { return Duration::ZERO };
+    let grown = EMPTY_PAUSE_FIRST.saturating_mul(1_u32.checked_shl(earlier).unwrap_or(u32::MAX));
+    grown.min(EMPTY_PAUSE_MAX)
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use crate::cursor::Cursor;
 use crate::error::{Error, Fate, Kind, Result};
 use crate::limits::{GRIDFS_CHUNK_DEFAULT, GRIDFS_CHUNK_MAX};
 use crate::raw_argument::IntoRaw;
+use crate::uri::{ReadMode, ReadPreference};
 
 /// Files of a database, made by [`Database::gridfs`](crate::Database::gridfs). Clones are the same bucket.
 ///
@@ -183,6 +184,8 @@ impl GridFs {
     /// Makes the indexes of the bucket, before its first file.
     async fn prepare(&self) -> Result {
         let first = self.files.find_one(doc! {}).projection(doc! { "_id": 1 });
+        // A secondary may not have it yet. Specification: GridFS, "Index Creation".
+        let first = first.read_preference(&ReadPreference::new(ReadMode::Primary));
         if first.await?.is_some() {
             return Ok(());
         }

@@ -5,7 +5,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bson::raw::cstr;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf, Timestamp};
 
 use crate::limits::CLUSTER_TIME_LEN_MAX;
@@ -100,18 +99,6 @@ impl<'a> ReplyTimes<'a> {
             }
         }
         times
-    }
-
-    /// The same fields, to be kept; `None` if there are none.
-    pub(crate) fn to_document(self) -> Option<RawDocumentBuf> {
-        let cluster = self.cluster.filter(|it| it.as_bytes().len() <= CLUSTER_TIME_LEN_MAX);
-        if self.operation.is_none() && cluster.is_none() {
-            return None;
-        }
-        let mut document = RawDocumentBuf::new();
-        self.operation.into_iter().for_each(|at| document.append(cstr!("operationTime"), at));
-        cluster.into_iter().for_each(|it| document.append(cstr!("$clusterTime"), it.to_owned()));
-        Some(document)
     }
 
     /// The time of the snapshot that a reply was read of, which is in the cursor if there is one.

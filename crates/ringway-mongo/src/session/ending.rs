@@ -3,12 +3,12 @@
 use ringway_runtime::now;
 use ringway_wire::mongo::SessionId;
 
-use super::{SESSION_TIMEOUT, SessionPool};
+use super::SessionPool;
 
 impl SessionPool {
     /// Takes all that no operation uses and that servers may still know.
     pub(crate) fn take_all(&self) -> Vec<SessionId> {
-        let known_since = now().checked_sub(SESSION_TIMEOUT);
+        let known_since = now().checked_sub(self.timeout());
         let all = std::mem::take(&mut *self.free());
         let is_known = |used_at| known_since.is_none_or(|since| used_at >= since);
         all.into_iter().filter(|it| is_known(it.used_at)).map(|it| it.id).collect()

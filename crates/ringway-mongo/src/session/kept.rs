@@ -6,20 +6,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ringway_wire::mongo::SessionId;
 
 use super::{Session, SessionTimes};
+use crate::core_number::CoreNumber;
 use crate::error::{Error, Fate, Kind, Result};
 use crate::transaction::Transaction;
 
 /// A session that the user keeps for several operations, one after the other.
 pub(crate) struct KeptSession {
     client: u64,
+    abort: Abort,
     state: Mutex<Kept>,
 }
+
+/// Has a core of a client abort the transaction of a session.
+type Abort = fn(client: u64, home: CoreNumber, session: UsedSession);
 
 #[derive(Default)]
 struct Kept {
     /// `None` before its first operation, and while one uses it.
     session: Option<Session>,
     is_used: bool,
+    /// Whether nobody ends the transaction any more; noted while an operation uses the session.
+    is_forsaken: bool,
     /// That of the session, while no operation uses it.
     transaction: Transaction,
     /// What is known of the session's times; an operation adds what it has learned when it ends.
@@ -27,9 +34,9 @@ struct Kept {
 }
 
 impl KeptSession {
-    pub(crate) fn new(client: u64) -> Arc<Self> {
+    pub(crate) fn new(client: u64, abort: Abort) -> Arc<Self> {
         let kept = Kept { times: SessionTimes::of_user(), ..Kept::default() };
-        Arc::new(Self { client, state: Mutex::new(kept) })
+        Arc::new(Self { client, abort, state: Mutex::new(kept) })
     }
 
     /// Its id, unless an operation uses it, or none has yet.
@@ -79,11 +86,33 @@ impl KeptSession {
         Ok(f(&mut kept.transaction))
     }
 
-    fn put_back(&self, mut session: Session) {
+    /// Has the server abort the transaction, because nobody ends it any more: at once, or when the operation is over that
+    /// uses the session. Where the core has ended on which the transaction began, it is left to the server.
+    pub(crate) fn forsake_transaction(self: &Arc<Self>) {
+        let mut kept = self.kept();
+        kept.is_forsaken = kept.is_used;
+        if kept.is_used || !kept.transaction.needs_abort() {
+            return;
+        }
+        let Some(home) = kept.transaction.home() else { return };
+        let Some(mut session) = kept.session.take() else { return };
+        session.transaction = std::mem::take(&mut kept.transaction);
+        kept.is_used = true;
+        drop(kept);
+        let kept = Some(Arc::clone(self));
+        (self.abort)(self.client, home, UsedSession { session: Some(session), kept });
+    }
+
+    fn put_back(self: &Arc<Self>, mut session: Session) {
         let mut kept = self.kept();
         kept.transaction = std::mem::take(&mut session.transaction);
         session.times.iter().for_each(|times| kept.times.merge(times));
         (kept.session, kept.is_used) = (Some(session), false);
+        let is_forsaken = std::mem::take(&mut kept.is_forsaken);
+        drop(kept);
+        if is_forsaken {
+            self.forsake_transaction();
+        }
     }
 
     /// No foreign code runs under the lock, so the content of a poisoned one is sound.

@@ -11,9 +11,10 @@ use super::end::EndTransaction;
 use super::options::TransactionOptions;
 use crate::client_shared::ClientShared;
 use crate::error::{Error, Fate, Kind, Result};
+use crate::here::{self, CoreNumber};
 use crate::limits::{TRANSACTION_PAUSE_FIRST, TRANSACTION_PAUSE_MAX, TRANSACTION_TIME_MAX};
 use crate::running::{OnCore, Operation, Running};
-use crate::session::{ClusterTime, KeptSession};
+use crate::session::{ClusterTime, KeptSession, UsedSession};
 use crate::uri::HostAddress;
 
 /// A session for several operations, made by [`Client::start_session`](crate::Client::start_session). An action runs in
@@ -46,7 +47,7 @@ pub struct ClientSession {
 
 impl ClientSession {
     pub(crate) fn new(client: &Arc<ClientShared>) -> Self {
-        let (client, kept) = (Arc::clone(client), KeptSession::new(client.id));
+        let (client, kept) = (Arc::clone(client), KeptSession::new(client.id, abort_at));
         Self { client, kept, defaults: TransactionOptions::new() }
     }
 
@@ -138,7 +139,8 @@ impl ClientSession {
         self.end(true)
     }
 
-    /// Aborts the transaction. The server does it by itself if it cannot be told.
+    /// Aborts the transaction. The server does it by itself if it cannot be told. Dropping the session does the same in the
+    /// background.
     ///
     /// # Errors
     /// [`is_options`](Error::is_options): there is none, or it has ended, or it may have been committed.
@@ -153,19 +155,26 @@ impl ClientSession {
 
     /// Runs operations in a transaction and commits it. `body` runs again, in a new transaction, after failures that the
     /// server calls passing, and the commit is repeated while it is unknown, for two minutes. It must give this session
-    /// to each of its operations, and have no effects elsewhere that may not be repeated.
+    /// to each of its operations, and have no effects elsewhere that may not be repeated. Each run is one of a clone of
+    /// `body`, so that it begins with what the first one began with; to count runs, let it borrow a
+    /// [`Cell`](std::cell::Cell) or an atomic number.
+    ///
+    /// A future of this that is dropped has the transaction aborted in the background, unless its commit has begun. It can
+    /// be a part of what `tokio::spawn` takes.
     ///
     /// # Errors
     /// Those of `body`, whose transaction is aborted, and of [`commit`](Self::commit).
     pub async fn with_transaction<R>(
         &self,
         options: TransactionOptions,
-        mut body: impl AsyncFnMut(&Self) -> Result<R>,
+        // Futures of `AsyncFnMut` borrow the closure, and the compiler does not see that those are `Send`.
+        body: impl AsyncFnOnce(&Self) -> Result<R> + Clone,
     ) -> Result<R> {
         let mut patience = Patience::new();
         loop {
             self.start_transaction(options.clone())?;
-            let result = match body(self).await {
+            let _unended = Unended(&self.kept);
+            let result = match body.clone()(self).await {
                 Ok(result) => result,
                 Err(error) => {
                     if self.is_open()
@@ -232,6 +241,20 @@ impl ClientSession {
     }
 }
 
+/// Has a core abort the transaction of a session, in the background.
+fn abort_at(client: u64, home: CoreNumber, session: UsedSession) {
+    here::with_core(home, client, move |core| core.abort(session));
+}
+
+/// A transaction that nobody else ends if this is dropped before its end.
+struct Unended<'a>(&'a Arc<KeptSession>);
+
+impl Drop for Unended<'_> {
+    fn drop(&mut self) {
+        self.0.forsake_transaction();
+    }
+}
+
 /// The time of repetitions.
 struct Patience {
     since: Instant,
@@ -279,6 +302,12 @@ impl Operation for Pause {
 fn may_commit_again(error: &Error) -> bool {
     const TIME_EXCEEDED: i32 = 50;
     error.is_unknown_commit() && error.server().is_none_or(|server| server.code != TIME_EXCEEDED)
+}
+
+impl Drop for ClientSession {
+    fn drop(&mut self) {
+        self.kept.forsake_transaction();
+    }
 }
 
 impl fmt::Debug for ClientSession {

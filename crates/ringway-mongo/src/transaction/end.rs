@@ -96,7 +96,11 @@ fn is_unknown(error: &Error) -> bool {
 }
 
 /// Specification: Transactions, "abortTransaction": "Drivers MUST ignore all errors".
-async fn abort(core: &Rc<ClientCore>, session: &mut Session, time: Option<Duration>) -> Result {
+pub(crate) async fn abort(
+    core: &Rc<ClientCore>,
+    session: &mut Session,
+    time: Option<Duration>,
+) -> Result {
     match session.transaction.phase {
         Phase::None => return Err(wrong(NONE)),
         Phase::Committed { .. } => {

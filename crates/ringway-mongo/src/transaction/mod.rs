@@ -8,8 +8,10 @@ use bson::{RawDocument, RawDocumentBuf};
 
 pub use self::client_session::ClientSession;
 pub use self::end::EndTransaction;
+pub(crate) use self::end::abort;
 pub use self::options::TransactionOptions;
 use crate::connection_pin::ConnectionPin;
+use crate::core_number::CoreNumber;
 use crate::error::{Error, Fate, Kind, Result};
 use crate::uri::HostAddress;
 
@@ -27,6 +29,8 @@ pub(crate) struct Transaction {
     pinned: Option<Pinned>,
     /// What another router needs to end it.
     recovery_token: Option<RawDocumentBuf>,
+    /// The core that has sent its first command.
+    home: Option<CoreNumber>,
 }
 
 /// What a transaction stays with.
@@ -81,6 +85,16 @@ impl Transaction {
     /// Whether the server may have something to undo.
     pub(crate) fn is_under_way(&self) -> bool {
         matches!(self.phase, Phase::UnderWay | Phase::Ending { .. })
+    }
+
+    /// Whether the server keeps what it has locked until it is told, and a commit cannot have been done.
+    pub(crate) fn needs_abort(&self) -> bool {
+        matches!(self.phase, Phase::UnderWay | Phase::Ending { is_commit: false })
+    }
+
+    /// The core that has sent its first command.
+    pub(crate) fn home(&self) -> Option<CoreNumber> {
+        self.home
     }
 
     fn start(&mut self, options: TransactionOptions) -> Result {
@@ -155,10 +169,10 @@ impl Transaction {
         Some(TransactionFields { number: self.number, is_first, read_concern })
     }
 
-    /// Notes that a command was sent.
-    pub(crate) fn sent(&mut self) {
+    /// Notes that a command was sent from a core.
+    pub(crate) fn sent(&mut self, home: Option<CoreNumber>) {
         if self.phase == Phase::Starting {
-            self.phase = Phase::UnderWay;
+            (self.phase, self.home) = (Phase::UnderWay, home);
         }
     }
 
@@ -169,10 +183,11 @@ impl Transaction {
         }
     }
 
-    /// Takes the failure of one of its commands. "Drivers MUST unpin a ClientSession when a command within a transaction
-    /// [...] fails with a TransientTransactionError."
+    /// Takes the failure of one of its commands: one of the network, also while a connection was made, may pass. "Drivers
+    /// MUST unpin a ClientSession when a command within a transaction [...] fails with a TransientTransactionError."
     pub(crate) fn failed(&mut self, error: &mut Error) {
-        if error.is_network() && !self.is_ending() {
+        let is_of_network = error.is_network() || error.is_unsent() && error.is_timeout();
+        if is_of_network && !self.is_ending() {
             error.mark_transient();
         }
         if error.is_transient_transaction() {

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, RawDocumentBuf, doc};
 use ringway_mongo::{Acknowledgment, Collection, WriteConcern, WriteModel};
 
-use crate::support::fake::{Answer, Fake, last_batch};
+use crate::support::fake::{Answer, Fake, hello, last_batch};
 use crate::support::{client, on_core};
 
 /// Runs a test with a collection of a server that notes its commands.
@@ -67,6 +67,114 @@ fn many_writes_are_split_by_kind_and_by_size() {
     let (i, d) = ("insert", "delete");
     assert_eq!(names, [i, i, i, d, i, d, i, d, i, d], "6 × 12 MiB are two commands");
     assert_eq!(commands[9].get_bool("ordered").ok(), Some(false));
+}
+
+#[test]
+fn options_go_to_the_commands_that_know_them() {
+    let accept = |_: &Document| doc! { "n": 1, "nModified": 1, "ok": 1.0 };
+    let commands = with_fake(accept, |things| async move {
+        let writes = [
+            WriteModel::insert_one(&doc! {}),
+            WriteModel::update_one(doc! {}, doc! { "$set": { "x": 1 } }),
+            WriteModel::delete_one(doc! {}),
+        ];
+        let bulk = things.bulk_write(writes).let_vars(doc! { "a": 1 }).comment("why");
+        bulk.bypass_document_validation(true).await.expect("accepted");
+    });
+    let has = |name: &str| commands.iter().map(|it| it.contains_key(name)).collect::<Vec<_>>();
+    assert_eq!(has("let"), [false, true, true]);
+    assert_eq!(has("bypassDocumentValidation"), [true, true, false]);
+    assert_eq!(has("comment"), [true; 3]);
+}
+
+/// Runs writes at a server that announces how much it takes, and returns the lengths of their lists and of their messages.
+fn with_limits<F: Future<Output = ()>>(
+    limits: Document,
+    test: impl FnOnce(Collection<Document>) -> F + 'static,
+) -> Vec<(usize, usize)> {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let notes = Arc::clone(&seen);
+    let fake = Fake::serve_all(move |command| {
+        if command.name() == "hello" {
+            let mut hello = hello();
+            hello.extend(limits.clone());
+            return Answer::Reply(hello);
+        }
+        let lists = ["documents", "updates", "deletes"].map(|name| command.body.get_array(name));
+        let count = lists.into_iter().flatten().map(Vec::len).sum::<usize>();
+        notes.lock().expect("no panic").push((count, command.len));
+        Answer::Reply(doc! { "n": i64::try_from(count).expect("few"), "ok": 1.0 })
+    });
+    on_core(async move { test(client(&fake.address).database("d").collection("c")).await });
+    let mut commands = seen.lock().expect("no panic");
+    std::mem::take(&mut *commands)
+}
+
+#[test]
+fn no_command_has_more_writes_than_the_server_takes() {
+    let limits = doc! { "maxWriteBatchSize": 3 };
+    let commands = with_limits(limits, |things| async move {
+        let documents: Vec<_> = (0..10).map(|at| doc! { "_id": at }).collect();
+        let inserted = things.insert_many(&documents).await.expect("accepted").inserted;
+        assert_eq!(inserted, 10);
+        let writes = (0..7).map(|at| match at {
+            0..5 => WriteModel::delete_one(doc! { "_id": at }),
+            _ => WriteModel::delete_many(doc! { "_id": at }),
+        });
+        assert_eq!(things.bulk_write(writes).await.expect("accepted").deleted, 7);
+    });
+    let counts: Vec<_> = commands.iter().map(|(count, _)| *count).collect();
+    assert_eq!(counts, [3, 3, 3, 1, 3, 3, 1]);
+}
+
+#[test]
+fn no_command_is_longer_than_the_server_takes() {
+    const LONGEST: usize = 50_000;
+    let limits = doc! { "maxMessageSizeBytes": i32::try_from(LONGEST).expect("short") };
+    let commands = with_limits(limits, |things| async move {
+        let text = "x".repeat(9_900);
+        let documents: Vec<_> = (0..11).map(|at| doc! { "_id": at, "text": &text }).collect();
+        let comment = "y".repeat(4_000);
+        let insert = things.insert_many(&documents).comment(comment);
+        assert_eq!(insert.await.expect("accepted").inserted, 11);
+    });
+    let counts: Vec<_> = commands.iter().map(|(count, _)| *count).collect();
+    assert_eq!(counts, [4, 4, 3]);
+    assert!(commands.iter().all(|(_, len)| *len <= LONGEST), "{commands:?}");
+}
+
+#[test]
+fn an_error_has_all_that_the_server_says() {
+    let why = || doc! { "failingDocumentId": 7, "details": { "operatorName": "$jsonSchema" } };
+    let refuse = move |command: &Document| {
+        let failed = doc! {
+            "index": 0, "code": 121, "errmsg": "Document failed validation", "errInfo": why(),
+        };
+        let unconfirmed = doc! {
+            "code": 100, "errmsg": "too few", "errInfo": { "writeConcern": { "w": 9 } },
+        };
+        match &**command.keys().next().expect("a name") {
+            "insert" => doc! { "n": 0, "writeErrors": [failed], "ok": 1.0 },
+            "findAndModify" => doc! { "ok": 0.0, "code": 121, "errmsg": "no", "errInfo": why() },
+            _ => doc! { "n": 1, "writeConcernError": unconfirmed, "ok": 1.0 },
+        }
+    };
+    let raw = |document: &Document| RawDocumentBuf::try_from(document).expect("BSON");
+    with_fake(refuse, move |things| async move {
+        let details =
+            |error: &ringway_mongo::Error| error.server().and_then(|it| it.details.clone());
+        let failed = things.insert_one(&doc! {}).await.expect_err("it fails validation");
+        assert_eq!(details(&failed), Some(raw(&why())));
+        let reply = failed.server_reply().expect("there was one");
+        assert!(reply.get_array("writeErrors").is_ok(), "{reply:?}");
+        let failed = things.insert_many(&[doc! {}]).await.expect_err("it fails validation");
+        assert_eq!(failed.bulk().expect("one").write_errors[0].details, Some(raw(&why())));
+        let unconfirmed = things.delete_one(doc! {}).await.expect_err("it is not confirmed");
+        assert_eq!(details(&unconfirmed), Some(raw(&doc! { "writeConcern": { "w": 9 } })));
+        let refused = things.find_one_and_delete(doc! {}).await.expect_err("refused");
+        assert_eq!(details(&refused), Some(raw(&why())));
+        assert_eq!(refused.server_reply().and_then(|it| it.get_i32("code").ok()), Some(121));
+    });
 }
 
 #[test]

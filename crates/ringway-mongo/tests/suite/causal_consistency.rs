@@ -88,7 +88,43 @@ fn a_session_reads_what_it_has_seen() {
         let log: Vec<_> = set.state().log.iter().map(|(_, body)| body.clone()).collect();
         let concerns: Vec<_> = log.iter().map(concern).collect();
         let after = |time| Some(doc! { "afterClusterTime": at(time) });
-        assert_eq!(concerns, [None, None, None, after(3), after(4), after(5), after(6)]);
+        // The writes are behind what was seen, too.
+        let expected = [None, after(1), after(2), after(3), after(4), after(5), after(6)];
+        assert_eq!(concerns, expected);
+    });
+}
+
+#[test]
+fn a_session_writes_behind_what_it_has_seen() {
+    with_set(async |set, client| {
+        let majority = ReadConcern { level: "majority".into() };
+        let things = things(&client).read_concern(&majority);
+        let session = client.start_session();
+        read(&client, &session).await;
+        set.state().log.clear();
+        let update = || doc! { "$set": { "n": 1 } };
+        things.insert_one(&doc! {}).session(&session).await.expect("inserted");
+        things.update_many(doc! {}, update()).session(&session).await.expect("updated");
+        things.find_one_and_update(doc! {}, update()).session(&session).await.expect("updated");
+        let models = [WriteModel::update_one(doc! {}, update())];
+        things.bulk_write(models).session(&session).await.expect("updated");
+        client.database("d").create_collection("new").session(&session).await.expect("made");
+        let log: Vec<_> = set.state().log.iter().map(|(_, body)| body.clone()).collect();
+        for (at, body) in log.iter().enumerate() {
+            // A level is one of reads.
+            let time = if at == 0 { 1 } else { u32::try_from(at).expect("few") };
+            assert_eq!(concern(body), Some(doc! { "afterClusterTime": self::at(time) }), "{body}");
+        }
+        // A command of the user's own is sent as it is.
+        let ping = client.database("d").run_command(doc! { "ping": 1 });
+        ping.session(&session).await.expect("answered");
+        assert_eq!(concern(&take(&set, "ping")[0]), None);
+        // So are writes of who does not want it.
+        let session = client.start_session().causal_consistency(false);
+        for _ in 0..2 {
+            things.insert_one(&doc! {}).session(&session).await.expect("inserted");
+        }
+        assert!(take(&set, "insert").iter().all(|body| concern(body).is_none()));
     });
 }
 

@@ -1,5 +1,6 @@
 //! Change streams, against servers of the test: none that has them can be had.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -278,6 +279,43 @@ fn a_stream_behind_another_one_starts_so_until_it_has_a_change() {
         }
         let after = doc! { "startAfter": { "at": 9 } };
         assert_eq!(stages(&log), [after.clone(), after, doc! { "resumeAfter": { "at": 1 } }]);
+    });
+}
+
+#[test]
+fn a_stream_that_gets_nowhere_is_opened_more_and_more_slowly() {
+    let opened = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&opened);
+    let fake = Fake::serve(move |command| match command.name() {
+        "aggregate" => {
+            count.fetch_add(1, Ordering::SeqCst);
+            batch(true, &[], Some(1))
+        }
+        "getMore" => refused(43, &[]),
+        _ => Answer::Reply(doc! { "ok": 1.0 }),
+    });
+    on_core(async move {
+        let client = Client::new(options(&fake.address));
+        let mut changes = books(&client).watch().await.expect("opened");
+        let limited = ringway_runtime::timeout(Duration::from_millis(500), changes.next());
+        limited.await.expect_err("there is never a change");
+        // At once, and after 1, 2, 4, 8, 16, 32, 64, 128 and 250 ms.
+        let opened = opened.load(Ordering::SeqCst);
+        assert!((3..=12).contains(&opened), "{opened}");
+    });
+}
+
+#[test]
+fn a_short_time_ends_no_quiet_stream() {
+    let (fake, log) = serve(vec![batch(true, &[], Some(1)), batch(false, &[1], None)]);
+    on_core(async move {
+        let client = Client::new(options(&fake.address));
+        let watched = books(&client).watch().timeout(Duration::from_secs(1));
+        let mut changes = watched.await.expect("opened");
+        assert!(changes.advance().await.expect("a change"));
+        let log = log.lock().expect("no panic");
+        let [.., more] = &log[..] else { panic!("{log:?}") };
+        assert_eq!(more.get_i64("maxTimeMS").ok(), Some(500), "{more}");
     });
 }
 

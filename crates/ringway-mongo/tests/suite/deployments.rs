@@ -60,6 +60,34 @@ fn reads_go_where_the_preference_allows() {
 }
 
 #[test]
+fn lists_are_the_primarys() {
+    let set = ReplicaSet::start(2, |state, member, command| match command.name() {
+        "listCollections" | "listIndexes" => Answer::Reply(last_batch(vec![])),
+        "listDatabases" => Answer::Reply(doc! { "databases": [], "ok": 1.0 }),
+        _ => proper(state, member, command),
+    });
+    on_core(async move {
+        let address = format!("{}&readPreference=secondary", set.address(&[0, 1]));
+        let client = Client::new(options(&address));
+        let database = client.database("d");
+        drop(database.list_collections(doc! {}).await.expect("listed"));
+        database.list_collection_names().await.expect("listed");
+        drop(things(&client).list_indexes().await.expect("listed"));
+        client.list_databases(doc! {}).await.expect("listed");
+        client.list_database_names().await.expect("listed");
+        for name in ["listCollections", "listIndexes", "listDatabases"] {
+            let got = set.got(name);
+            assert!(!got.is_empty() && got.iter().all(|(member, _)| *member == 0), "{got:?}");
+            assert!(got.iter().all(|(_, body)| !body.contains_key("$readPreference")), "{got:?}");
+        }
+        // Whether a bucket has files is asked before its indexes are made.
+        database.gridfs().upload("emma.txt", b"Emma").await.expect("uploaded");
+        let asked: Vec<_> = set.got("find").iter().map(|(member, _)| *member).collect();
+        assert_eq!(asked, [0]);
+    });
+}
+
+#[test]
 fn a_collection_and_an_action_have_preferences_of_their_own() {
     let set = ReplicaSet::start(2, proper);
     on_core(async move {

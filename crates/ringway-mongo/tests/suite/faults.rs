@@ -2,6 +2,7 @@
 //! step.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bson::{Document, doc};
@@ -136,6 +137,37 @@ fn what_is_no_reply_to_the_command_is_an_error_and_the_connection_stays() {
         }
         assert_eq!(find(&client, 1).await.expect("found"), None);
         assert_eq!(client.pool_counts().made, 1);
+    });
+}
+
+#[test]
+fn no_field_of_a_command_comes_twice() {
+    let names = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&names);
+    let fake = Fake::serve(move |command| {
+        kept.lock().expect("no panic").push((command.names.clone(), command.body.clone()));
+        Answer::Reply(doc! { "ok": 1.0 })
+    });
+    on_core(async move {
+        let database = client(&fake.address).database("d");
+        let id = bson::Uuid::new();
+        let own = doc! {
+            "ping": 1, "$db": "other", "lsid": { "id": id }, "txnNumber": 7_i64, "maxTimeMS": 9,
+            "$readPreference": { "mode": "nearest" }, "readConcern": { "level": "local" },
+        };
+        let timed = database.run_command(own.clone()).timeout(Duration::from_secs(20));
+        timed.await.expect("answered");
+        let mut pipeline = database.pipeline();
+        pipeline.push(&doc! { "ping": 1, "$db": "other" }).expect("one");
+        pipeline.await.expect("answered");
+        let sent = names.lock().expect("no panic");
+        for (names, body) in &*sent {
+            let different: std::collections::BTreeSet<_> = names.iter().collect();
+            assert_eq!(different.len(), names.len(), "{names:?}");
+            assert_eq!(body.get_str("$db").ok(), Some("other"), "the user's own");
+        }
+        let (_, body) = &sent[0];
+        assert!(own.iter().all(|(name, value)| body.get(name) == Some(value)), "{body}");
     });
 }
 

@@ -90,6 +90,35 @@ fn secrets_are_not_told() {
 }
 
 #[test]
+fn secrets_in_a_refusal_are_not_told() {
+    let refusal = || {
+        doc! {
+            "ok": 0.0, "code": 2, "codeName": "BadValue", "errmsg": "bad pwd: hunter2",
+            "errInfo": { "pwd": "hunter2" }, "errorLabels": ["hunted"],
+        }
+    };
+    let fake = Fake::serve(move |_| Answer::Reply(refusal()));
+    on_core(async move {
+        let heard = Heard::default();
+        let list = Arc::clone(&heard);
+        let client = Client::new(options(&fake.address).on_command(move |event| {
+            if let CommandPhase::Failed { error, .. } = &event.phase {
+                let server = error.server().expect("it has refused");
+                let what = format!("{error:?} {server:?} {:?}", error.server_reply());
+                assert_eq!((server.code, &*server.code_name), (2, "BadValue"));
+                assert!(error.has_label("hunted"));
+                list.lock().expect("no panic").push((event.name.to_owned(), 0, what));
+            }
+        }));
+        let command = doc! { "createUser": "ada", "pwd": "hunter2", "roles": [] };
+        let refused = client.database("d").run_command(command).await.expect_err("refused");
+        assert!(refused.to_string().contains("hunter2"), "its caller knows it");
+        let heard = heard.lock().expect("no panic");
+        assert!(heard.len() == 1 && !format!("{heard:?}").contains("hunter2"), "{heard:?}");
+    });
+}
+
+#[test]
 fn an_observer_that_panics_harms_nobody() {
     let fake = Fake::serve(|_| Answer::Reply(doc! { "ok": 1 }));
     on_core(async move {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use bson::{Binary, Document, doc};
-use ringway_mongo::{Client, Wait};
+use ringway_mongo::{Client, TransactionOptions, Wait};
 
 use crate::support::fake::{Answer, Command, Fake, hello};
 use crate::support::{on_core, options, until};
@@ -115,6 +115,35 @@ fn a_client_that_is_dropped_ends_its_sessions_in_the_background() {
 }
 
 #[test]
+fn a_session_whose_transaction_is_aborted_is_ended_behind_that() {
+    for is_shut_down in [true, false] {
+        let (fake, log) = member(ok);
+        on_core(async move {
+            let client = Client::new(options(&fake.address));
+            let things = client.database("d").collection::<Document>("c");
+            let session = client.start_session();
+            session.start_transaction(TransactionOptions::new()).expect("none is open");
+            things.insert_one(&doc! {}).session(&session).await.expect("written");
+            drop((session, things));
+            match is_shut_down {
+                true => client.shutdown().await.expect("there is a core"),
+                false => drop(client),
+            }
+            until(|| fake.ended() == fake.connections()).await;
+            let names: Vec<_> =
+                log.lock().expect("no panic").iter().map(|it| it.keys().next().cloned()).collect();
+            let expected = ["insert", "abortTransaction", "endSessions"];
+            assert_eq!(
+                names[1..],
+                expected.map(|name| Some(name.to_owned())),
+                "behind the greeting"
+            );
+            assert_eq!(BTreeSet::from_iter(ended(&ends(&log))), used(&log));
+        });
+    }
+}
+
+#[test]
 fn nobody_waits_for_a_server_that_does_not_want_to_know() {
     let refuse =
         |_: &Command| Answer::Reply(doc! { "ok": 0.0, "code": 59, "errmsg": "no such command" });
@@ -149,6 +178,27 @@ fn servers_without_sessions_are_told_nothing() {
         assert_eq!(fake.commands(), 2, "hello and ping");
     });
     assert!(ends(&log).is_empty() && used(&log).is_empty());
+}
+
+#[test]
+fn a_session_is_not_used_again_when_its_server_may_have_forgotten_it() {
+    for (minutes, sessions) in [(30, 1), (1, 2)] {
+        let log = Log::default();
+        let kept = Arc::clone(&log);
+        let fake = Fake::serve_all(move |command| {
+            kept.lock().expect("no panic").push(command.body.clone());
+            let mut hello = hello();
+            hello.insert("logicalSessionTimeoutMinutes", minutes);
+            Answer::Reply(hello)
+        });
+        on_core(async move {
+            let client = Client::new(options(&fake.address));
+            for _ in 0..2 {
+                client.database("d").ping().await.expect("answered");
+            }
+            assert_eq!(used(&log).len(), sessions, "{minutes} minutes");
+        });
+    }
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Transactions, against servers of the test: none that has them can be had.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Poll;
 
 use bson::{Document, doc};
@@ -14,7 +15,7 @@ use ringway_mongo::{
 
 use crate::support::fake::{Answer, Command, Fake, hello, last_batch};
 use crate::support::replica_set::{ReplicaSet, SetState, not_primary};
-use crate::support::{drop_when, on_core, options};
+use crate::support::{drop_when, on_core, options, until};
 
 fn accounts(client: &Client) -> Collection<Document> {
     client.database("bank").collection("accounts")
@@ -198,11 +199,11 @@ fn a_transaction_is_run_again_and_committed_until_it_is_known() {
     on_core(async move {
         let client = Client::new(options(&set.address(&[0])));
         let (session, accounts) = (client.start_session(), accounts(&client));
-        let mut runs = 0;
+        let runs = Cell::new(0);
         let result = session.with_transaction(TransactionOptions::new(), async |session| {
-            runs += 1;
-            accounts.insert_one(&doc! { "run": runs }).session(session).await?;
-            Ok(runs)
+            runs.set(runs.get() + 1);
+            accounts.insert_one(&doc! { "run": runs.get() }).session(session).await?;
+            Ok(runs.get())
         });
         assert_eq!(result.await.expect("at last"), 4);
         let names: Vec<_> =
@@ -270,6 +271,38 @@ fn a_transaction_stays_with_its_router() {
             let token = doc! { "at": log[0].0 as i32 };
             assert_eq!(log[5].1.get_document("recoveryToken").ok(), Some(&token));
         }
+    });
+}
+
+#[test]
+fn a_router_that_greets_nobody_any_more_loses_its_transaction() {
+    let greets = Arc::new(AtomicBool::new(true));
+    let router = Fake::serve_all(move |command| match command.name() {
+        "hello" if greets.load(Ordering::SeqCst) => {
+            let mut hello = hello();
+            hello.insert("msg", "isdbgrid");
+            Answer::Reply(hello)
+        }
+        "hello" => Answer::Silence,
+        _ => {
+            greets.store(false, Ordering::SeqCst);
+            Answer::Reply(doc! { "n": 1, "ok": 1.0 })
+        }
+    });
+    on_core(async move {
+        // The time to connect is the test's own; nobody asks the router meanwhile.
+        let address = format!("mongodb://{}/?connectTimeoutMS=200&maxIdleTimeMS=10", router.place);
+        let client = Client::new(options(&address));
+        let session = client.start_session();
+        session.start_transaction(TransactionOptions::new()).expect("none is open");
+        accounts(&client).insert_one(&doc! {}).session(&session).await.expect("inserted");
+        assert!(session.is_pinned());
+        // Its connection is closed, so that another one has to be made.
+        until(|| client.idle_connections() == 0).await;
+        let lost = accounts(&client).insert_one(&doc! {}).session(&session).await;
+        let lost = lost.expect_err("nobody greets");
+        assert!(lost.is_transient_transaction() && !lost.may_have_happened(), "{lost}");
+        assert!(!session.is_pinned());
     });
 }
 
@@ -419,12 +452,12 @@ fn the_error_of_a_body_is_returned_though_its_transaction_cannot_be_aborted() {
     on_core(async move {
         let client = Client::new(options(&set.address(&[0])));
         let (session, accounts) = (client.start_session(), accounts(&client));
-        let mut left = None;
+        let left = Cell::new(None);
         let failed = session.with_transaction(TransactionOptions::new(), async |session| {
             let mut find = accounts.find_one(doc! {}).session(session).into_future();
             let begun = poll_fn(|cx| Poll::Ready(Pin::new(&mut find).poll(cx).is_pending())).await;
             assert!(begun, "nobody answers");
-            left = Some(find);
+            left.set(Some(find));
             accounts.with_type::<f64>().insert_one(&f64::NAN).await.map(drop)
         });
         let error = failed.await.expect_err("no document");

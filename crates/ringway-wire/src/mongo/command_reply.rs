@@ -105,6 +105,18 @@ impl<'a> ServerFailure<'a> {
         self.text("errmsg")
     }
 
+    /// What else the server says about it (`errInfo`), such as by which rule of a collection a document is refused.
+    #[must_use]
+    pub fn details(self) -> Option<&'a RawDocument> {
+        field(self.document, "errInfo").ok().flatten().and_then(RawBsonRef::as_document)
+    }
+
+    /// The reply that it is a part of, or all of.
+    #[must_use]
+    pub fn reply(self) -> &'a RawDocument {
+        self.reply
+    }
+
     /// The position of the write that failed, among those of its command.
     #[must_use]
     pub fn index(self) -> usize {

@@ -16,7 +16,7 @@ use self::encode::Op;
 use super::bulk::WriteModel;
 use super::settings::{Settings, awaitable, check_unanswered, option};
 use crate::bulk_failure::{BulkFailure, BulkWriteResult};
-use crate::client_core::{Attempt, ClientCore, Purpose, Slot};
+use crate::client_core::{Attempt, ClientCore, Purpose, ReadConcernOf, Slot};
 use crate::client_shared::ClientShared;
 use crate::collection_shared::{CollectionShared, CommandKind, Concerns};
 use crate::connection::{Answer, OwnedAnswer};
@@ -154,7 +154,8 @@ impl ClientBulkWrite {
             Ok(())
         };
         let time = self.settings.time(core);
-        let attempt = Attempt::new(&mut session, time, purpose);
+        let concern = (!session.transaction.is_open()).then_some(ReadConcernOf(None));
+        let attempt = Attempt { concern, ..Attempt::new(&mut session, time, purpose) };
         let answer =
             core.run_in(attempt, write, |answer: Answer<'_>| Ok(answer.into_owned())).await?;
         let count = count.get().expect("it was written, as it was answered");

@@ -26,6 +26,8 @@ pub(crate) struct Command {
     /// Which connection of the server it came on, from 0.
     pub(crate) connection: usize,
     pub(crate) body: Document,
+    /// The names of its fields, of which one may come twice.
+    pub(crate) names: Vec<String>,
     /// Bytes of its message.
     pub(crate) len: usize,
     /// Whether several replies are allowed.
@@ -134,9 +136,9 @@ impl Fake {
 }
 
 fn talk(mut stream: &TcpStream, connection: usize, answer: &dyn Fn(&Command) -> Answer) {
-    while let Some(Received { id, body, len, allows_more }) = read(stream) {
+    while let Some(Received { id, body, names, len, allows_more }) = read(stream) {
         let stream_too = stream.try_clone().expect("a descriptor");
-        let command = Command { id, connection, body, len, allows_more, stream: stream_too };
+        let command = Command { id, connection, body, names, len, allows_more, stream: stream_too };
         let (bytes, ends) = match answer(&command) {
             Answer::Reply(document) => (reply(id, &document), false),
             Answer::Bytes(bytes) => (bytes, false),
@@ -160,6 +162,7 @@ pub(crate) fn hello() -> Document {
 struct Received {
     id: i32,
     body: Document,
+    names: Vec<String>,
     len: usize,
     allows_more: bool,
 }
@@ -173,11 +176,12 @@ fn read(mut stream: &TcpStream) -> Option<Received> {
     let id = i32::from_le_bytes(message[4..8].try_into().expect("four"));
     let read = OpMsg::read(&message).expect("a command of ours is well formed");
     let mut body = Document::try_from(read.body()).expect("and so is its body");
+    let names = read.body().iter().map(|field| field.expect("BSON").0.to_string()).collect();
     for sequence in read.sequences() {
         let documents = sequence.documents().map(|it| Document::try_from(it).expect("BSON"));
         body.insert(sequence.identifier(), documents.collect::<Vec<_>>());
     }
-    Some(Received { id, body, len, allows_more: message[EXHAUST_AT] & 1 != 0 })
+    Some(Received { id, body, names, len, allows_more: message[EXHAUST_AT] & 1 != 0 })
 }
 
 /// Where the flag `exhaustAllowed` is, the lowest one of its byte.

@@ -1,5 +1,6 @@
 //! The things that a test names, and its operations on them.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
@@ -200,27 +201,40 @@ impl<'a> World<'a> {
             Ok(options) => options,
             Err(stop) => return Ok(Err(stop)),
         };
-        let mut different = None;
+        let different = Cell::new(None);
         self.is_in_callback = true;
+        let runner = Cell::new(Some(&mut *self));
         let done = session.with_transaction(options, async |_| {
-            for operation in documents(arguments, "callback") {
-                match Box::pin(self.step(operation)).await {
-                    Ok(None) => {}
-                    Ok(Some(error)) => return Err(*error),
-                    Err(why) => {
-                        different = Some(why);
-                        return Err(ClientOptions::parse("no address").expect_err("it is none"));
-                    }
-                }
-            }
-            Ok(())
+            let this = runner.take().expect("it runs once at a time");
+            let done = this.call_back(arguments, &different).await;
+            runner.set(Some(this));
+            done
         });
         let done = done.await;
         self.is_in_callback = false;
-        match different {
+        match different.into_inner() {
             Some(why) => Err(why),
             None => Ok(done.map(|()| Bson::Null).map_err(Stop::from)),
         }
+    }
+
+    /// Runs the operations of a transaction. What went otherwise than the test expects is put into `different`.
+    async fn call_back(
+        &mut self,
+        arguments: &Document,
+        different: &Cell<Option<Why>>,
+    ) -> ringway_mongo::Result {
+        for operation in documents(arguments, "callback") {
+            match Box::pin(self.step(operation)).await {
+                Ok(None) => {}
+                Ok(Some(error)) => return Err(*error),
+                Err(why) => {
+                    different.set(Some(why));
+                    return Err(ClientOptions::parse("no address").expect_err("it is none"));
+                }
+            }
+        }
+        Ok(())
     }
 
     async fn run(&mut self, name: &str, operation: &Document) -> Result<Result<Bson, Stop>, Why> {
