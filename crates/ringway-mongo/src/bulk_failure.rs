@@ -23,6 +23,10 @@ pub struct BulkWriteResult {
     /// Their `_id`, by the position of their write. Those of [`Client::bulk_write`](crate::Client::bulk_write) are there if
     /// [`verbose_results`](crate::ClientBulkWrite::verbose_results) are.
     pub upserted_ids: BTreeMap<usize, Bson>,
+    /// The `_id` of each document that was inserted, by the position of its write: of [`Error::bulk`](crate::Error::bulk) only,
+    /// after a failure of [`insert_many`](crate::Collection::insert_many) or
+    /// [`bulk_write`](crate::Collection::bulk_write). A write that was not answered is not among them.
+    pub inserted_ids: BTreeMap<usize, Bson>,
     /// What each write has done, by its position, if
     /// [`verbose_results`](crate::ClientBulkWrite::verbose_results) are wanted.
     pub outcomes: BTreeMap<usize, WriteOutcome>,

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::action::{
     Aggregate, BulkWrite, Command, CommandCursor, Count, Delete, Distinct, EstimatedCount, Find,
     FindAndModify, FindOne, IndexModel, InsertMany, InsertOne, NamespacedWrite, Update, WriteModel,
-    create_indexes,
+    create_indexes, names,
 };
 use crate::change_stream::Watch;
 use crate::client_core::Purpose;
@@ -179,6 +179,14 @@ impl<T> Collection<T> {
     pub fn list_indexes(&self) -> Running<CommandCursor<Document>> {
         let list = rawdoc! { "listIndexes": &*self.shared.name, "cursor": {} };
         self.command(Ok(list), Purpose::Read).at_primary().or_empty().cursor()
+    }
+
+    /// Lists the names of the indexes; none if the collection is not there.
+    ///
+    /// # Errors
+    /// Those of every operation.
+    pub fn list_index_names(&self) -> impl Future<Output = Result<Vec<String>>> + Send + use<T> {
+        names(self.list_indexes())
     }
 
     /// Removes an index by its name.

@@ -15,6 +15,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bson::{Bson, RawDocument};
+use futures_core::Stream;
 use ringway_wire::mongo::CursorReply;
 use serde::de::DeserializeOwned;
 
@@ -333,6 +334,21 @@ impl<T: DeserializeOwned + 'static> Cursor<T> {
             all.push(document);
         }
         Ok(all)
+    }
+}
+
+/// The same as [`next`](Cursor::next), for combinators of streams: `try_next`, `try_collect`, `map` and so on. Reading goes on
+/// behind a document that is not a `T`, and ends with any other error.
+impl<T: DeserializeOwned + 'static> Stream for Cursor<T> {
+    type Item = Result<T>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<T>>> {
+        let this = self.get_mut();
+        Poll::Ready(match ready!(this.poll_advance(cx)) {
+            Ok(true) => Some(decode(this.current())),
+            Ok(false) => None,
+            Err(error) => Some(Err(error)),
+        })
     }
 }
 

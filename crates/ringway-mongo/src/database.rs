@@ -8,7 +8,7 @@ use bson::{Document, RawDocumentBuf, rawdoc};
 
 use crate::action::{
     Command, CommandCursor, CommandReplied, CreateCollection, Fields, Multiplexed, Ping, Pipeline,
-    writes,
+    names, writes,
 };
 use crate::change_stream::Watch;
 use crate::client::Client;
@@ -16,23 +16,26 @@ use crate::client_core::Purpose;
 use crate::client_shared::ClientShared;
 use crate::collection::Collection;
 use crate::collection_shared::Concerns;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::gridfs::GridFs;
 use crate::raw_argument::{IntoRaw, array};
+use crate::reads::Reads;
 use crate::running::Running;
+use crate::uri::{ReadConcern, ReadPreference, WriteConcern};
 
 /// A database of a server. It costs nothing to make; clones share the client.
 #[derive(Clone)]
 pub struct Database {
     client: Arc<ClientShared>,
     name: Arc<str>,
-    /// The time of operations, if it is another one than the client's.
-    time: Option<Duration>,
+    /// Those of its collections, and of its own commands.
+    concerns: Concerns,
 }
 
 impl Database {
     pub(crate) fn new(client: &Arc<ClientShared>, name: &str) -> Self {
-        Self { client: Arc::clone(client), name: name.into(), time: None }
+        let concerns = Concerns::of(client);
+        Self { client: Arc::clone(client), name: name.into(), concerns }
     }
 
     /// The name.
@@ -45,7 +48,42 @@ impl Database {
     /// ([`ClientOptions::timeout`](crate::ClientOptions::timeout)).
     #[must_use]
     pub fn timeout(&self, limit: Duration) -> Self {
-        Self { time: Some(limit), ..self.clone() }
+        self.with_concerns(|concerns| concerns.time = Some(limit))
+    }
+
+    /// The same database, whose collections have another concern for their reads than the client.
+    #[must_use]
+    pub fn read_concern(&self, concern: &ReadConcern) -> Self {
+        let document = RawDocumentBuf::try_from(&concern.to_document());
+        let read = document.expect("the level of a read concern is text");
+        self.with_concerns(|concerns| concerns.read = Some(read))
+    }
+
+    /// The same database, the reads of whose collections are answered by other members of a replica set. Commands
+    /// ([`run_command`](Self::run_command)) have a preference of their own.
+    ///
+    /// # Errors
+    /// [`is_options`](crate::Error::is_options): tags or a lag are asked of the primary.
+    pub fn read_preference(&self, preference: &ReadPreference) -> Result<Self> {
+        let reads = Arc::new(Reads::new(preference)?);
+        Ok(self.with_concerns(|concerns| concerns.reads = Some(reads)))
+    }
+
+    /// The same database with another concern for its writes and those of its collections.
+    ///
+    /// # Errors
+    /// [`is_document`](crate::Error::is_document): the concern cannot be encoded.
+    pub fn write_concern(&self, concern: &WriteConcern) -> Result<Self> {
+        // That of the server is not told. Specification: Read and Write Concern, "Server's Default WriteConcern".
+        let is_own = !concern.is_server_default();
+        let write = is_own.then(|| crate::options::write_concern(concern)).transpose()?;
+        Ok(self.with_concerns(|concerns| concerns.write = write))
+    }
+
+    fn with_concerns(&self, change: impl FnOnce(&mut Concerns)) -> Self {
+        let mut changed = self.clone();
+        change(&mut changed.concerns);
+        changed
     }
 
     /// The client.
@@ -57,7 +95,7 @@ impl Database {
     /// A collection by its name, whose documents are read as `T`. Nothing is sent.
     #[must_use]
     pub fn collection<T>(&self, name: &str) -> Collection<T> {
-        let concerns = Concerns { time: self.time, ..Concerns::of(&self.client) };
+        let concerns = self.concerns.clone();
         Collection::new(Arc::clone(&self.client), Arc::clone(&self.name), name, concerns)
     }
 
@@ -87,7 +125,7 @@ impl Database {
     /// further batches are asked for with is set at the action.
     ///
     /// # Errors
-    /// Those of [`run_command`](Self::run_command); [`is_protocol`](Error::is_protocol): the reply has no cursor.
+    /// Those of [`run_command`](Self::run_command); [`is_protocol`](crate::Error::is_protocol): the reply has no cursor.
     pub fn run_cursor_command(&self, command: impl IntoRaw) -> Running<CommandCursor<Document>> {
         self.command(command.into_raw(), Purpose::ReadOnce).cursor()
     }
@@ -145,25 +183,17 @@ impl Database {
     pub fn list_collection_names(
         &self,
     ) -> impl Future<Output = Result<Vec<String>>> + Send + use<> {
-        let listed = self.list(Ok(rawdoc! {}), true);
-        async move {
-            let (mut cursor, mut names) = (listed.await?, Vec::new());
-            while cursor.advance().await? {
-                let name = cursor.current().get_str("name").map_err(Error::decoding)?;
-                names.push(name.to_owned());
-            }
-            Ok(names)
-        }
+        names(self.list(Ok(rawdoc! {}), true))
     }
 
     /// Watches the changes of all collections.
     pub fn watch(&self) -> Watch<Document> {
-        Watch::new(&self.client, Arc::clone(&self.name), None).within(self.time)
+        Watch::new(&self.client, Arc::clone(&self.name), None).concerned(&self.concerns)
     }
 
     /// Makes a collection, which needs to be done only if it is to have options.
     pub fn create_collection(&self, name: &str) -> CreateCollection {
-        CreateCollection::new(&self.client, &self.name, name, self.time)
+        CreateCollection::new(&self.client, &self.name, name, &self.concerns)
     }
 
     /// Removes the database with all of its collections.
@@ -195,10 +225,10 @@ impl Database {
     }
 
     fn command(&self, command: Result<RawDocumentBuf>, purpose: Purpose) -> Command {
-        let concern = self.client.options.write_concern.as_ref();
+        let Concerns { write, time, .. } = &self.concerns;
         Command::new(&self.client, &self.name, command, purpose)
-            .concerned(concern)
-            .within(self.time)
+            .concerned(write.as_ref())
+            .within(*time)
     }
 }
 

@@ -146,6 +146,19 @@ impl Error {
         Self::new(Kind::Timeout, fate, format!("the operation took longer than {limit:?}, {stage}"))
     }
 
+    /// A transaction that has failed, and for whose repetition there is no time. What its failure says is kept, with its labels.
+    pub(crate) fn transaction_timeout(limit: Duration, failed: Self) -> Self {
+        if failed.is_timeout() {
+            return failed;
+        }
+        let fate = if failed.may_have_happened() { Fate::Unknown } else { Fate::NotSent };
+        let what = format!("the transaction was not committed within {limit:?}");
+        let mut error = Self::new(Kind::Timeout, fate, what);
+        error.0.labels.clone_from(&failed.0.labels);
+        error.0.server.clone_from(&failed.0.server);
+        error.with_source(failed)
+    }
+
     /// The same, with what is known of the servers.
     pub(crate) fn timeout_before_sending(limit: Duration, servers: &str) -> Self {
         let mut error = Self::timeout(limit, Fate::NotSent);

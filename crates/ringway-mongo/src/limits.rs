@@ -34,8 +34,9 @@ pub(crate) const FILL_PERIOD: Duration = Duration::from_secs(1);
 /// How long a transaction is repeated after failures that pass: two minutes, by the specification.
 pub(crate) const TRANSACTION_TIME_MAX: Duration = Duration::from_secs(120);
 
-/// The longest first pause before a transaction is repeated, and the longest at all, by the specification.
-pub(crate) const TRANSACTION_PAUSE_FIRST: Duration = Duration::from_millis(5);
+/// What the longest pause before a transaction is repeated grows from, by half of itself each time, and the longest at all, by
+/// the specification.
+pub(crate) const TRANSACTION_PAUSE_BASE: Duration = Duration::from_millis(5);
 pub(crate) const TRANSACTION_PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// Connections that a pool opens at a time; the specification of pools sets it.

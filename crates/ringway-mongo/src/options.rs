@@ -143,6 +143,11 @@ impl ClientOptions {
         self
     }
 
+    /// The time of an operation, if the user has set it.
+    pub(crate) fn told_timeout(&self) -> Option<Duration> {
+        self.is_time_told.then_some(self.timeout)
+    }
+
     /// Sets how many connections the pool has at most; 100 by default, at least one.
     #[must_use]
     pub fn pool_size_max(mut self, count: u32) -> Self {

@@ -12,6 +12,7 @@ use super::command::Command;
 use super::settings::Fields;
 use crate::client_core::Purpose;
 use crate::client_shared::ClientShared;
+use crate::collection_shared::Concerns;
 use crate::decode::decode;
 use crate::error::{Error, Result};
 use crate::raw_argument::{IntoRaw, array};
@@ -86,6 +87,7 @@ pub struct CreateCollection {
     client: Arc<ClientShared>,
     database: Arc<str>,
     command: Fields,
+    concern: Option<RawDocumentBuf>,
     time: Option<Duration>,
     session: Option<Arc<KeptSession>>,
 }
@@ -95,12 +97,13 @@ impl CreateCollection {
         client: &Arc<ClientShared>,
         database: &Arc<str>,
         name: &str,
-        time: Option<Duration>,
+        concerns: &Concerns,
     ) -> Self {
         let mut command = Fields::default();
         command.set("create", name);
         let (client, database) = (Arc::clone(client), Arc::clone(database));
-        Self { client, database, command, time, session: None }
+        let (concern, time) = (concerns.write.clone(), concerns.time);
+        Self { client, database, command, concern, time, session: None }
     }
 
     /// Sets the session that it runs in, and the transaction of that session if one was started.
@@ -129,11 +132,11 @@ impl IntoFuture for CreateCollection {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { client, database, command, time, session } = self;
+            let Self { client, database, command, concern, time, session } = self;
             let command = command.into_document();
             let create = Command::new(&client, &database, command, Purpose::WriteOnce);
             // Of a transaction, the commit has the concern.
-            let concern = client.options.write_concern.as_ref();
+            let concern = concern.as_ref();
             let is_open = |kept: &Arc<KeptSession>| kept.with_transaction(|it| it.is_open());
             let is_in_transaction = session.as_ref().is_some_and(|it| is_open(it).unwrap_or(false));
             let mut create = create.concerned(concern.filter(|_| !is_in_transaction)).within(time);

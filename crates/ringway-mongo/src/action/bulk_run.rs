@@ -1,6 +1,7 @@
 //! Running many writes, in as few commands as servers take.
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -44,7 +45,7 @@ pub(crate) async fn run(
     }
     settings.begin();
     let (order, runs) = plan(statements, is_ordered);
-    let mut done = BulkFailure::default();
+    let (mut done, mut answered) = (BulkFailure::default(), 0);
     for run in runs {
         let mut left = &order[run];
         while !left.is_empty() && (!is_ordered || done.write_errors.is_empty()) {
@@ -52,16 +53,43 @@ pub(crate) async fn run(
             let added = sent.and_then(|(count, reply)| {
                 let (batch, rest) = left.split_at(count);
                 left = rest;
+                answered += count;
                 add(&mut done, statements, batch, &reply)
             });
             if let Err(error) = added {
+                note_inserted(&mut done, statements, &order[..answered], is_ordered);
                 return Err(error.with_bulk(done));
             }
         }
     }
     match done.write_errors.is_empty() && done.write_concern_errors.is_empty() {
         true => Ok(done.result),
-        false => Err(Error::bulk_write(done, statements.len())),
+        false => {
+            note_inserted(&mut done, statements, &order[..answered], is_ordered);
+            Err(Error::bulk_write(done, statements.len()))
+        }
+    }
+}
+
+/// Notes which documents are there although others failed: of those that were answered, in the order of their sending.
+fn note_inserted(
+    done: &mut BulkFailure,
+    statements: &[BulkStatement],
+    answered: &[usize],
+    is_ordered: bool,
+) {
+    let failed: HashSet<usize> = done.write_errors.iter().map(|error| error.index).collect();
+    for at in answered {
+        let statement = &statements[*at];
+        match failed.contains(at) {
+            // Nothing behind it was done.
+            true if is_ordered => break,
+            false if statement.kind == CommandKind::Insert => {
+                let id = statement.id().unwrap_or(Bson::Null);
+                done.result.inserted_ids.insert(*at, id);
+            }
+            _ => {}
+        }
     }
 }
 

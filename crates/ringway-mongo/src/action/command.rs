@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bson::raw::cstr;
-use bson::{Bson, RawDocumentBuf};
+use bson::{Bson, Document, RawDocumentBuf};
 use ringway_runtime::now_exact;
 use ringway_wire::mongo::CursorReply;
 
@@ -95,6 +95,16 @@ impl Command {
         let documents = PhantomData;
         Running::new(CommandCursor { command, batch_size, comment, max_await, documents })
     }
+}
+
+/// The names of what a command lists.
+pub(crate) async fn names(listed: Running<CommandCursor<Document>>) -> Result<Vec<String>> {
+    let (mut cursor, mut names) = (listed.await?, Vec::new());
+    while cursor.advance().await? {
+        let name = cursor.current().get_str("name").map_err(Error::decoding)?;
+        names.push(name.to_owned());
+    }
+    Ok(names)
 }
 
 /// The command without a time in its write concern, if the time of the operation holds.

@@ -27,7 +27,7 @@ pub use self::aggregate::Aggregate;
 pub(crate) use self::aggregate::writes;
 pub use self::bulk::{BulkWrite, WriteModel};
 pub use self::client_bulk::{ClientBulkWrite, NamespacedWrite};
-pub(crate) use self::command::Command;
+pub(crate) use self::command::{Command, names};
 pub use self::command::{CommandCursor, CommandReplied};
 pub use self::count::{Count, EstimatedCount};
 pub use self::delete::{Delete, DeleteResult};

@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bson::{Document, RawDocument, RawDocumentBuf, Timestamp};
+use futures_core::Stream;
 use serde::de::DeserializeOwned;
 
 use self::open::OpenStream;
@@ -167,6 +168,20 @@ impl<T: DeserializeOwned + 'static> ChangeStream<T> {
             true => decode(self.current()).map(Some),
             false => Ok(None),
         }
+    }
+}
+
+/// The same as [`next`](ChangeStream::next), for combinators of streams.
+impl<T: DeserializeOwned + 'static> Stream for ChangeStream<T> {
+    type Item = Result<T>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<T>>> {
+        let this = self.get_mut();
+        Poll::Ready(match ready!(this.poll_advance(cx)) {
+            Ok(true) => Some(decode(this.current())),
+            Ok(false) => None,
+            Err(error) => Some(Err(error)),
+        })
     }
 }
 

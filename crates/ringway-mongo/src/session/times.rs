@@ -63,6 +63,17 @@ impl SessionTimes {
         };
     }
 
+    /// The time of the snapshot that it reads of, once that is known.
+    pub(crate) fn snapshot(&self) -> Option<Timestamp> {
+        self.snapshot.filter(|_| self.is_snapshot())
+    }
+
+    /// Has it read of the snapshot of a time.
+    pub(crate) fn set_snapshot_at(&mut self, at: Timestamp) {
+        self.set_snapshot(true);
+        self.snapshot = Some(at);
+    }
+
     /// # Errors
     /// It is to be causally consistent, and to read of a snapshot.
     pub(crate) fn check(&self) -> Result {

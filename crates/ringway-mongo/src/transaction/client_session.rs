@@ -12,7 +12,7 @@ use super::options::TransactionOptions;
 use crate::client_shared::ClientShared;
 use crate::error::{Error, Fate, Kind, Result};
 use crate::here::{self, CoreNumber};
-use crate::limits::{TRANSACTION_PAUSE_FIRST, TRANSACTION_PAUSE_MAX, TRANSACTION_TIME_MAX};
+use crate::limits::{TRANSACTION_PAUSE_BASE, TRANSACTION_PAUSE_MAX, TRANSACTION_TIME_MAX};
 use crate::running::{OnCore, Operation, Running};
 use crate::session::{ClusterTime, KeptSession, UsedSession};
 use crate::uri::HostAddress;
@@ -77,6 +77,21 @@ impl ClientSession {
     pub fn snapshot(self, is_snapshot: bool) -> Self {
         self.kept.with_times(|times| times.set_snapshot(is_snapshot));
         self
+    }
+
+    /// Has all its reads see the data as they were at a time of the cluster, such as that of another session's
+    /// [`snapshot_time`](Self::snapshot_time); otherwise like [`snapshot`](Self::snapshot). Servers refuse a time that is too
+    /// long ago, five minutes by default.
+    #[must_use]
+    pub fn snapshot_at(self, time: Timestamp) -> Self {
+        self.kept.with_times(|times| times.set_snapshot_at(time));
+        self
+    }
+
+    /// The time whose data all its reads see; `None` before the first one, and in sessions that read of no snapshot.
+    #[must_use]
+    pub fn snapshot_time(&self) -> Option<Timestamp> {
+        self.kept.with_times(|times| times.snapshot())
     }
 
     /// Sets what holds for its transactions where their own options say nothing; by default, what holds for the client.
@@ -154,8 +169,10 @@ impl ClientSession {
     }
 
     /// Runs operations in a transaction and commits it. `body` runs again, in a new transaction, after failures that the
-    /// server calls passing, and the commit is repeated while it is unknown, for two minutes. It must give this session
-    /// to each of its operations, and have no effects elsewhere that may not be repeated. Each run is one of a clone of
+    /// server calls passing, and the commit is repeated while it is unknown, for two minutes or the time that was set for the
+    /// client ([`ClientOptions::timeout`](crate::ClientOptions::timeout)). It must give this session
+    /// to each of its operations, and have no effects elsewhere that may not be repeated. It must return the errors of its
+    /// operations: the server may have aborted the transaction, so that one that goes on is never committed. Each run is one of a clone of
     /// `body`, so that it begins with what the first one began with; to count runs, let it borrow a
     /// [`Cell`](std::cell::Cell) or an atomic number.
     ///
@@ -163,53 +180,46 @@ impl ClientSession {
     /// be a part of what `tokio::spawn` takes.
     ///
     /// # Errors
-    /// Those of `body`, whose transaction is aborted, and of [`commit`](Self::commit).
+    /// Those of `body`, whose transaction is aborted, and of [`commit`](Self::commit); when there is no time for another run,
+    /// [`is_timeout`](Error::is_timeout) with the last of them as its cause, and with its labels.
     pub async fn with_transaction<R>(
         &self,
         options: TransactionOptions,
         // Futures of `AsyncFnMut` borrow the closure, and the compiler does not see that those are `Send`.
         body: impl AsyncFnOnce(&Self) -> Result<R> + Clone,
     ) -> Result<R> {
-        let mut patience = Patience::new();
+        let mut patience = Patience::new(self.client.options.told_timeout());
         loop {
             self.start_transaction(options.clone())?;
             let _unended = Unended(&self.kept);
-            let result = match body.clone()(self).await {
-                Ok(result) => result,
+            let failed = match body.clone()(self).await {
+                // The body may have ended it.
+                Ok(result) if !self.is_open() => return Ok(result),
+                Ok(result) => match self.commit_patiently(&mut patience).await {
+                    Ok(()) => return Ok(result),
+                    Err(error) => error,
+                },
                 Err(error) => {
                     if self.is_open()
                         && let Err(why) = self.abort().await
                     {
-                        tracing::debug!(error = %why, "a transaction was not aborted");
+                        tracing::debug!(error = %why.redacted(), "a transaction was not aborted");
                         return Err(error);
                     }
-                    if error.is_transient_transaction() && patience.is_left() {
-                        self.pause(&mut patience).await?;
-                        continue;
-                    }
-                    return Err(error);
+                    error
                 }
             };
-            // The body may have ended it.
-            if !self.is_open() {
-                return Ok(result);
+            if !failed.is_transient_transaction() {
+                return Err(failed);
             }
-            match self.commit_patiently(&mut patience).await {
-                Ok(()) => return Ok(result),
-                Err(error) if error.is_transient_transaction() && patience.is_left() => {
-                    self.pause(&mut patience).await?;
-                }
-                Err(error) => return Err(error),
-            }
+            self.pause(&mut patience, failed).await?;
         }
     }
 
     async fn commit_patiently(&self, patience: &mut Patience) -> Result {
         loop {
             match self.commit().await {
-                Err(error) if may_commit_again(&error) && patience.is_left() => {
-                    self.pause(patience).await?;
-                }
+                Err(error) if may_commit_again(&error) => self.pause(patience, error).await?,
                 ended => return ended,
             }
         }
@@ -235,8 +245,15 @@ impl ClientSession {
         self.kept.with_transaction(|transaction| transaction.router().cloned()).ok().flatten()
     }
 
-    async fn pause(&self, patience: &mut Patience) -> Result {
-        let (client, time) = (Arc::clone(&self.client), patience.next_pause());
+    /// Waits before the next try.
+    ///
+    /// # Errors
+    /// There is no time for it: an error of time with `failed` as its cause.
+    async fn pause(&self, patience: &mut Patience, failed: Error) -> Result {
+        let Some(time) = patience.next_pause() else {
+            return Err(Error::transaction_timeout(patience.limit, failed));
+        };
+        let client = Arc::clone(&self.client);
         Running::new(Pause { client, time }).await
     }
 }
@@ -256,26 +273,28 @@ impl Drop for Unended<'_> {
 }
 
 /// The time of repetitions.
+///
+/// Specification: Convenient API for Transactions, "Sequence of Actions".
 struct Patience {
     since: Instant,
-    pause: Duration,
+    limit: Duration,
+    longest: Duration,
 }
 
 impl Patience {
-    fn new() -> Self {
-        Self { since: Instant::now(), pause: TRANSACTION_PAUSE_FIRST }
+    fn new(limit: Option<Duration>) -> Self {
+        let limit = limit.unwrap_or(TRANSACTION_TIME_MAX);
+        Self { since: Instant::now(), limit, longest: TRANSACTION_PAUSE_BASE }
     }
 
-    fn is_left(&self) -> bool {
-        self.since.elapsed() < TRANSACTION_TIME_MAX
-    }
-
-    /// Each pause is half as long again, and between nothing and that, so that sessions that met do not meet again.
-    fn next_pause(&mut self) -> Duration {
+    /// Each pause may be half as long again as the one before, and is between nothing and that, so that sessions that met do
+    /// not meet again. `None` if there is no time for it.
+    fn next_pause(&mut self) -> Option<Duration> {
+        self.longest = self.longest.mul_f64(1.5).min(TRANSACTION_PAUSE_MAX);
         let share = f64::from(Uuid::new().bytes()[0]) / 255.0;
-        let pause = self.pause.mul_f64(share);
-        self.pause = self.pause.mul_f64(1.5).min(TRANSACTION_PAUSE_MAX);
-        pause
+        let pause = self.longest.mul_f64(share);
+        let ends = self.since.elapsed().checked_add(pause)?;
+        (ends < self.limit).then_some(pause)
     }
 }
 
@@ -313,5 +332,24 @@ impl Drop for ClientSession {
 impl fmt::Debug for ClientSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientSession").field("is_open", &self.is_open()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_and_end_with_the_time() {
+        let mut patience = Patience::new(None);
+        let mut longest = Vec::new();
+        for _ in 0..20 {
+            let pause = patience.next_pause().expect("two minutes are long");
+            assert!(pause <= patience.longest);
+            longest.push(patience.longest);
+        }
+        assert_eq!(longest[..2], [7_500, 11_250].map(Duration::from_micros));
+        assert_eq!(longest[19], TRANSACTION_PAUSE_MAX);
+        assert_eq!(Patience::new(Some(Duration::ZERO)).next_pause(), None);
     }
 }

@@ -144,6 +144,36 @@ fn no_command_is_longer_than_the_server_takes() {
 }
 
 #[test]
+fn what_was_inserted_is_known_though_another_write_failed() {
+    let refuse = |command: &Document| match command.get_array("documents") {
+        // The second document of each command is there already.
+        Ok(_) => doc! {
+            "n": 1, "writeErrors": [{ "index": 1, "code": 11000, "errmsg": "taken" }], "ok": 1.0,
+        },
+        _ => doc! { "n": 1, "ok": 1.0 },
+    };
+    with_fake(refuse, |things| async move {
+        let documents: Vec<_> = (0..3).map(|at| doc! { "_id": 10 + at }).collect();
+        for (is_ordered, expected) in [(true, vec![(0, 10)]), (false, vec![(0, 10), (2, 12)])] {
+            let inserted = things.insert_many(&documents).ordered(is_ordered).await;
+            let error = inserted.expect_err("a key is taken");
+            let ids = &error.bulk().expect("what was done").result.inserted_ids;
+            let ids: Vec<_> =
+                ids.iter().map(|(at, id)| (*at, id.as_i32().expect("its id"))).collect();
+            assert_eq!(ids, expected);
+        }
+        let writes = [
+            WriteModel::delete_one(doc! {}),
+            WriteModel::insert_one(&doc! { "_id": 7 }),
+            WriteModel::insert_one(&doc! { "_id": 8 }),
+        ];
+        let error = things.bulk_write(writes).await.expect_err("a key is taken");
+        let ids = &error.bulk().expect("what was done").result.inserted_ids;
+        assert_eq!(ids.iter().collect::<Vec<_>>(), [(&1, &Bson::Int32(7))]);
+    });
+}
+
+#[test]
 fn an_error_has_all_that_the_server_says() {
     let why = || doc! { "failingDocumentId": 7, "details": { "operatorName": "$jsonSchema" } };
     let refuse = move |command: &Document| {

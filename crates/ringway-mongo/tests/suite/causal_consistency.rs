@@ -309,6 +309,23 @@ fn a_snapshot_is_that_of_the_first_read() {
 }
 
 #[test]
+fn a_snapshot_may_be_that_of_another_session() {
+    with_set(async |set, client| {
+        let one = client.start_session().snapshot(true);
+        assert_eq!(one.snapshot_time(), None);
+        read(&client, &one).await;
+        assert_eq!(one.snapshot_time(), Some(at(1)));
+        let other = client.start_session().snapshot_at(at(1));
+        read(&client, &other).await;
+        let found = take(&set, "find");
+        let same = doc! { "level": "snapshot", "atClusterTime": at(1) };
+        assert_eq!(concern(&found[1]), Some(same));
+        assert_eq!(other.snapshot_time(), Some(at(1)));
+        assert_eq!(client.start_session().snapshot_at(at(1)).snapshot(false).snapshot_time(), None);
+    });
+}
+
+#[test]
 fn a_snapshot_may_begin_with_distinct() {
     with_set(async |set, client| {
         let session = client.start_session().snapshot(true);

@@ -1,9 +1,12 @@
 //! What cursors hold at their servers, and how they are ended there.
 
 use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
 use bson::{Bson, Document, doc};
+use futures_core::Stream;
 use ringway_mongo::{Client, Collection};
 
 use crate::support::fake::{Answer, Command, Fake, hello, last_batch};
@@ -66,6 +69,33 @@ fn a_cursor_that_the_server_has_exhausted_holds_no_session() {
             assert_eq!(cursor.collect().await.expect("read"), [doc! { "n": 0 }]);
         }
         assert!(!longer.advance().await.expect("the end"));
+    });
+}
+
+#[test]
+fn a_cursor_is_a_stream() {
+    let (fake, _log) = logging(|command| match command.name() {
+        "find" => open_cursor(7),
+        _ => {
+            let batch = [doc! { "n": "no number" }, doc! { "n": 2 }];
+            let cursor = doc! { "id": 0_i64, "ns": "d.c", "nextBatch": batch };
+            Answer::Reply(doc! { "cursor": cursor, "ok": 1.0 })
+        }
+    });
+    #[derive(serde::Deserialize)]
+    struct Numbered {
+        n: i32,
+    }
+    on_core(async move {
+        let things = things(&client(&fake.address)).with_type::<Numbered>();
+        let mut cursor = things.find(doc! {}).await.expect("found");
+        let mut read = Vec::new();
+        while let Some(next) = poll_fn(|cx| Pin::new(&mut cursor).poll_next(cx)).await {
+            read.push(
+                next.map_or_else(|error| error.to_string().contains('n'), |it| it.n % 2 == 0),
+            );
+        }
+        assert_eq!(read, [true; 3], "it goes on behind what is no number");
     });
 }
 

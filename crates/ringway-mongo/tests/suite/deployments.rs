@@ -5,7 +5,9 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use bson::{Document, doc};
-use ringway_mongo::{Client, Collection, ReadMode, ReadPreference};
+use ringway_mongo::{
+    Acknowledgment, Client, Collection, ReadConcern, ReadMode, ReadPreference, WriteConcern,
+};
 
 use crate::support::fake::{Answer, Command, Fake, last_batch};
 use crate::support::replica_set::{ReplicaSet, SetState, not_primary};
@@ -112,6 +114,48 @@ fn a_collection_and_an_action_have_preferences_of_their_own() {
         );
         let refused = things(&client).find_one(doc! {}).read_preference(&old).await;
         assert!(refused.expect_err("a lag of the primary").is_options());
+    });
+}
+
+#[test]
+fn a_database_has_concerns_of_its_own() {
+    let set = ReplicaSet::start(2, proper);
+    on_core(async move {
+        let client = Client::new(options(&format!("{}&w=1", set.address(&[0, 1]))));
+        let mut two = WriteConcern::default();
+        two.w = Some(Acknowledgment::Nodes(2));
+        let majority = ReadConcern { level: "majority".into() };
+        let database = client.database("d").read_concern(&majority);
+        let database = database.write_concern(&two).expect("a concern");
+        let secondary = ReadPreference::new(ReadMode::Secondary);
+        let database = database.read_preference(&secondary).expect("a preference");
+        let things = database.collection::<Document>("c");
+        things.insert_one(&doc! {}).await.expect("inserted");
+        things.find_one(doc! {}).await.expect("found");
+        database.create_collection("new").await.expect("made");
+        database.drop().await.expect("dropped");
+        for name in ["insert", "create", "dropDatabase"] {
+            let (member, body) = &set.got(name)[0];
+            assert_eq!(
+                (*member, body.get_document("writeConcern").ok()),
+                (0, Some(&doc! { "w": 2 }))
+            );
+        }
+        let (member, find) = &set.got("find")[0];
+        let level = doc! { "level": "majority" };
+        assert_eq!((*member, find.get_document("readConcern").ok()), (1, Some(&level)));
+    });
+}
+
+#[test]
+fn the_names_of_indexes_are_listed() {
+    let set = ReplicaSet::start(1, |_, _, _| {
+        Answer::Reply(last_batch(vec![doc! { "name": "_id_" }, doc! { "name": "title_1" }]))
+    });
+    on_core(async move {
+        let client = Client::new(options(&set.address(&[0])));
+        let names = things(&client).list_index_names().await.expect("listed");
+        assert_eq!(names, ["_id_", "title_1"]);
     });
 }
 

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Poll;
+use std::time::Duration;
 
 use bson::{Document, doc};
 use ringway_mongo::{
@@ -230,6 +231,29 @@ fn a_transaction_is_run_again_and_committed_until_it_is_known() {
         assert!(failed.await.expect_err("no document").is_document());
         assert!(!session.is_open());
         assert_eq!(set.got("abortTransaction").len(), 3);
+    });
+}
+
+#[test]
+fn a_transaction_without_time_for_another_run_says_why_it_failed() {
+    let set = ReplicaSet::start(1, |state, member, command| match command.name() {
+        "insert" => refused(112, "TransientTransactionError"),
+        _ => proper(state, member, command),
+    });
+    on_core(async move {
+        // No time is long enough for a pause.
+        let client = Client::new(options(&set.address(&[0])).timeout(Duration::from_millis(200)));
+        let (session, accounts) = (client.start_session(), accounts(&client));
+        let failed = session.with_transaction(TransactionOptions::new(), async |session| {
+            let insert = accounts.insert_one(&doc! {}).timeout(Duration::from_secs(20));
+            insert.session(session).await.map(drop)
+        });
+        let error = failed.await.expect_err("it is refused each time");
+        assert!(error.is_timeout() && error.is_transient_transaction(), "{error}");
+        assert_eq!(error.server().map(|server| server.code), Some(112));
+        let cause = std::error::Error::source(&error).expect("the last failure").to_string();
+        assert!(cause.contains("as the test wants"), "{cause}");
+        assert!(!session.is_open());
     });
 }
 
