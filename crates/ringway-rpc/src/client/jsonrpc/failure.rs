@@ -32,29 +32,28 @@ impl CallFailure {
         Self { code, meta, is_refused: false }
     }
 
-    /// Reads an error object. Codes that the specification leaves to servers are statuses only to ours.
+    /// Reads an error object. Codes that the specification leaves to servers are statuses only to ours: to those that
+    /// are known to be, and where an error says so itself.
     pub(super) fn of_error(error: &ErrorObject<'_>, is_ours: bool) -> Self {
-        let is_known = is_ours || error.code.is_predefined();
+        let added = error.data.and_then(|data| serde_json::from_str::<Value>(data).ok());
+        let ours = added.as_ref().and_then(|added| added.get("ringway")?.as_object());
+        let is_known = is_ours || ours.is_some() || error.code.is_predefined();
         let code = if is_known { Code::from_wire(error.code.status()) } else { Code::Unknown };
         let mut failure = Self::here(code, &error.message);
         let mut metadata = Metadata::new();
         put(&mut metadata, JSON_RPC_CODE, error.code.0.to_string().as_bytes());
-        if let Some(data) = error.data {
-            failure.read_data(data, &mut metadata);
+        match (ours, error.data) {
+            (Some(ours), _) => failure.read_ours(ours, &mut metadata),
+            (None, Some(data)) => {
+                _ = MetaWriter::new(&mut failure.meta).status_details(data.as_bytes());
+            }
+            (None, None) => {}
         }
         metadata.write(&mut MetaWriter::new(&mut failure.meta));
         failure
     }
 
-    /// Reads what the server adds: the parts of a status if it is Ringway, otherwise details.
-    fn read_data(&mut self, data: &str, metadata: &mut Metadata) {
-        let read = serde_json::from_str::<Value>(data).unwrap_or_default();
-        match read.get("ringway") {
-            Some(Value::Object(ours)) => self.read_ours(ours, metadata),
-            _ => _ = MetaWriter::new(&mut self.meta).status_details(data.as_bytes()),
-        }
-    }
-
+    /// Reads what one of our servers adds: the parts of a status. What others add is details.
     fn read_ours(&mut self, ours: &Map<String, Value>, metadata: &mut Metadata) {
         let mut writer = MetaWriter::new(&mut self.meta);
         if ours.get("executed") == Some(&Value::Bool(false)) {
@@ -116,6 +115,14 @@ mod tests {
                 assert_eq!(status.json_rpc_code(), Some(number));
             }
         }
+    }
+
+    #[test]
+    fn an_error_may_say_itself_that_it_is_of_our_server() {
+        let data = Some(r#"{"ringway":{"executed":false}}"#);
+        let error = ErrorObject { code: ErrorNumber(-32_014), message: "drains".into(), data };
+        let status = status_of(&error, false);
+        assert!(status.is_unavailable() && status.is_not_executed(), "{status}");
     }
 
     #[test]

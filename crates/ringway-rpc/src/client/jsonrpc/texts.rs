@@ -74,7 +74,8 @@ impl JsonClient {
     fn take_response(&mut self, response: &Response<'_>) {
         let number = response.id.number();
         if number == Some(PING) {
-            self.is_ours = response.outcome == Ok("true");
+            // One that drains refuses pings.
+            self.is_ours |= response.outcome == Ok("true");
             return self.pinged(number);
         }
         if let (true, Err(error)) = (response.id.is_null(), &response.outcome) {
