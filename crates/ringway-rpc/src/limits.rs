@@ -1,10 +1,12 @@
 //! Every bound of this crate, with its reason.
 
+mod admission;
 mod console;
 mod jsonrpc;
 
 use std::time::Duration;
 
+pub(crate) use admission::*;
 pub(crate) use console::*;
 pub(crate) use jsonrpc::*;
 

@@ -67,20 +67,23 @@ impl Service for GrpcReflection {
             &self.descriptor.methods[0],
             Codec::protobuf(),
             Codec::protobuf(),
-            move |_: Context, requests, replies| {
-                answer_all(services.clone(), Arc::clone(&files), requests, replies)
+            move |context: Context, requests, replies| {
+                answer_all(context, services.clone(), Arc::clone(&files), requests, replies)
             },
         );
     }
 }
 
+/// Answers until the client ends its questions or the server drains.
 async fn answer_all(
+    context: Context,
     services: ReflectionService,
     files: Arc<OnceLock<Files>>,
     mut requests: Streaming<ReflectionRequest>,
     mut replies: Sink<ReflectionResponse>,
 ) -> Result<(), Status> {
-    while let Some(request) = requests.next().await? {
+    while let Some(next) = context.until_draining(requests.next()).await {
+        let Some(request) = next? else { break };
         let files = files.get_or_init(|| Files::of(services.descriptor_sets()));
         let answer = answer(&services, files, &request);
         let valid_host = request.host.clone();
@@ -89,7 +92,8 @@ async fn answer_all(
             original_request: Some(request),
             answer: Some(answer),
         };
-        replies.send(response).await?;
+        let Some(sent) = context.until_draining(replies.send(response)).await else { break };
+        sent?;
     }
     Ok(())
 }

@@ -28,7 +28,8 @@ pub enum ServingStatus {
 ///
 /// The empty name stands for the server as a whole. It and all services, built-in ones included,
 /// are serving from the start. A shutdown sets all of them to [`ServingStatus::NotServing`], for
-/// good.
+/// good. All of them are also not serving while a core of the server hangs: a task has held it up for
+/// seconds, and a part of the connections gets no answer.
 ///
 /// ```
 /// use ringway_rpc::{Health, ServingStatus};
@@ -47,6 +48,8 @@ pub struct Health {
 struct HealthState {
     services: BTreeMap<String, ServingStatus>,
     shut_down: bool,
+    /// Whether a core of the server hangs.
+    hangs: bool,
     /// The number of changes.
     version: u64,
     watchers: Waiters,
@@ -55,7 +58,14 @@ struct HealthState {
 impl Default for HealthState {
     fn default() -> Self {
         let services = BTreeMap::from([(String::new(), ServingStatus::Serving)]);
-        Self { services, shut_down: false, version: 0, watchers: Waiters::default() }
+        Self { services, shut_down: false, hangs: false, version: 0, watchers: Waiters::default() }
+    }
+}
+
+impl HealthState {
+    fn of(&self, service: &str) -> Option<ServingStatus> {
+        let set = self.services.get(service).copied();
+        set.map(|serving| if self.hangs { ServingStatus::NotServing } else { serving })
     }
 }
 
@@ -74,12 +84,14 @@ impl Health {
 
     /// Returns the health of a service; `None` if the service is unknown.
     pub fn of(&self, service: &str) -> Option<ServingStatus> {
-        self.lock().services.get(service).copied()
+        self.lock().of(service)
     }
 
     /// Returns all known services and their health, sorted by name.
     pub fn all(&self) -> Vec<(String, ServingStatus)> {
-        self.lock().services.iter().map(|(name, serving)| (name.clone(), *serving)).collect()
+        let state = self.lock();
+        let all = state.services.keys().filter_map(|name| Some((name.clone(), state.of(name)?)));
+        all.collect()
     }
 
     /// Adds a service of the server; it is serving unless its health was set before.
@@ -95,6 +107,11 @@ impl Health {
             state.services.values_mut().for_each(|serving| *serving = ServingStatus::NotServing);
             state.shut_down = true;
         });
+    }
+
+    /// Notes that a core of the server hangs, or that none does any more.
+    pub(crate) fn note_hang(&self, hangs: bool) {
+        self.change(|state| state.hangs = hangs);
     }
 
     fn change(&self, change: impl FnOnce(&mut HealthState)) {
@@ -137,7 +154,7 @@ impl Watch {
     fn poll_changed(&mut self, cx: &mut Context<'_>) -> Poll<Option<ServingStatus>> {
         waiters::poll_with(cx.waker(), |waker| {
             let mut state = self.health.lock();
-            let now = state.services.get(&self.service).copied();
+            let now = state.of(&self.service);
             if self.seen != Some(now) {
                 self.seen = Some(now);
                 return Poll::Ready(now);
@@ -191,6 +208,24 @@ mod tests {
         health.set("a.A", ServingStatus::NotServing);
         health.add("a.A");
         assert_eq!(health.of("a.A"), Some(ServingStatus::NotServing));
+    }
+
+    #[test]
+    fn nothing_serves_while_a_core_hangs_and_then_as_was_set() {
+        let health = Health::default();
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut watch = health.watch("a.A".to_owned());
+        health.set("a.A", ServingStatus::Serving);
+        health.set("b.B", ServingStatus::NotServing);
+        let serves = |name: &str| health.of(name) == Some(ServingStatus::Serving);
+        assert_eq!(watch.poll_changed(&mut cx), Poll::Ready(Some(ServingStatus::Serving)));
+        health.note_hang(true);
+        assert_eq!(watch.poll_changed(&mut cx), Poll::Ready(Some(ServingStatus::NotServing)));
+        assert!(health.all().iter().all(|(_, serving)| *serving == ServingStatus::NotServing));
+        assert_eq!(health.of("c.C"), None);
+        health.note_hang(false);
+        assert_eq!(watch.poll_changed(&mut cx), Poll::Ready(Some(ServingStatus::Serving)));
+        assert_eq!(["", "a.A", "b.B"].map(serves), [true, true, false]);
     }
 
     #[test]

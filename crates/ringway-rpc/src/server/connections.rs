@@ -58,6 +58,9 @@ pub(super) trait CoreConnection {
     /// How much the connection has under way, to show the busiest.
     fn business(&self) -> usize;
 
+    /// Names the method of each call that is queued or runs.
+    fn name_calls(&self, tell: &mut dyn FnMut(&'static str));
+
     /// What people who look at the server want to know of the connection.
     fn describe(&self) -> ShownConnection;
 

@@ -176,6 +176,9 @@ impl ServerCore {
             spawn_named("drain of calls", async move {
                 drain.cancelled().await;
                 core.drain();
+                let waits = Rc::downgrade(&core);
+                drop(core);
+                Self::tell_what_drains(waits).await;
             });
         }
         core

@@ -127,6 +127,15 @@ impl<M: Machine> CoreConnection for ServerConnection<M> {
         self.site().id()
     }
 
+    fn name_calls(&self, tell: &mut dyn FnMut(&'static str)) {
+        for (_, call, _) in self.calls.borrow().under_way() {
+            tell(match call {
+                Ok(context) => context.method().name(),
+                Err(method_index) => self.core().entry(method_index).method().name(),
+            });
+        }
+    }
+
     fn describe(&self) -> ShownConnection {
         self.shown()
     }

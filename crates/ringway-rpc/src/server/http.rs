@@ -78,7 +78,9 @@ async fn respond(core: &Rc<ServerCore>, calls: &DirectCalls, request: Request) -
         return web::gateway::call(core, calls, method_index, request).await;
     }
     match (request.method(), path) {
-        (&Method::GET | &Method::HEAD, "/metrics") => metrics(core, &request),
+        (&Method::GET | &Method::HEAD, "/metrics") if !side_doors.has_no_metrics => {
+            metrics(core, &request)
+        }
         (&Method::GET | &Method::HEAD, "/healthz") => text("ok\n"),
         (&Method::GET | &Method::HEAD, "/readyz") => ready(core, &side_doors.health),
         (&Method::OPTIONS, "*") => status(StatusCode::NO_CONTENT), // RFC 9110, section 9.3.7: a "ping"

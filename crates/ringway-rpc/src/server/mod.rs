@@ -29,6 +29,7 @@ mod direct_flow;
 mod direct_stream;
 mod dispatch;
 mod drain_alarm;
+mod drain_log;
 mod driver;
 mod first_bytes;
 mod guests;
@@ -60,6 +61,7 @@ mod shared;
 mod shed_memory;
 mod shown_connection;
 mod side_doors;
+mod side_settings;
 mod slow_calls;
 mod stats;
 mod streams;
@@ -135,11 +137,12 @@ impl Server {
     /// Fails as [`ringway_net::Server::bind`] does.
     pub fn bind(addresses: impl ToAddresses) -> Result<Self> {
         let (health, settings) = (Health::default(), Settings::default());
-        let shut_down = health.clone();
+        let (shut_down, hangs) = (health.clone(), health.clone());
         let net = ringway_net::Server::bind(addresses)?
             .low_water(limits::LOW_WATER)
             .drain_timeout(settings.drain_timeout)
-            .on_shutdown(move || shut_down.shut_down());
+            .on_shutdown(move || shut_down.shut_down())
+            .on_hang(move |it_hangs| hangs.note_hang(it_hangs));
         Ok(Self {
             net,
             settings,
@@ -385,25 +388,6 @@ impl Server {
         self.metrics.clone()
     }
 
-    /// Lets pages of other origins call the server over HTTP. Without this setting they are refused.
-    pub fn cors(mut self, cors: Cors) -> Self {
-        self.http.cors = Some(cors);
-        self
-    }
-
-    /// Answers JSON-RPC over HTTP, and WebSockets that speak it, at these paths instead of `/` and `/rpc`; at
-    /// none if there are none.
-    pub fn json_rpc_paths<P: Into<String>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
-        self.settings.json_paths = paths.into_iter().map(Into::into).collect();
-        self
-    }
-
-    /// Sets who may see the console, the page at `/`.
-    pub fn console(mut self, console: Console) -> Self {
-        self.http.console = console;
-        self
-    }
-
     /// Serves until SIGINT or SIGTERM, then drains: running calls may end within the drain timeout. A second
     /// signal cuts them off at once.
     ///
@@ -456,9 +440,11 @@ impl Server {
         settings.check().map_err(Error::other)?;
         let reflection = ReflectionService::default();
         services.push(Box::new(HealthService::new(&health)));
-        services.push(Box::new(reflection.clone()));
-        for service in GrpcReflection::of(&reflection) {
-            services.push(Box::new(service));
+        if settings.describes {
+            services.push(Box::new(reflection.clone()));
+            for service in GrpcReflection::of(&reflection) {
+                services.push(Box::new(service));
+            }
         }
         let mut names = HashSet::from([jsonrpc::OWN_SERVICE]);
         for service in &services {

@@ -26,8 +26,9 @@ impl Server {
         self
     }
 
-    /// Answers other HTTP requests on the server's port, such as pages and webhooks. Calls, `/metrics`,
-    /// `/healthz` and `/readyz` are always served, and `routes` cannot replace them.
+    /// Answers other HTTP requests on the server's port, such as pages and webhooks. Calls, `/metrics` unless it
+    /// is [switched off](Self::metrics_page), `/healthz` and `/readyz` are always served, and `routes` cannot
+    /// replace them.
     pub fn http_routes(mut self, routes: Router) -> Self {
         self.http.routes = Some(routes);
         self

@@ -46,7 +46,9 @@ fn stage(core: Rc<ServerCore>, connection: Connection, first: FirstBytes) -> Opt
         FirstBytes::Speaks(Detected::Http1, first) if may_speak(&connection, ALPN_HTTP1) => {
             Some(Box::pin(http::serve(core, connection, first)))
         }
-        FirstBytes::Speaks(Detected::Json, first) if may_speak(&connection, b"") => {
+        FirstBytes::Speaks(Detected::Json, first)
+            if core.settings().has_json_lines && may_speak(&connection, b"") =>
+        {
             let machine = core.json_machine();
             Some(Box::pin(driver::serve(core, connection, machine, first, |_| {})))
         }

@@ -30,6 +30,10 @@ pub(crate) struct Settings {
     pub(crate) compression: Option<Compression>,
     /// The paths at which JSON-RPC is answered over HTTP.
     pub(crate) json_paths: Vec<String>,
+    /// Whether JSON-RPC is answered on connections that begin with a line of it.
+    pub(crate) has_json_lines: bool,
+    /// Whether clients are told which services and methods there are.
+    pub(crate) describes: bool,
     /// The age at which a connection stops accepting calls.
     pub(crate) connection_age_max: Option<Duration>,
     /// The time that calls may still take on a connection that has reached its age.
@@ -87,6 +91,8 @@ impl Default for Settings {
             drain_timeout: limits::DRAIN_TIMEOUT,
             compression: None,
             json_paths: vec!["/".to_owned(), "/rpc".to_owned()],
+            has_json_lines: true,
+            describes: true,
             connection_age_max: None,
             connection_age_grace: Duration::MAX,
         }

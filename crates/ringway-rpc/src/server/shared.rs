@@ -80,13 +80,15 @@ impl ServerShared {
         for service in &self.services {
             service.register(&mut methods);
         }
-        let discovered = jsonrpc::register_discovery(&mut methods);
+        let discovered = self.settings.describes.then(|| jsonrpc::register_discovery(&mut methods));
         let registered = methods.into_entries();
         let descriptors = self.services.iter().map(|service| service.descriptor());
         self.reflection.learn(descriptors, &registered);
         let schemas = Arc::clone(self.schemas.get_or_init(|| schemas_of(&registered)));
         let json = Rc::new(JsonMethods::new(&registered, schemas, |name| self.service(name)));
-        let _first_time = discovered.set(Rc::clone(&json));
+        if let Some(discovered) = discovered {
+            let _first_time = discovered.set(Rc::clone(&json));
+        }
         let mut method_indices = HashMap::new();
         let entries = registered.into_iter().enumerate().map(|(method_index, registered)| {
             let method = registered.method;

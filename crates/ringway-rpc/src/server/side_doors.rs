@@ -19,6 +19,7 @@ pub(super) struct HttpSettings {
     pub(super) pages: Router,
     /// Methods that are called by JSON at paths of their own.
     pub(super) gateway: BTreeMap<String, String>,
+    pub(super) has_no_metrics: bool,
     pub(super) cors: Option<Cors>,
     pub(super) hosts: Option<Hosts>,
     pub(super) console: Console,
@@ -38,6 +39,8 @@ pub(crate) struct SideDoors {
     pub(super) hosts: Option<Hosts>,
     pub(super) console: Access,
     pub(super) tables: Vec<ConsoleTable>,
+    /// Whether `/metrics` is switched off.
+    pub(super) has_no_metrics: bool,
     /// What the cores are seen to do, for the console.
     pub(super) profile: Profile,
     /// The connections by which somebody looks at the console.
@@ -52,11 +55,24 @@ impl SideDoors {
 
     /// Checks the settings.
     pub(super) fn new(health: Health, settings: HttpSettings) -> Result<Self, String> {
-        let HttpSettings { routes, pages, gateway, cors, hosts, console, tables } = settings;
+        let HttpSettings { routes, pages, gateway, has_no_metrics, cors, hosts, console, tables } =
+            settings;
         let console = console.access()?;
         hosts.as_ref().map_or(Ok(()), Hosts::check)?;
         let cors = cors.as_ref().map(Cors::compile).transpose()?;
         let (profile, viewers) = Default::default();
-        Ok(Self { health, routes, pages, gateway, cors, hosts, console, tables, profile, viewers })
+        Ok(Self {
+            health,
+            routes,
+            pages,
+            gateway,
+            cors,
+            hosts,
+            console,
+            tables,
+            has_no_metrics,
+            profile,
+            viewers,
+        })
     }
 }

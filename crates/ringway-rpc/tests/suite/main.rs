@@ -1,5 +1,6 @@
 //! The integration tests of this crate, in one program.
 
+mod builtin_drain;
 mod client_allocations;
 mod client_bad_servers;
 mod client_blocked_core;
@@ -39,6 +40,7 @@ mod http2_browser;
 mod http2_clients;
 mod http2_web;
 mod http_calls;
+mod hung_core;
 mod jsonrpc_age;
 mod jsonrpc_attacks;
 mod jsonrpc_client;
@@ -67,6 +69,7 @@ mod server_unary;
 mod service;
 mod service_errors;
 mod service_names;
+mod side_doors;
 mod sink_mistakes;
 mod sinks_elsewhere;
 mod stream_allocations;

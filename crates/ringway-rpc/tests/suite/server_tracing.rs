@@ -13,7 +13,8 @@ use tracing::{Event, Metadata, Subscriber};
 
 use crate::support::alone::alone;
 use crate::support::caller::Caller;
-use crate::support::{LIMIT, end, socket_addr};
+use crate::support::echo::{Echo, serve};
+use crate::support::{LIMIT, end, eventually, socket_addr, wait};
 
 /// Records spans and events as text.
 struct Listener {
@@ -133,5 +134,25 @@ fn calls_have_spans_and_the_watchdog_names_the_method() {
         let event = String::from_utf8_lossy(&event).into_owned();
         assert!(event.contains("task=\"test.v1.Careless/Stall\""), "{event}");
         end(server);
+    });
+}
+
+#[test]
+fn the_log_names_the_methods_that_a_drain_waits_for() {
+    alone(|| {
+        let (heard, hears) = mpsc::channel();
+        let listener = Listener { heard, spans: AtomicU64::new(0) };
+        tracing::subscriber::set_global_default(listener).expect("the only one");
+        let careful = Careful(Mutex::new(hears));
+        let handle = serve(&Echo::default(), |server| server);
+        let mut caller = Caller::connect(socket_addr(&handle));
+        let calls = [(); 2].map(|()| caller.open("echo.Echo/Hang", b""));
+        eventually("they run", || handle.stats().in_flight == 2);
+        handle.shutdown();
+        let told = careful.hear("the drain waits for calls to end");
+        assert!(told.contains("echo.Echo/Hang (2)"), "{told}");
+        calls.into_iter().for_each(|call| caller.cancel(call, "told"));
+        caller.closed();
+        wait(handle);
     });
 }

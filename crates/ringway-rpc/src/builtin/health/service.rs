@@ -56,8 +56,8 @@ impl Service for HealthService {
             watch_method,
             Codec::protobuf(),
             Codec::protobuf(),
-            move |_: Context, request: HealthCheckRequest, out: Sink<HealthCheckResponse>| {
-                watch_service(watch.clone(), request.service, out)
+            move |context: Context, request: HealthCheckRequest, out: Sink<HealthCheckResponse>| {
+                watch_service(context, watch.clone(), request.service, out)
             },
         );
         methods.unary(
@@ -75,15 +75,21 @@ impl Service for HealthService {
     }
 }
 
-/// Sends each change until the client cancels.
+/// Sends each change until the client cancels or the server drains, which has set all services to not serving before.
 async fn watch_service(
+    context: Context,
     health: Health,
     service: String,
     mut out: Sink<HealthCheckResponse>,
 ) -> Result<(), Status> {
     let mut watch = health.watch(service);
-    loop {
-        let serving = watch.changed().await;
-        out.send(HealthCheckResponse::of(serving)).await?;
+    while let Some(serving) = context.until_draining(watch.changed()).await {
+        // A client that does not read may hold up its own stream, and not the drain.
+        let Some(sent) = context.until_draining(out.send(HealthCheckResponse::of(serving))).await
+        else {
+            break;
+        };
+        sent?;
     }
+    Ok(())
 }
