@@ -77,6 +77,7 @@ pub use spawn::unpinned_cores;
 pub use spawn::{spawn, spawn_blocking, spawn_detached, spawn_named, yield_now};
 #[doc(hidden)] // for the crates above this one, which keep wakers too
 pub use sys::is_own as is_own_waker;
+pub use sys::release_free_memory;
 pub use task::{JoinError, JoinHandle};
 pub use time::{
     Deadline, Elapsed, Interval, Sleep, interval, now, now_exact, sleep, sleep_until, timeout,

@@ -71,6 +71,10 @@ pub(crate) const NATIVE_METHODS_DEFAULT: u32 = 4096;
 /// exhaust a server.
 pub(crate) const NATIVE_ASSEMBLY_MAX: usize = 64 << 20;
 
+/// Memory of a request that waits for its message, its metadata included: what it may take beside the longest message
+/// that is accepted.
+pub(crate) const NATIVE_REQUEST_HEAD_MAX: usize = 64 << 10;
+
 /// Largest payload of a frame in bytes before SETTINGS, which cannot lower it.
 pub(crate) const NATIVE_PAYLOAD_DEFAULT: u32 = 64 << 10;
 
@@ -462,3 +466,7 @@ pub(crate) const WEBSOCKET_CONTROL_MAX: usize = 125;
 /// Memory in bytes that may be reserved because the head of a WebSocket frame announces as much; above it,
 /// memory grows with what has come.
 pub(crate) const WEBSOCKET_MESSAGE_EAGER: usize = ACCUMULATOR_EAGER;
+
+/// Memory of a field of a request that is no call of gRPC, beside its bytes: its entry in a table of fields, and the
+/// allocation of its value.
+pub(crate) const GUEST_FIELD_COST: usize = 128;

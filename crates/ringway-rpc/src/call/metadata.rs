@@ -54,6 +54,11 @@ pub enum InvalidMetadata {
 }
 
 impl Metadata {
+    /// Memory, in bytes, that the entries take, about.
+    pub(crate) fn memory(&self) -> usize {
+        self.size + self.entries.len() * limits::METADATA_ENTRY_COST
+    }
+
     /// Makes empty metadata without allocating.
     pub const fn new() -> Self {
         Self { entries: Vec::new(), size: 0 }

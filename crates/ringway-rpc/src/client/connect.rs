@@ -40,7 +40,9 @@ pub(super) async fn connect(
     let (user, told) = (Rc::clone(endpoint), Rc::clone(listener));
     let mut driver = drive(io, Rc::clone(&connection), user, told, clock);
     if address.is_greeting() {
+        let unheard = endpoint.unheard();
         let Some(greeted) = greeted(driver, limit, address).await else { return };
+        drop(unheard);
         driver = greeted;
     }
     if endpoint.is_closed() {

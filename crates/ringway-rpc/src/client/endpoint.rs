@@ -13,6 +13,15 @@ use super::pool_context::PoolContext;
 use super::server_address::ServerAddress;
 use crate::limits;
 
+/// A connection whose server has sent nothing yet.
+pub(super) struct Unheard(Rc<PoolEndpoint>);
+
+impl Drop for Unheard {
+    fn drop(&mut self) {
+        self.0.unheard.set(self.0.unheard.get() - 1);
+    }
+}
+
 pub(super) struct PoolEndpoint {
     id: EndpointId,
     context: Rc<PoolContext>,
@@ -26,6 +35,8 @@ pub(super) struct PoolEndpoint {
     connections: RefCell<Vec<Rc<ClientConnection>>>,
     /// The number of attempts to connect that are under way.
     connecting: Cell<usize>,
+    /// Connections whose server has sent nothing yet.
+    unheard: Cell<usize>,
     /// Failures since the last connection that worked. Concurrent attempts that fail count as one.
     failures: Cell<u32>,
     retry_at: Cell<Option<Instant>>,
@@ -43,6 +54,7 @@ impl PoolEndpoint {
             closed: Cell::new(false),
             connections: RefCell::default(),
             connecting: Cell::new(0),
+            unheard: Cell::new(0),
             failures: Cell::new(0),
             retry_at: Cell::new(None),
             last_failure: RefCell::default(),
@@ -97,6 +109,17 @@ impl PoolEndpoint {
     /// Whether there is a connection, or an attempt to make one.
     pub(super) fn is_hopeful(&self) -> bool {
         self.connecting.get() > 0 || self.connections.borrow().iter().any(|it| it.is_open())
+    }
+
+    /// Counts a connection whose server has sent nothing yet, until the returned value is dropped.
+    pub(super) fn unheard(self: &Rc<Self>) -> Unheard {
+        self.unheard.set(self.unheard.get() + 1);
+        Unheard(Rc::clone(self))
+    }
+
+    /// Whether the server has accepted a connection and not answered, and has no other.
+    pub(super) fn is_silent(&self) -> bool {
+        self.unheard.get() > 0 && !self.connections.borrow().iter().any(|it| it.is_open())
     }
 
     /// Whether the first connection is being made and no attempt has failed yet.
@@ -257,6 +280,7 @@ mod tests {
             connections: RefCell::default(),
             // One connection more than needed failed, so none is wanted when the time has come.
             connecting: Cell::new(1),
+            unheard: Cell::new(0),
             failures: Cell::new(1),
             retry_at: Cell::new(Some(now)),
             last_failure: RefCell::default(),

@@ -186,6 +186,19 @@ impl Endpoints {
         }
     }
 
+    /// Why a call had no connection in time, if none has failed.
+    #[cold]
+    pub(super) fn why_late(&self) -> String {
+        let servers = self.servers();
+        let list = self.list.borrow();
+        match !list.is_empty() && list.iter().all(|endpoint| endpoint.is_silent()) {
+            true => format!(
+                "{servers} accepted a connection and sent nothing before the deadline: it may hang"
+            ),
+            false => format!("no connection to {servers} had room before the deadline"),
+        }
+    }
+
     /// The last failure of an endpoint without connections.
     pub(super) fn last_failure(&self, now: Instant) -> Option<String> {
         self.list

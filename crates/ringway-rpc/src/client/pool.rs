@@ -273,10 +273,7 @@ impl Pool {
         if args.is_late() {
             let why = match self.endpoints.last_failure(self.instant(args)) {
                 Some(failure) => format!("no connection before the deadline: {failure}"),
-                None => {
-                    let servers = self.endpoints.servers();
-                    format!("no connection to {servers} had room before the deadline")
-                }
+                None => self.endpoints.why_late(),
             };
             return Some(Status::deadline_exceeded(why).not_executed());
         }

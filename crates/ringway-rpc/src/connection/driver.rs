@@ -31,6 +31,16 @@ pub(crate) trait Endpoint {
     /// Whether [`handle_input`](Self::handle_input) has events to handle without input.
     fn has_events(&self) -> bool;
 
+    /// Takes received bytes that were handled in part, for their share of the core's time was used up.
+    fn take_put_off(&mut self) -> Option<View> {
+        None
+    }
+
+    /// Whether there are such.
+    fn has_put_off(&self) -> bool {
+        false
+    }
+
     /// Whether receiving must wait.
     fn is_full(&self) -> bool {
         false
@@ -274,10 +284,17 @@ impl<E: Endpoint> Driver<E> {
             if self.end.is_full() {
                 return Ok(Intake::Full);
             }
-            match self.connection.poll_recv(cx) {
+            let next = match self.end.take_put_off() {
+                Some(rest) => Poll::Ready(Ok(Some(rest))),
+                None => self.connection.poll_recv(cx),
+            };
+            match next {
                 Poll::Ready(Ok(Some(view))) => {
                     taken += view.len();
                     self.take_in(Some(view), now);
+                    if self.end.has_put_off() {
+                        return Ok(Intake::Share);
+                    }
                 }
                 Poll::Ready(Ok(None)) if self.end.on_end_of_input() => {
                     self.leaving = Some(Closed::ByPeer);

@@ -8,3 +8,29 @@ pub(crate) const DRAIN_TOLD_AFTER: Duration = Duration::from_secs(1);
 pub(crate) const DRAIN_TOLD_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Methods that such a line names: who reads it looks for the one that does not end.
 pub(crate) const DRAIN_METHODS_TOLD: usize = 8;
+
+/// Memory of a request over HTTP/2 that is no call of gRPC, beside its fields and its content, as it was measured: its
+/// task, the calls that it may make and its stream.
+pub(crate) const GUEST_COST: usize = 20 * 1024;
+/// Such requests that a core begins to answer in one turn: a millisecond's worth. The others wait.
+pub(crate) const GUESTS_PER_TURN: usize = 32;
+/// What the head of such a request counts among the bytes that a connection and a core take in at once, whatever its
+/// length: it costs as much time as that many bytes of calls.
+pub(crate) const GUEST_INTAKE_BYTES: usize = 1_024;
+/// Memory of metadata from which on it counts among the unread bytes while its call waits: less is a part of what
+/// `in_flight_max` allows for each call.
+pub(crate) const METADATA_COUNTED_MIN: usize = 2 * 1024;
+/// Memory of an entry of metadata beside its bytes: the allocations of its key and its value.
+pub(crate) const METADATA_ENTRY_COST: usize = 96;
+/// Divisor of the limit of unread bytes that gives how many of them there may be while messages are decompressed for
+/// requests over HTTP: a few bytes may become a thousand times as many.
+pub(crate) const INFLATED_SHARE: usize = 4;
+
+/// Peak of what a core keeps, in bytes, after which it gives memory back: below it, looking through the heap is not worth
+/// it.
+pub(crate) const WAVE_BYTES_MIN: usize = 32 * 1024 * 1024;
+/// Part of that peak that is kept when the wave is over.
+pub(crate) const WAVE_IS_OVER_SHARE: usize = 4;
+/// How long a core waits then: streams and connections that have ended free what they keep for the next ones within a
+/// second, and another wave may come.
+pub(crate) const WAVE_REST: Duration = Duration::from_secs(2);

@@ -18,7 +18,12 @@ use crate::call::codec;
 use crate::call::status::Status;
 
 const CONNECTION_FULL: &str = "the connection has reached the server's limit of unfinished calls (in_flight_per_connection_max)";
-const SERVER_FULL: &str = "the server has reached its limit of waiting calls (in_flight_max)";
+pub(super) const SERVER_FULL: &str =
+    "the server has reached its limit of waiting calls (in_flight_max)";
+
+/// The message for calls that the memory of their core has no room for.
+pub(super) const MEMORY_FULL: &str =
+    "the core has as much memory in use for calls as it may have (unread_bytes_max)";
 
 impl<M: Machine> ServerConnection<M> {
     #[inline]
@@ -35,7 +40,7 @@ impl<M: Machine> ServerConnection<M> {
         if self.calls.borrow().len() >= core.settings().in_flight_per_connection_max {
             return self.refuse_limited(arrival.stream, CONNECTION_FULL);
         }
-        if core.shared().is_full() {
+        if core.shared().is_full() && self.is_still_full() {
             return self.refuse_limited(arrival.stream, SERVER_FULL);
         }
         // Queued calls come first; the queue decides whether the oldest or the newest runs.
@@ -44,6 +49,13 @@ impl<M: Machine> ServerConnection<M> {
             return self.enqueue(method_index, arrival);
         }
         self.run(method_index, arrival, Duration::ZERO);
+    }
+
+    /// Whether the server is full without this request, which may have counted while it was incomplete.
+    #[cold]
+    fn is_still_full(&self) -> bool {
+        self.update_usage();
+        self.core().shared().is_full()
     }
 
     #[cold]

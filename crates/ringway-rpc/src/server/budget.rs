@@ -21,6 +21,8 @@ pub(super) struct Budget {
     over_soft_limit_until: Cell<Option<Duration>>,
     /// Whether connections receive nothing because memory is about to be shed.
     pub(super) is_receiving_paused: Cell<bool>,
+    /// The most bytes that were kept since memory was last given back.
+    peak: Cell<usize>,
 }
 
 /// The bytes kept in one direction, and their limit.
@@ -50,8 +52,8 @@ impl Budget {
         let usage = |max| Usage { max, kept: Cell::new(0) };
         let unsent_max = unread_max.saturating_mul(limits::UNSENT_TO_UNREAD);
         let (unread, unsent) = (usage(unread_max), usage(unsent_max));
-        let (spare, over_soft_limit_until, is_receiving_paused) = Default::default();
-        Self { unread, unsent, spare, over_soft_limit_until, is_receiving_paused }
+        let (spare, over_soft_limit_until, is_receiving_paused, peak) = Default::default();
+        Self { unread, unsent, spare, over_soft_limit_until, is_receiving_paused, peak }
     }
 
     pub(super) fn of(&self, side: Side) -> &Usage {
@@ -91,6 +93,34 @@ impl Budget {
         spare > unread.max / limits::SHED_SHARE && unread.kept.get() + spare > unread.max
     }
 
+    /// All bytes that are kept.
+    fn kept(&self) -> usize {
+        self.unread.kept.get() + self.unsent.kept.get()
+    }
+
+    /// Whether so many more bytes may be kept for handlers.
+    #[inline]
+    pub(super) fn has_room_for(&self, bytes: usize) -> bool {
+        self.unread.kept.get().saturating_add(bytes) <= self.unread.max
+    }
+
+    /// Whether messages may be decompressed for requests over HTTP.
+    pub(super) fn may_inflate(&self) -> bool {
+        self.unread.kept.get() <= self.unread.max / limits::INFLATED_SHARE
+    }
+
+    /// Whether much was kept and most of it is not any more.
+    #[inline]
+    pub(super) fn is_wave_over(&self) -> bool {
+        let peak = self.peak.get();
+        peak >= limits::WAVE_BYTES_MIN && self.kept() <= peak / limits::WAVE_IS_OVER_SHARE
+    }
+
+    /// Begins to look for the next wave.
+    pub(super) fn end_wave(&self) {
+        self.peak.set(self.kept());
+    }
+
     /// Whether clients are to send less (true) or as usual (false), if that has changed.
     pub(super) fn soft_limit_change(&self, now: Duration) -> Option<bool> {
         let (kept, max, is_over_soft_limit) =
@@ -115,6 +145,7 @@ impl Budget {
             self.unsent.change(before.unsent, after.unsent);
         }
         self.spare.set(self.spare.get() - before.spare + after.spare);
+        self.peak.set(self.peak.get().max(self.kept()));
         let has_changed = after.unread != before.unread;
         has_changed.then(|| self.unread.change(before.unread, after.unread))
     }
@@ -126,6 +157,8 @@ pub(super) struct Kept {
     pub(super) unread: usize,
     pub(super) unsent: usize,
     pub(super) spare: usize,
+    /// Requests that have not begun, each of which counts as a call that waits.
+    pub(super) unbegun: usize,
 }
 
 impl Kept {
@@ -153,6 +186,24 @@ mod tests {
             [(0, 800), (0, 801), (300, 500), (300, 501), (800, 100)].map(|(u, s)| goes(u, s));
         let (yes, no) = ((true, true), (false, false));
         assert_eq!(seen, [no, yes, no, yes, (false, true)]);
+    }
+
+    #[test]
+    fn a_wave_is_over_once_when_most_of_what_was_kept_is_gone() {
+        let budget = Budget::new(usize::MAX);
+        let most = limits::WAVE_BYTES_MIN;
+        let mut before = Kept::default();
+        let mut keep = |unread| {
+            let after = Kept { unread, ..Kept::default() };
+            budget.change(std::mem::replace(&mut before, after), after);
+            let is_over = budget.is_wave_over();
+            if is_over {
+                budget.end_wave();
+            }
+            is_over
+        };
+        let seen = [most - 1, 0, most, most / 4 + 1, most / 4, 0, most, 0].map(&mut keep);
+        assert_eq!(seen, [false, false, false, false, true, false, false, true]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use ringway_wire::native::{RequestHead, StreamId};
 use super::core::QueuedGuard;
 use crate::call::context::Context;
 use crate::call::status::Code;
+use crate::limits;
 use crate::stream::remote::OpenedStream;
 
 /// The table's length is the highest slot in use, which the limit of concurrent calls bounds.
@@ -20,6 +21,8 @@ pub(super) struct Calls {
     /// The queued calls, ordered by the bytes that they keep.
     queued: BTreeSet<(usize, StreamId)>,
     queued_len: usize,
+    /// Memory of the calls that run.
+    running_len: usize,
     /// The number of the call that was queued last.
     number: u64,
 }
@@ -34,7 +37,8 @@ enum CallState {
     /// Queued for its method. The number tells requests apart that used the same stream id.
     Queued { number: u64, request: Box<Queued> },
     /// Started, at that time; its handler waits or is deferred.
-    Running { context: Context, began: Duration, task: Option<JoinHandle<()>> },
+    /// `cost` is its memory, once its handler waits.
+    Running { context: Context, began: Duration, cost: u32, task: Option<JoinHandle<()>> },
 }
 
 /// A request in the queue of its method.
@@ -62,6 +66,7 @@ impl Queued {
 impl Calls {
     pub(super) fn insert(&mut self, call: ServedCall) {
         let slot = call.stream.slot() as usize;
+        self.running_len += call.cost();
         if self.by_slot.len() <= slot {
             self.by_slot.resize_with(slot + 1, || None);
         }
@@ -98,10 +103,10 @@ impl Calls {
         })
     }
 
-    /// The bytes that queued requests keep.
+    /// The bytes that queued requests keep, and the memory of calls that run.
     #[inline]
-    pub(super) fn queued_len(&self) -> usize {
-        self.queued_len
+    pub(super) fn kept_len(&self) -> usize {
+        self.queued_len + self.running_len
     }
 
     /// The queued request that keeps the most bytes, and how many.
@@ -117,6 +122,7 @@ impl Calls {
         self.find(stream)?;
         self.count -= 1;
         let call = self.by_slot[stream.slot() as usize].take()?;
+        self.running_len -= call.cost();
         if let CallState::Queued { request, .. } = &call.state {
             self.queued.remove(&(request.len(), stream));
             self.queued_len -= request.len();
@@ -180,14 +186,28 @@ impl Calls {
     pub(super) fn take_all(&mut self) -> Vec<ServedCall> {
         self.count = 0;
         self.queued.clear();
-        self.queued_len = 0;
+        (self.queued_len, self.running_len) = (0, 0);
         self.by_slot.iter_mut().filter_map(Option::take).collect()
     }
 }
 
 impl ServedCall {
     pub(super) fn running(stream: StreamId, context: Context, began: Duration) -> Self {
-        Self { stream, state: CallState::Running { context, began, task: None } }
+        Self { stream, state: CallState::Running { context, began, cost: 0, task: None } }
+    }
+
+    /// A call whose handler waits: its metadata counts if that is much.
+    pub(super) fn waiting(stream: StreamId, context: Context, began: Duration) -> Self {
+        let memory = context.metadata().memory();
+        let cost = if memory >= limits::METADATA_COUNTED_MIN { memory as u32 } else { 0 };
+        Self { stream, state: CallState::Running { context, began, cost, task: None } }
+    }
+
+    fn cost(&self) -> usize {
+        match self.state {
+            CallState::Running { cost, .. } => cost as usize,
+            CallState::Queued { .. } => 0,
+        }
     }
 
     pub(super) fn stream(&self) -> StreamId {

@@ -2,6 +2,7 @@
 //! calls.
 
 mod rest;
+mod take_in;
 
 use std::cell::{Cell, OnceCell, Ref, RefCell, RefMut};
 use std::collections::VecDeque;
@@ -27,7 +28,6 @@ use super::machine::Machine;
 use super::method_ids::MethodIds;
 use crate::call::context::Site;
 use crate::call::status::{Code, Status};
-use crate::call::zero_copy;
 use crate::connection::carrier::{self, CarrierId};
 use crate::connection::driver::MESSAGE;
 use crate::connection::table::StreamTable;
@@ -71,6 +71,8 @@ pub(crate) struct ServerConnection<M: Machine> {
     /// Whether the connection is to be closed at once, even with calls running.
     pub(super) is_ended: Cell<bool>,
     pub(super) intake: IntakeShare,
+    /// Received bytes that are to be processed when the core has time for more.
+    put_off: Cell<Option<Box<View>>>,
     age: Age,
     rest: Rest,
     opened_at: Duration,
@@ -123,6 +125,7 @@ impl<M: Machine> ServerConnection<M> {
             unserved: Cell::default(),
             is_ended: Cell::new(false),
             intake: IntakeShare::default(),
+            put_off: Cell::new(None),
             age: Age::new(core.settings(), core.now()),
             rest: Rest::new(core.now()),
             opened_at: core.now(),
@@ -212,64 +215,6 @@ impl<M: Machine> ServerConnection<M> {
         self.end_intake();
     }
 
-    /// Processes received bytes, if there are any, and runs the calls that they request.
-    pub(super) fn take_in(self: &Rc<Self>, view: Option<&View>) -> Result<(), M::Violation> {
-        if let Some(view) = view {
-            self.rest.note_use(self.core.now());
-            self.note_intake(view.len());
-        }
-        let taken = self.take_events(view);
-        if self.core.has_time() {
-            self.begin_deferred();
-        }
-        self.settle();
-        taken
-    }
-
-    fn take_events(self: &Rc<Self>, view: Option<&View>) -> Result<(), M::Violation> {
-        let now = self.core.now();
-        let mut input = view.map_or(&[][..], |view| view);
-        self.core.start_batching();
-        let taken = loop {
-            let plain = self.machine.borrow_mut().receive_plain(&mut input, now);
-            if let Some(request) = plain {
-                let message = zero_copy::in_place(request.message, view);
-                self.on_plain(request.stream, &request.head, message, now);
-                continue;
-            }
-            let event = self.machine.borrow_mut().receive(&mut input, now);
-            match event {
-                Ok(Some(event)) => {
-                    self.on_event(event, view, now);
-                    self.take_messages(&mut input, view);
-                }
-                Ok(None) => break Ok(()),
-                Err(violation) => break Err(violation),
-            }
-        };
-        self.core.stop_batching();
-        taken
-    }
-
-    /// Fast path for consecutive messages of streams.
-    #[inline]
-    fn take_messages(self: &Rc<Self>, input: &mut &[u8], view: Option<&View>) {
-        loop {
-            // The streams are declared first so that they are released last.
-            let (mut streams, mut machine) = (self.streams(), self.machine());
-            let left = loop {
-                let Some((stream, message)) = machine.receive_message(input) else { return };
-                let message = zero_copy::in_place(message, view);
-                if streams.push(stream, message.clone()).is_err() {
-                    break (stream, message);
-                }
-            };
-            drop(machine);
-            drop(streams);
-            self.on_message(left.0, left.1, false);
-        }
-    }
-
     pub(super) fn transmit(&self, room: usize, out: &mut dyn FnMut(Outgoing<'_>)) {
         self.machine.borrow_mut().transmit(room, out);
     }
@@ -321,7 +266,8 @@ impl<M: Machine> ServerConnection<M> {
     /// nothing then, so the machine's deadlines wait until the connection is read again. Those of an end do not.
     #[inline]
     fn is_held_back(&self) -> bool {
-        (self.is_in_line() || self.has_much_deferred() || self.core.budget().is_receiving_paused())
+        let waits = self.is_in_line() || self.has_much_deferred() || self.has_put_off();
+        (waits || self.core.budget().is_receiving_paused())
             && self.core.draining().is_none()
             && !self.age.is_retired()
     }
@@ -416,6 +362,7 @@ impl<M: Machine> ServerConnection<M> {
             None => String::from("the connection was lost"),
         };
         self.guest_host.get().into_iter().for_each(|host| host.end_all());
+        drop(self.take_put_off());
         let lost = self.calls.borrow_mut().take_all();
         for call in lost {
             call.cancel(Code::Cancelled, &why);

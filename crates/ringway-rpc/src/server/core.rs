@@ -21,9 +21,10 @@ use tracing::Span;
 
 use super::budget::Budget;
 use super::connections::Connections;
+use super::guests::GuestLine;
 use super::intake::TurnIntake;
 use super::interceptor::{Handlers, Intercept};
-use super::jsonrpc::{JsonConfig, JsonMachine, JsonMethods};
+use super::jsonrpc::{JsonConfig, JsonMachine, JsonMethods, Notifications};
 use super::log::SUBSCRIBER;
 use super::method_entry::MethodEntry;
 use super::settings::Settings;
@@ -50,6 +51,8 @@ pub(crate) struct ServerCore {
     entries: Vec<MethodEntry>,
     method_indices: HashMap<&'static str, usize>,
     json_methods: Rc<JsonMethods>,
+    /// Those of clients that have gone.
+    notifications: Notifications,
     /// What the connections that speak gRPC share, made with the first of them.
     grpc: OnceCell<SharedByGrpc>,
     /// The methods whose gRPC messages may be compressed, if any.
@@ -58,6 +61,7 @@ pub(crate) struct ServerCore {
     connections: Connections,
     budget: Budget,
     intake: TurnIntake,
+    guest_line: GuestLine,
     /// Queued calls of methods without a limit, which wait for nothing but this core's time.
     calls_behind: Cell<usize>,
     /// The instant that times are counted from.
@@ -151,12 +155,14 @@ impl ServerCore {
             entries,
             method_indices,
             json_methods: json,
+            notifications: Notifications::new(shared.settings.in_flight_per_connection_max),
             grpc: OnceCell::new(),
             grpc_compression: OnceCell::new(),
             interceptors: shared.interceptors.iter().map(|make| make()).collect(),
             connections: Connections::default(),
             budget: Budget::new(shared.settings.unread_bytes_max),
             intake: TurnIntake::default(),
+            guest_line: GuestLine::default(),
             calls_behind: Cell::new(0),
             origin: origin(),
             looked: Cell::default(),
@@ -250,6 +256,10 @@ impl ServerCore {
         self.method_indices.get(name).copied()
     }
 
+    pub(super) fn notifications(&self) -> &Notifications {
+        &self.notifications
+    }
+
     pub(super) fn has_interceptors(&self) -> bool {
         !self.interceptors.is_empty()
     }
@@ -266,6 +276,11 @@ impl ServerCore {
     #[inline]
     pub(super) fn intake(&self) -> &TurnIntake {
         &self.intake
+    }
+
+    /// The requests over HTTP/2 that wait to be begun.
+    pub(super) fn guest_line(&self) -> &GuestLine {
+        &self.guest_line
     }
 
     /// The number of queued calls of methods without a limit.

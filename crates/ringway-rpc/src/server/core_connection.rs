@@ -20,9 +20,10 @@ impl<M: Machine> ServerConnection<M> {
         let kept = match self.is_closed() {
             true => Kept::default(),
             false => {
-                let queued = self.calls.borrow().queued_len();
-                let unread = machine.kept_len(Side::Unread) + queued;
-                Kept { unread, unsent: machine.kept_len(Side::Unsent), spare: machine.spare_len() }
+                let of_calls = self.calls.borrow().kept_len();
+                let unread = machine.kept_len(Side::Unread) + of_calls;
+                let unsent = machine.kept_len(Side::Unsent);
+                Kept { unread, unsent, spare: machine.spare_len(), unbegun: machine.unbegun() }
             }
         };
         drop(machine);
@@ -34,7 +35,15 @@ impl<M: Machine> ServerConnection<M> {
         if kept == self.kept.get() {
             return;
         }
-        let unread = self.core().budget().change(self.kept.replace(kept), kept);
+        let before = self.kept.replace(kept);
+        if before.unbegun != kept.unbegun {
+            self.core().shared().count_unbegun(before.unbegun, kept.unbegun);
+        }
+        let budget = self.core().budget();
+        let unread = budget.change(before, kept);
+        if budget.is_wave_over() {
+            self.core().give_memory_back();
+        }
         if let Some(unread) = unread {
             self.core().share().set_unread_bytes(unread);
         }

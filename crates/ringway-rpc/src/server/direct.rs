@@ -268,6 +268,13 @@ impl Machine for DirectMachine {
         self.slot(stream)?.translation.take()
     }
 
+    fn note_translated(&mut self, stream: StreamId, len: usize) {
+        if let Some(slot) = self.slot(stream) {
+            slot.flow.unread_len += len;
+            self.unread += len;
+        }
+    }
+
     fn in_flight(&self) -> usize {
         self.slots.len() - self.free.len()
     }

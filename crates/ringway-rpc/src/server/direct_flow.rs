@@ -14,7 +14,7 @@ use crate::limits;
 pub(super) struct DirectFlow {
     /// What each message costs that the handler has not taken.
     unread: VecDeque<usize>,
-    unread_len: usize,
+    pub(super) unread_len: usize,
     replies: VecDeque<Bytes>,
     unsent_len: usize,
     pub(super) initial: Option<Vec<u8>>,

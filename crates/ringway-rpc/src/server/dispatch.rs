@@ -7,6 +7,7 @@ use bytes::Bytes;
 use ringway_net::View;
 use ringway_wire::native::{Piece, RequestHead, ServerEvent, StreamId};
 
+use super::admit::SERVER_FULL;
 use super::calls::ServedCall;
 use super::connection::ServerConnection;
 use super::log::log;
@@ -212,6 +213,10 @@ impl<M: Machine> ServerConnection<M> {
         if end {
             let message = "the method takes one message, and none was sent";
             return self.fail(stream, &Status::unimplemented(message));
+        }
+        self.update_usage(); // those that came with it count as well
+        if self.core().shared().is_full() {
+            return self.refuse_limited(stream, SERVER_FULL);
         }
         self.machine().await_rest(stream, *head, meta, message.as_deref());
     }

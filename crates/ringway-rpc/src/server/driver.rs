@@ -81,6 +81,14 @@ impl<M: Machine> Endpoint for ServerEnd<M> {
         self.calls.has_events()
     }
 
+    fn take_put_off(&mut self) -> Option<View> {
+        self.calls.take_put_off()
+    }
+
+    fn has_put_off(&self) -> bool {
+        self.calls.has_put_off()
+    }
+
     fn is_full(&self) -> bool {
         self.calls.is_full()
     }

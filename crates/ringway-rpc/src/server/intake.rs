@@ -42,6 +42,8 @@ pub(super) struct TurnIntake {
 pub(super) struct IntakeShare {
     /// Bytes taken in during this poll of the connection's task.
     taken: Cell<usize>,
+    /// What was processed during this poll that costs more than its bytes do, as if it were so many.
+    work: Cell<u32>,
     /// Bytes taken in during the polls before; each poll halves what is remembered.
     before: Cell<usize>,
     state: Cell<ShareState>,
@@ -121,6 +123,13 @@ impl IntakeShare {
     #[inline]
     fn begin(&self) {
         self.before.set(self.taken.replace(0).max(self.before.get() / 2));
+        self.work.set(0);
+    }
+
+    /// Whether the connection has done its share of costly work in this poll.
+    #[inline]
+    pub(super) fn has_worked_enough(&self) -> bool {
+        self.work.get() as usize >= limits::INTAKE_BYTES_PER_TURN
     }
 
     #[inline]

@@ -150,6 +150,21 @@ pub(crate) trait Machine: 'static {
         None
     }
 
+    /// Requests that came in part and are not answered.
+    #[inline]
+    fn unbegun(&self) -> usize {
+        0
+    }
+
+    /// Takes the number of bytes into which messages were decompressed since the last time.
+    #[inline]
+    fn take_inflated(&mut self) -> usize {
+        0
+    }
+
+    /// Counts a message that has become longer than what was received of it, until its call ends.
+    fn note_translated(&mut self, _stream: StreamId, _len: usize) {}
+
     /// The credit of a stream, if the protocol has one for it.
     fn credit(&self, _stream: StreamId) -> Option<Credit> {
         None
@@ -258,6 +273,16 @@ impl Machine for grpc::GrpcServer {
     #[inline]
     fn receive_message<'i>(&mut self, input: &mut &'i [u8]) -> Option<(StreamId, &'i [u8])> {
         Self::receive_message(self, input)
+    }
+
+    #[inline]
+    fn unbegun(&self) -> usize {
+        Self::unbegun(self)
+    }
+
+    #[inline]
+    fn take_inflated(&mut self) -> usize {
+        Self::take_inflated(self)
     }
 
     fn credit(&self, stream: StreamId) -> Option<Credit> {

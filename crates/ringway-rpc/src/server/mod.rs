@@ -234,7 +234,7 @@ impl Server {
     }
 
     /// Sets the length of the longest message that is accepted, in bytes, below 2 GiB. The default is 4
-    /// MiB.
+    /// MiB. More than [`unread_bytes_max`](Self::unread_bytes_max) is refused when the server starts.
     pub fn message_bytes_max(mut self, bytes: u32) -> Self {
         self.settings.native.settings.max_message = bytes;
         self
@@ -258,10 +258,12 @@ impl Server {
     /// Limits the received bytes that each core keeps for handlers. The default is 256 MiB; it should be
     /// several times the longest message.
     ///
-    /// The bytes include incomplete requests, with about half a KiB for each such call, and requests in
-    /// the queue of their method. Above half of the limit, clients are asked to send less. Above the
-    /// limit, the streams that keep the most bytes fail with RESOURCE_EXHAUSTED, and queued requests that
-    /// keep as much are refused as not executed, until an eighth is free.
+    /// The bytes include incomplete requests, with about half a KiB for each such call, requests in the
+    /// queue of their method, the metadata of calls whose handlers wait if it takes 2 KiB, and requests over
+    /// HTTP/2 that are no gRPC calls, with 20 KiB. Above half of the limit, clients are asked to send less.
+    /// Above the limit, the client that keeps the most frees memory until an eighth is free: its streams
+    /// that keep the most bytes fail with RESOURCE_EXHAUSTED, and its queued requests that keep as much are
+    /// refused as not executed.
     ///
     /// Buffers of ended streams, of which a connection keeps up to 1 MiB for new ones, may use what is
     /// left of the limit, and always an eighth of it.

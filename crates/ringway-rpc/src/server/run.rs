@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ringway_wire::native::{Piece, StreamId};
 
+use super::admit::MEMORY_FULL;
 use super::admitted::{Admitted, Deferred};
 use super::call_times::{Answered, CallTimes, given_up};
 use super::calls::ServedCall;
@@ -54,6 +55,11 @@ impl<M: Machine> ServerConnection<M> {
                 Err(status) => return self.end_unrun(entry, stream, &status),
             },
         };
+        let metadata = said.as_ref().map_or(0, |said| said.metadata.memory());
+        if metadata >= limits::METADATA_COUNTED_MIN && !core.budget().has_room_for(metadata) {
+            entry.leave();
+            return self.refuse_limited(stream, MEMORY_FULL);
+        }
         let timeout_us = u64::from(head.timeout_us);
         let timeout = (timeout_us > 0).then(|| Duration::from_micros(timeout_us));
         let timeout = said.as_ref().and_then(|said| said.timeout).or(timeout);
@@ -107,7 +113,11 @@ impl<M: Machine> ServerConnection<M> {
         let translation = self.machine().take_translation(stream);
         if let (Some(translation), Some(given)) = (translation, message.as_mut()) {
             let given_bytes = std::mem::replace(given, Piece::EMPTY).into_bytes();
+            let received = given_bytes.len();
             *given = Piece::Owned(translation.apply(given_bytes)?);
+            if given.len() > received {
+                self.machine().note_translated(stream, given.len() - received);
+            }
         }
         Ok(())
     }

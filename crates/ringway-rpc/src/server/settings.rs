@@ -67,6 +67,14 @@ impl Settings {
         if message > message_max {
             return Err(format!("message_bytes_max is {message}, above {message_max}"));
         }
+        let is_set = message > Config::default().settings.max_message;
+        if is_set && message as usize > self.unread_bytes_max {
+            let unread = self.unread_bytes_max;
+            return Err(format!(
+                "message_bytes_max is {message}, and unread_bytes_max lets a core keep only {unread}: no such message \
+                 could come whole"
+            ));
+        }
         if self.in_flight_max == 0 {
             return Err(String::from("in_flight_max is 0: no call could be made"));
         }

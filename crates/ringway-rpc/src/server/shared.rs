@@ -34,6 +34,8 @@ pub(crate) struct ServerShared {
     side_doors: SideDoors,
     /// Calls on all cores that wait in a queue or for their handlers.
     pub(super) in_flight: AtomicUsize,
+    /// Requests among them that have not begun, because they came in part.
+    unbegun: AtomicUsize,
     limits: Mutex<HashMap<&'static str, Arc<ConcurrencyLimit>>>,
     shares: Mutex<Vec<Arc<CoreShare>>>,
     /// The cores that have had a connection.
@@ -67,6 +69,7 @@ impl ServerShared {
             metrics: Metrics::new(),
             side_doors,
             in_flight: AtomicUsize::new(0),
+            unbegun: AtomicUsize::new(0),
             limits: Mutex::default(),
             shares: Mutex::default(),
             cores: Mutex::default(),
@@ -154,8 +157,22 @@ impl ServerShared {
         self.in_flight.load(Ordering::Relaxed) >= self.settings.in_flight_max
     }
 
+    /// Whether more is in flight than `in_flight_max` allows.
+    pub(super) fn is_overfull(&self) -> bool {
+        self.in_flight.load(Ordering::Relaxed) > self.settings.in_flight_max
+    }
+
+    /// Notes that a connection has as many requests as `after` that have not begun.
+    #[cold]
+    pub(super) fn count_unbegun(&self, before: usize, after: usize) {
+        for counter in [&self.in_flight, &self.unbegun] {
+            counter.fetch_add(after.wrapping_sub(before), Ordering::Relaxed); // which may be negative
+        }
+    }
+
     pub(crate) fn stats(&self) -> ServerStats {
-        let in_flight = self.in_flight.load(Ordering::Relaxed);
+        let unbegun = self.unbegun.load(Ordering::Relaxed);
+        let in_flight = self.in_flight.load(Ordering::Relaxed).saturating_sub(unbegun);
         ServerStats::sum(in_flight, &lock(&self.shares))
     }
 }

@@ -1,10 +1,10 @@
 //! What a core does when its connections keep too many bytes.
 
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 use std::rc::Rc;
 use std::time::Duration;
 
-use ringway_runtime::spawn_named;
+use ringway_runtime::{release_free_memory, sleep, spawn_blocking, spawn_named};
 use ringway_wire::native::Side;
 
 use super::connections::CoreConnection;
@@ -51,26 +51,29 @@ impl ServerCore {
         connections.iter().for_each(|connection| connection.wake());
     }
 
-    /// Ends the streams that keep the most bytes, then whole connections. This looks at all connections,
-    /// so it frees a share of the limit at once and its cost is spread over many received bytes.
+    /// Frees a share of the limit at once, since this looks at all connections. The client that keeps the most pays
+    /// first: by the stream that keeps the most, or by its connection if its bytes belong to no stream, such as
+    /// incomplete frames, replies that nobody reads and what calls need to wait.
     fn make_room(&self, connections: &[Rc<dyn CoreConnection>], side: Side) {
         let usage = self.budget().of(side);
         let enough = usage.max - usage.max / limits::SHED_SHARE;
-        let kept = |&(_, at): &(usize, usize)| connections[at].kept(side) > 0;
-        let candidates = (0..connections.len()).map(|at| (0, at)).filter(kept);
-        let mut largest: BinaryHeap<(usize, usize)> =
-            candidates.map(|(_, at)| (connections[at].largest_len(side), at)).collect();
-        while usage.kept.get() > enough
-            && let Some((_, at)) = largest.pop()
+        let clients = clients_of(connections);
+        let kept = |at: usize| clients[at].iter().map(|part| part.kept(side)).sum::<usize>();
+        let mut fullest: BinaryHeap<(usize, usize)> =
+            (0..clients.len()).map(|at| (kept(at), at)).filter(|&(kept, _)| kept > 0).collect();
+        let mut given_up = 0;
+        while usage.kept.get() - given_up > enough
+            && let Some((size, at)) = fullest.pop()
         {
-            let connection = &connections[at];
-            if connection.end_largest(side) {
+            let largest = clients[at].iter().max_by_key(|part| part.largest_len(side));
+            if largest.is_some_and(|part| part.end_largest(side)) {
                 self.share().count_exhausted();
-                largest.push((connection.largest_len(side), at));
+                fullest.push((kept(at), at));
+            } else if usage.kept.get() - given_up > usage.max {
+                given_up += size; // which is reported when the connection is closed
+                clients[at].iter().for_each(|part| part.end());
+                self.share().count_exhausted();
             }
-        }
-        if usage.is_over() {
-            self.end_connections(connections, side);
         }
         if side == Side::Unread {
             // The streams that were ended have left spare memory.
@@ -78,19 +81,28 @@ impl ServerCore {
         }
     }
 
-    /// Ends the connections that keep the most bytes which belong to no stream, such as incomplete frames
-    /// and replies that nobody reads.
+    /// Gives memory of a wave that is over back to the system, once it has rested.
     #[cold]
-    fn end_connections(&self, connections: &[Rc<dyn CoreConnection>], side: Side) {
-        let mut fullest: BinaryHeap<(usize, usize)> =
-            (0..connections.len()).map(|at| (connections[at].kept(side), at)).collect();
-        let mut kept = self.budget().of(side).kept.get();
-        while kept > self.budget().of(side).max
-            && let Some((size, at)) = fullest.pop()
-        {
-            kept -= size;
-            connections[at].end();
-            self.share().count_exhausted();
-        }
+    pub(super) fn give_memory_back(&self) {
+        self.budget().end_wave();
+        spawn_named("memory of a wave", async {
+            sleep(limits::WAVE_REST).await;
+            // The heap of another thread may be in the middle of a wave: none of it is lost by this.
+            let _no_thread_is_free = spawn_blocking(release_free_memory);
+        });
     }
+}
+
+/// The connections of each client, with their parts.
+fn clients_of(connections: &[Rc<dyn CoreConnection>]) -> Vec<Vec<&Rc<dyn CoreConnection>>> {
+    let mut places = HashMap::new();
+    let mut clients: Vec<Vec<&Rc<dyn CoreConnection>>> = Vec::new();
+    for connection in connections {
+        let place = *places.entry(connection.site_id()).or_insert(clients.len());
+        if place == clients.len() {
+            clients.push(Vec::new());
+        }
+        clients[place].push(connection);
+    }
+    clients
 }

@@ -26,7 +26,7 @@ pub(super) fn spawn_waiting<M: Machine>(
     running: Running,
 ) {
     let core = connection.core();
-    connection.calls.borrow_mut().insert(ServedCall::running(
+    connection.calls.borrow_mut().insert(ServedCall::waiting(
         admitted.stream,
         running.context.clone(),
         admitted.times.began,

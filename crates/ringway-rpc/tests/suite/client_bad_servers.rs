@@ -139,3 +139,15 @@ fn server_that_turns_clients_away_is_not_reconnected_in_a_loop() {
     let came = came.load(Ordering::Relaxed);
     assert!((1..=6).contains(&came), "it came {came} times");
 }
+
+/// As a server whose core hangs: its kernel accepts, and nobody answers.
+#[test]
+fn a_server_that_accepts_and_does_not_answer_is_named_as_such() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = format!("tcp://{}", listener.local_addr().expect("it is bound"));
+    let client = Client::connect(&*address).expect("a client");
+    let late = echo(&client).timeout(Duration::from_millis(300)).wait().expect_err("no answer");
+    assert!(late.is_deadline_exceeded());
+    let expected = format!("{address} accepted a connection and sent nothing before the deadline");
+    assert!(late.message().contains(&expected), "{late}");
+}

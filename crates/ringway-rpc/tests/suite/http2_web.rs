@@ -340,7 +340,8 @@ fn an_upload_waits_for_its_reader() {
     let hello = get(&mut caller, "/hello/Ada"); // and with it the server's windows
     assert_eq!(hello.content, b"Hello, Ada!");
     eventually("a window of it is there", || handle.stats().unread_bytes >= 1 << 20);
-    assert_eq!(handle.stats().unread_bytes, 1 << 20, "and no more");
+    let beside = handle.stats().unread_bytes - (1 << 20);
+    assert!(beside < 32 << 10, "and no more than what the request itself takes: {beside}");
     assert!(caller.machine.unsent(stream) >= 6 << 20);
     go_on.send(()).expect("it waits");
     let came = caller.answer(stream);

@@ -294,6 +294,23 @@ fn notifications_are_carried_out_although_their_client_goes() {
     end(handle);
 }
 
+#[test]
+fn no_more_notifications_outlive_their_clients_than_a_connection_may_have_calls() {
+    let plain = Plain::default();
+    let handle = serve(&plain, |server| server.in_flight_per_connection_max(10));
+    let never = r#"{"jsonrpc":"2.0","method":"never"}"#;
+    for number in 1..=3 {
+        let mut http = Http::connect(&handle);
+        http.send("POST", "/", JSON, &format!("[{}]", [never; 8].join(",")));
+        eventually("they have begun", || plain.seen.begun.load(Ordering::SeqCst) == number * 8);
+        drop(http);
+        let dropped = || plain.seen.dropped.load(Ordering::SeqCst);
+        eventually("those of one client are left", || dropped() == (number - 1) * 8);
+    }
+    assert_eq!(handle.stats().in_flight, 8);
+    handle.abort();
+}
+
 const WEB_SOCKET: &str = "upgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: 13\r\n\
                           sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 

@@ -102,3 +102,26 @@ fn a_message_that_no_protocol_can_carry_fails_alone() {
         keeper.keep(message(2, 10)).wait().expect("a reply");
     }
 }
+
+/// More than the messages of a connection that are not whole may have together by default.
+#[test]
+fn a_message_as_long_as_both_sides_take_is_echoed() {
+    const LEN: usize = 80 << 20;
+    let server = Server::bind("tcp://127.0.0.1:0").expect("an address");
+    let server = server.message_bytes_max(LEN as u32);
+    let handle = server.service(KeeperServer::new(Kept::default())).start().expect("a server");
+    let address = handle.addresses()[0].clone();
+    let client = Client::builder().address(address).message_bytes_max(LEN as u32).build();
+    let reply = KeeperClient::new(client.expect("a client")).keep(vec![7; LEN].into()).wait();
+    assert_eq!(reply.expect("it is echoed").len(), LEN);
+}
+
+#[test]
+fn a_message_that_no_core_could_keep_is_no_setting() {
+    let server = Server::bind("tcp://127.0.0.1:0").expect("an address");
+    let refused = server.message_bytes_max(300 << 20).start().map(drop).expect_err("out of range");
+    assert!(refused.to_string().contains("unread_bytes_max"), "{refused}");
+    let server = Server::bind("tcp://127.0.0.1:0").expect("an address");
+    let server = server.message_bytes_max(300 << 20).unread_bytes_max(600 << 20);
+    assert!(server.start().is_ok());
+}

@@ -1,5 +1,6 @@
 //! The integration tests of this crate, in one program.
 
+mod admission;
 mod builtin_drain;
 mod client_allocations;
 mod client_bad_servers;

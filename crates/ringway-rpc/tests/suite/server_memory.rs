@@ -107,6 +107,28 @@ fn thousand_stalled_streams_stay_within_the_bound_and_affect_no_other() {
 }
 
 #[test]
+fn who_keeps_the_most_pays_first_in_however_many_calls() {
+    let handle = serve(4 * MIB);
+    let [mut modest, mut greedy] = [(); 2].map(|()| Caller::connect(socket_addr(&handle)));
+    for caller in [&mut modest, &mut greedy] {
+        caller.call("memory.Depot/Say", b"the settings have come").ok();
+    }
+    let one = open(&mut modest, "memory.Depot/Stall");
+    fill(&mut modest, one, 250_000);
+    eventually("it is kept", || handle.stats().unread_bytes >= 250_000);
+    for _ in 0..100 {
+        let stream = open(&mut greedy, "memory.Depot/Stall");
+        fill(&mut greedy, stream, 60_000);
+    }
+    greedy.call("memory.Depot/Say", b"who had to be ended was ended").ok();
+    assert!(handle.stats().exhausted >= 20);
+    modest.call("memory.Depot/Say", b"others are served").ok();
+    assert!(modest.machine.send(one, Body::Copy(b""), true).is_ok(), "the largest call goes on");
+    drop(modest);
+    end_now(handle, greedy);
+}
+
+#[test]
 fn incomplete_calls_count_with_their_own_memory() {
     let max = 2 * MIB;
     let handle = serve(max);

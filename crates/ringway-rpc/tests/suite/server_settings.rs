@@ -32,6 +32,7 @@ fn settings_that_the_protocol_forbids_are_rejected_at_the_start() {
         assert!(error.contains(setting) && error.contains(value), "{error}");
     }
     let most = bind().in_flight_per_connection_max(524_288).message_bytes_max((1 << 31) - 1);
+    let most = most.unread_bytes_max(1 << 31);
     let handle = most.service(Echo::default()).start().expect("within the ranges");
     let mut caller = Caller::connect(socket_addr(&handle));
     assert_eq!(caller.call("echo.Echo/Say", b"?").ok(), "?");

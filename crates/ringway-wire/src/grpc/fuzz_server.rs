@@ -71,7 +71,7 @@ impl Session {
             has_reset: false,
         };
         if form & 8 != 0 {
-            session.server.host_guests();
+            session.server.host_guests(1_024);
         }
         if form & 4 == 0 {
             let all = ServerCompression::new(None, 10);
@@ -182,7 +182,7 @@ impl Session {
             for (stream, _) in std::mem::take(&mut self.guests) {
                 self.server.guest_reset(stream, ErrorCode::CANCEL);
             }
-            let guests = self.server.guests.as_ref().map_or(0, |guests| guests.unread());
+            let guests = self.server.guests.as_ref().map_or(0, |guests| guests.kept());
             assert_eq!(guests, 0, "kept of requests that are over");
         }
         let mut sent = Vec::new();

@@ -5,20 +5,28 @@ use std::collections::BTreeMap;
 use super::guest_event::GuestEvent;
 use super::server::GrpcServer;
 use crate::http2::{ErrorCode, Line, StreamHandle};
+use crate::limits::GUEST_FIELD_COST;
 use crate::native::{Body, Gone, Piece, ServerEvent};
 
 /// The open requests, by the slots of their streams.
 #[derive(Debug, Default)]
 pub(super) struct Guests {
     open: BTreeMap<usize, Guest>,
-    /// Bytes of content that nobody has taken.
-    unread: usize,
+    /// Memory that a request takes beside its fields and its content.
+    cost: usize,
+    /// Requests whose content has not come whole.
+    incomplete: usize,
+    /// Memory of all requests: their costs, their fields and the content that nobody has taken.
+    kept: usize,
 }
 
 #[derive(Debug)]
 struct Guest {
     stream: StreamHandle,
+    /// Its cost and its fields.
+    held: usize,
     unread: usize,
+    is_whole: bool,
     /// Whether the head of the answer was sent.
     has_head: bool,
 }
@@ -31,17 +39,28 @@ impl Guests {
     fn remove(&mut self, stream: StreamHandle) -> Option<Guest> {
         self.get(stream)?;
         let guest = self.open.remove(&stream.slot())?;
-        self.unread -= guest.unread;
+        self.kept -= guest.kept();
+        self.incomplete -= usize::from(!guest.is_whole);
         Some(guest)
     }
 
-    pub(super) fn unread(&self) -> usize {
-        self.unread
+    pub(super) fn kept(&self) -> usize {
+        self.kept
     }
 
-    fn largest_unread(&self) -> Option<(StreamHandle, usize)> {
-        let guests = self.open.values().map(|guest| (guest.stream, guest.unread));
+    pub(super) fn incomplete(&self) -> usize {
+        self.incomplete
+    }
+
+    fn largest(&self) -> Option<(StreamHandle, usize)> {
+        let guests = self.open.values().map(|guest| (guest.stream, guest.kept()));
         guests.filter(|&(_, len)| len > 0).max_by_key(|&(_, len)| len)
+    }
+}
+
+impl Guest {
+    fn kept(&self) -> usize {
+        self.held + self.unread
     }
 }
 
@@ -51,9 +70,10 @@ fn told<'i>(stream: StreamHandle, event: GuestEvent<'i>) -> Option<ServerEvent<'
 }
 
 impl GrpcServer {
-    /// Reports requests that are no calls, from now on; without this they are refused.
-    pub fn host_guests(&mut self) {
-        self.guests = Some(Box::default());
+    /// Reports requests that are no calls, from now on; without this they are refused. Each counts among the
+    /// [unread bytes](Self::kept_len) with `cost` and its fields until it is answered.
+    pub fn host_guests(&mut self, cost: usize) {
+        self.guests = Some(Box::new(Guests { cost, ..Guests::default() }));
         self.http.keep_foreign_texts();
     }
 
@@ -66,11 +86,14 @@ impl GrpcServer {
         end: bool,
     ) -> Option<ServerEvent<'i>> {
         let guests = self.guests.as_mut()?;
-        let unread = data.len();
-        guests.open.insert(stream.slot(), Guest { stream, unread, has_head: false });
-        guests.unread += unread;
         let is_cut = self.http.fields().is_cut();
         let texts = self.http.take_texts();
+        let fields = texts.iter().map(|(name, value)| name.len() + value.len() + GUEST_FIELD_COST);
+        let held = guests.cost + fields.sum::<usize>();
+        let guest = Guest { stream, held, unread: data.len(), is_whole: end, has_head: false };
+        guests.kept += guest.kept();
+        guests.incomplete += usize::from(!end);
+        guests.open.insert(stream.slot(), guest);
         told(stream, GuestEvent::Head { texts, is_cut, data, end })
     }
 
@@ -83,8 +106,11 @@ impl GrpcServer {
         end: bool,
     ) -> Option<ServerEvent<'i>> {
         let guests = self.guests.as_mut()?;
-        guests.get(stream)?.unread += data.len();
-        guests.unread += data.len();
+        let guest = guests.get(stream)?;
+        guest.unread += data.len();
+        let has_ended = end && !std::mem::replace(&mut guest.is_whole, end);
+        guests.kept += data.len();
+        guests.incomplete -= usize::from(has_ended);
         told(stream, GuestEvent::Data { data, end })
     }
 
@@ -110,7 +136,7 @@ impl GrpcServer {
         let Some(guest) = guests.get(stream) else { return };
         let bytes = bytes.min(guest.unread);
         guest.unread -= bytes;
-        guests.unread -= bytes;
+        guests.kept -= bytes;
         self.http.taken(stream, bytes);
     }
 
@@ -198,6 +224,16 @@ impl GrpcServer {
         self.http.peer_header_list_max()
     }
 
+    /// Answers a request by 503, which whoever answers it has not begun to do.
+    #[cold]
+    pub fn guest_refuse(&mut self, stream: StreamHandle) {
+        let guest = self.guests.as_mut().and_then(|guests| guests.remove(stream));
+        if let Some(guest) = guest {
+            self.http.unserved.refused += 1;
+            self.answer_in_place(&guest, ErrorCode::REFUSED_STREAM);
+        }
+    }
+
     /// Ends a request in place of whoever answers it, who is told: by 503 if nothing was answered
     /// yet.
     #[cold]
@@ -205,11 +241,15 @@ impl GrpcServer {
         let Some(guest) = self.guests.as_mut().and_then(|guests| guests.remove(stream)) else {
             return;
         };
-        let line = Line::Once { name: b":status", value: b"503" };
-        if guest.has_head || self.http.head(stream, &[line], true).is_err() {
-            self.http.reset(stream, code);
-        }
+        self.answer_in_place(&guest, code);
         self.pending.extend(told(stream, GuestEvent::Gone));
+    }
+
+    fn answer_in_place(&mut self, guest: &Guest, code: ErrorCode) {
+        let line = Line::Once { name: b":status", value: b"503" };
+        if guest.has_head || self.http.head(guest.stream, &[line], true).is_err() {
+            self.http.reset(guest.stream, code);
+        }
     }
 
     /// Ends all requests because the drain is over.
@@ -219,9 +259,9 @@ impl GrpcServer {
         open.into_iter().for_each(|stream| self.give_up_guest(stream, ErrorCode::CANCEL));
     }
 
-    /// The request that keeps the most unread bytes.
+    /// The request that takes the most memory.
     pub(super) fn largest_guest(&self) -> Option<(StreamHandle, usize)> {
-        self.guests.as_ref()?.largest_unread()
+        self.guests.as_ref()?.largest()
     }
 
     /// Ends a request that keeps the most bytes. `false` means that the stream is a call's.

@@ -73,6 +73,8 @@ pub struct GrpcServer {
     pub(super) drain: Option<Box<ServerDrain>>,
     /// Requests that are no calls; `None` refuses them.
     pub(super) guests: Option<Box<Guests>>,
+    /// Bytes into which messages were decompressed, and nobody has heard of.
+    pub(super) inflated: u32,
 }
 
 impl GrpcServer {
@@ -89,6 +91,7 @@ impl GrpcServer {
             reading: ReadingClock::default(),
             drain: None,
             guests: None,
+            inflated: 0,
         }
     }
 
@@ -254,11 +257,24 @@ impl GrpcServer {
     pub fn kept_len(&self, side: Side) -> usize {
         match side {
             Side::Unread => {
-                let guests = self.guests.as_ref().map_or(0, |guests| guests.unread());
+                let guests = self.guests.as_ref().map_or(0, |guests| guests.kept());
                 self.calls.kept() + self.http.incomplete_len() + guests
             }
             Side::Unsent => self.http.unsent_len(),
         }
+    }
+
+    /// Requests that have not come whole and are not answered, guests among them.
+    #[inline]
+    #[must_use]
+    pub fn unbegun(&self) -> usize {
+        self.calls.held_back() + self.guests.as_ref().map_or(0, |guests| guests.incomplete())
+    }
+
+    /// Takes the number of bytes into which messages were decompressed since the last time.
+    #[inline]
+    pub fn take_inflated(&mut self) -> usize {
+        std::mem::take(&mut self.inflated) as usize
     }
 
     /// Always 0: what finished streams leave behind is too little to be counted.

@@ -24,6 +24,8 @@ pub(super) struct ServedCalls {
     message_max: u32,
     /// Memory, in bytes, that all calls hold.
     kept: usize,
+    /// Calls whose requests are held back.
+    held_back: u32,
 }
 
 /// One call, from its head to its answer.
@@ -163,7 +165,7 @@ impl ServedCalls {
     /// Creates a table for messages of up to `message_max` bytes.
     pub(super) fn new(message_max: u32) -> Self {
         let (slots, first_freed, others_freed) = Default::default();
-        Self { slots, first_freed, others_freed, message_max, kept: 0 }
+        Self { slots, first_freed, others_freed, message_max, kept: 0, held_back: 0 }
     }
 
     /// Frees all slots. No call may be unanswered.
@@ -195,6 +197,12 @@ impl ServedCalls {
     #[inline]
     pub(super) fn kept(&self) -> usize {
         self.kept
+    }
+
+    /// Calls whose requests are held back because they are incomplete.
+    #[inline]
+    pub(super) fn held_back(&self) -> usize {
+        self.held_back as usize
     }
 
     /// The call of a stream, until it is answered.
@@ -259,6 +267,7 @@ impl ServedCalls {
         let is_cut = call.messages.finish().is_err();
         if is_cut || call.request.is_some() || !call.untaken.is_empty() {
             self.kept -= call.kept();
+            self.held_back -= u32::from(call.request.is_some());
             let call = &mut self.slots[stream.slot()];
             call.request = None;
             call.untaken.clear();
@@ -279,9 +288,10 @@ impl ServedCalls {
         change: impl FnOnce(&mut ServedCall) -> T,
     ) -> Option<T> {
         let call = self.slots.get_mut(stream.slot()).filter(|call| call.http == Some(stream))?;
-        let before = call.unready();
+        let (before, held_back) = (call.unready(), call.request.is_some());
         let done = change(call);
         self.kept = self.kept - before + call.unready();
+        self.held_back = self.held_back + u32::from(call.request.is_some()) - u32::from(held_back);
         Some(done)
     }
 

@@ -86,7 +86,9 @@ impl GrpcServer {
         end: bool,
         input: Input<'_, 'i>,
     ) -> Result<(Option<Piece<'i>>, bool), Unfit> {
-        let Some(Whole { message, wire_len }) = self.next_message(stream, &mut data, end)? else {
+        let Some(Whole { message, wire_len, is_inflated }) =
+            self.next_message(stream, &mut data, end)?
+        else {
             return Ok((None, end));
         };
         if !data.is_empty() {
@@ -95,7 +97,7 @@ impl GrpcServer {
             return Ok((Some(message), false));
         }
         let end = end || self.http.take_end(stream, input.rest);
-        if !end {
+        if !end || is_inflated {
             self.calls.note_message(stream, message.len(), wire_len);
         }
         Ok((Some(message), end))
@@ -123,12 +125,12 @@ impl GrpcServer {
         match next? {
             Some(Message { is_compressed: false, bytes }) => {
                 let wire_len = bytes.len();
-                Ok(Some(Whole { message: bytes, wire_len }))
+                Ok(Some(Whole { message: bytes, wire_len, is_inflated: false }))
             }
             Some(Message { is_compressed: true, bytes }) => {
                 let wire_len = bytes.len();
                 let message = Piece::Owned(self.inflate(&bytes, compression)?);
-                Ok(Some(Whole { message, wire_len }))
+                Ok(Some(Whole { message, wire_len, is_inflated: true }))
             }
             None => {
                 let credit = self.calls.note_part(stream, before - data.len());
@@ -139,7 +141,7 @@ impl GrpcServer {
     }
 
     #[cold]
-    fn inflate(&self, bytes: &[u8], compression: CallCompression) -> Result<Bytes, Unfit> {
+    fn inflate(&mut self, bytes: &[u8], compression: CallCompression) -> Result<Bytes, Unfit> {
         if !compression.takes {
             return Err(Unfit::compressed(compression.requests));
         }
@@ -148,7 +150,9 @@ impl GrpcServer {
             let text = "the server holds too many unread bytes of decompressed messages";
             return Err(Unfit { status: code::RESOURCE_EXHAUSTED, text: text.into() });
         }
-        Ok(decompress(compression.requests, bytes, self.calls.message_max())?)
+        let inflated = decompress(compression.requests, bytes, self.calls.message_max())?;
+        self.inflated = self.inflated.saturating_add(inflated.len() as u32);
+        Ok(inflated)
     }
 
     /// Handles content of a call that has started before.
@@ -183,7 +187,7 @@ impl GrpcServer {
                 }
                 return self.on_rest(stream, message, is_last);
             }
-            let Some(Whole { message, wire_len }) = message else {
+            let Some(Whole { message, wire_len, .. }) = message else {
                 return is_last.then_some(ServerEvent::End { stream: id });
             };
             if is_ignored {
@@ -229,6 +233,7 @@ impl GrpcServer {
             return None;
         }
         let (id, until) = (call.id(), call.until);
+        let is_inflated = call.compression.requests != Compression::Identity;
         if until <= now {
             self.end_late(stream);
             return None;
@@ -239,6 +244,9 @@ impl GrpcServer {
             head.timeout_us = timeout_us(Some(until.saturating_sub(now)));
         }
         let message = message.or(kept.map(Piece::Owned));
+        if is_inflated && let Some(message) = &message {
+            self.calls.note_message(stream, message.len(), 0); // until it is taken, or the call ends
+        }
         Some(ServerEvent::Request { stream: id, head, meta: Piece::Owned(meta), message, end })
     }
 
@@ -319,6 +327,8 @@ impl GrpcServer {
 struct Whole<'i> {
     message: Piece<'i>,
     wire_len: usize,
+    /// Whether it was decompressed: then it counts until it is taken, even behind the end of its stream.
+    is_inflated: bool,
 }
 
 /// The reason why a call must end because of its client's input.

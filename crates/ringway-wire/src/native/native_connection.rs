@@ -19,7 +19,7 @@ use super::{
 };
 use crate::limits::{
     NATIVE_ANSWERS_MAX, NATIVE_ASSEMBLY_MAX, NATIVE_IDLE_RATE, NATIVE_PING_RATE, NATIVE_REASON_MAX,
-    NATIVE_SETTINGS_RATE,
+    NATIVE_REQUEST_HEAD_MAX, NATIVE_SETTINGS_RATE,
 };
 use crate::rates::{Allowance, Bucket};
 use crate::reading_clock::ReadingClock;
@@ -338,7 +338,8 @@ impl NativeConnection {
     /// Bytes by which all incomplete messages together may grow. The limit always lets one message
     /// of the largest accepted size complete.
     fn assembly_room(&self) -> usize {
-        let max = NATIVE_ASSEMBLY_MAX.max(self.config.settings.max_message as usize);
+        let longest = self.config.settings.max_message as usize + NATIVE_REQUEST_HEAD_MAX;
+        let max = NATIVE_ASSEMBLY_MAX.max(longest);
         max.saturating_sub(self.streams.assembled())
     }
 

@@ -9,6 +9,9 @@ pub(crate) trait GuestHost {
     /// Handles what the machine tells of a request.
     fn on_event(&self, stream: StreamHandle, event: GuestEvent<'_>);
 
+    /// Begins the request that waits longest to be begun. Whether others wait.
+    fn begin_next(&self) -> bool;
+
     /// Frees what is kept for the next requests.
     fn drop_spare(&self);
 

@@ -22,6 +22,13 @@ impl<M: Machine> ServerConnection<M> {
         self.intake.note(bytes);
     }
 
+    /// Notes work that costs as much as so many received bytes.
+    #[cold]
+    pub(in crate::server) fn note_work(&self, bytes: usize) {
+        self.note_intake(bytes);
+        self.intake.work.set(self.intake.work.get().saturating_add(bytes as u32));
+    }
+
     /// Ends a poll of the connection's task: the next of the line may go.
     #[inline]
     pub(in crate::server) fn end_intake(&self) {

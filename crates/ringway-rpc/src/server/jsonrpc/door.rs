@@ -16,7 +16,7 @@ use ringway_http::{
     Body, CloseCode, Error, PeerWatch, Request, Response, WebSocket, WebSocketLimits,
     WebSocketMessage, WebSocketUpgrade,
 };
-use ringway_runtime::{Sleep, sleep, spawn_named};
+use ringway_runtime::{Sleep, sleep};
 use ringway_wire::grpc::parse_timeout;
 use ringway_wire::native::MetaWriter;
 
@@ -98,7 +98,10 @@ impl JsonDoor {
         let texts = self.posted.take().unwrap_or_else(open);
         if !texts.take(&text, &meta) {
             drop((text, meta));
-            return self.carry_out(texts).await;
+            watch.iter().for_each(PeerWatch::start);
+            let answer = self.carry_out(texts).await;
+            watch.iter().for_each(PeerWatch::stop);
+            return answer;
         }
         drop((text, meta)); // the calls have what they need of it
         if let Some(watch) = &watch {
@@ -113,12 +116,11 @@ impl JsonDoor {
         Ok(response(answer))
     }
 
-    /// Carries out notifications, of which nobody awaits an answer, whether or not their client stays.
+    /// Carries out notifications, of which nobody awaits an answer, even if their client goes, as far as there is
+    /// [room](super::Notifications) for those of clients that have gone.
     async fn carry_out(&self, texts: JsonTexts) -> Result<Response, Error> {
-        let carried_out =
-            spawn_named("notifications", async move { texts.rest().await.map(|()| texts) });
-        let texts = carried_out.await.map_err(|_core_ended| Error::unavailable(ENDED))?;
-        self.keep(texts.map_err(|GivenUp| Error::unavailable(ENDED))?);
+        let texts = self.core.notifications().carry_out(texts).await;
+        self.keep(texts.ok_or_else(|| Error::unavailable(ENDED))?);
         Ok(response(None))
     }
 

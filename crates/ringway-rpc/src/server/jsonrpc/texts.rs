@@ -18,6 +18,7 @@ use crate::connection::driver::MESSAGE;
 use crate::limits;
 use crate::server::connection::ServerConnection;
 use crate::server::core::ServerCore;
+use crate::server::machine::Machine;
 
 /// The calls of one connection: each text that comes is given to [`take`](Self::take), and the texts of
 /// [`poll_text`](Self::poll_text) are to be sent. Calls are cancelled when this is dropped.
@@ -116,6 +117,11 @@ impl JsonTexts {
     /// Whether so much waits to be sent that no more is to be taken in.
     pub(crate) fn is_full(&self) -> bool {
         self.calls.is_full()
+    }
+
+    /// How many calls are under way or waiting to be.
+    pub(crate) fn len(&self) -> usize {
+        self.calls.machine().in_flight()
     }
 
     /// Whether nothing is under way.

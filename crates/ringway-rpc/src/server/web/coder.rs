@@ -120,6 +120,10 @@ impl Coder {
         if message.is_empty() {
             return Ok(message);
         }
+        if !self.core.budget().may_inflate() {
+            let text = "the server holds too many unread bytes to decompress more messages";
+            return Err(Status::resource_exhausted(text));
+        }
         decompress(self.requests, &message, self.message_bytes_max()).map_err(|error| match error {
             InflateError::TooLong => Status::resource_exhausted(error.to_string()),
             InflateError::Broken => Status::invalid_argument(error.to_string()),
