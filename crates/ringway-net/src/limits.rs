@@ -227,3 +227,7 @@ pub(crate) const DNS_SERVER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Questions to name servers that have not begun, one for each client.
 #[cfg(feature = "dns")]
 pub(crate) const DNS_QUESTIONS_MAX: usize = 1_024;
+
+/// Connections that the kernel completes for a core that listens again after it hung; it caps this by `somaxconn`. As
+/// the runtime has it for listeners.
+pub(crate) const BACKLOG: i32 = 4_096;

@@ -317,6 +317,10 @@ pub(crate) const STALL_THRESHOLD: Duration = Duration::from_millis(100);
 /// Shortest stall threshold: the watchdog looks twice in that time.
 pub(crate) const STALL_THRESHOLD_MIN: Duration = Duration::from_millis(2);
 
+/// Stall thresholds that a poll lasts until its core counts as hung: 5 s by default. What takes that long is more
+/// often a deadlock than work.
+pub(crate) const STALLS_OF_A_HANG: u32 = 50;
+
 /// Default size of each direction's buffer of a simulated stream: smaller than what tests send, so
 /// that full buffers occur.
 pub(crate) const SIM_SOCKET_BUFFER_BYTES: usize = 64 * 1024;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::contain::contain;
 use crate::core::CoreShared;
 use crate::counters::{CurrentPoll, Stall};
+use crate::limits;
 
 /// A thread that watches the cores of one runtime; it ends when this is dropped.
 pub(crate) struct Watchdog {
@@ -49,12 +50,25 @@ fn lock(stopped: &Mutex<bool>) -> MutexGuard<'_, bool> {
 struct Seen {
     poll: Option<CurrentPoll>,
     since: Instant,
-    reported: bool,
+    /// How long the poll has to last to be reported next; it doubles with each report.
+    told_at: Duration,
+    is_reported: bool,
+    /// Whether those who watch for hangs were told.
+    hangs: bool,
+}
+
+impl Seen {
+    fn new(poll: Option<CurrentPoll>, threshold: Duration) -> Self {
+        Self { poll, since: Instant::now(), told_at: threshold, is_reported: false, hangs: false }
+    }
+
+    fn name(&self) -> &'static str {
+        self.poll.and_then(CurrentPoll::name).unwrap_or("unknown")
+    }
 }
 
 fn watch(cores: &[Arc<CoreShared>], threshold: Duration, stop: &(Mutex<bool>, Condvar)) {
-    let fresh = || Seen { poll: None, since: Instant::now(), reported: false };
-    let mut seen: Vec<Seen> = cores.iter().map(|_| fresh()).collect();
+    let mut seen: Vec<Seen> = cores.iter().map(|_| Seen::new(None, threshold)).collect();
     let mut stopped = lock(&stop.0);
     while !*stopped {
         let waited = stop.1.wait_timeout(stopped, threshold / 2);
@@ -70,32 +84,57 @@ fn look_at(core: &CoreShared, seen: &mut Seen, threshold: Duration) {
     let poll = core.counters.current_poll();
     let numbers = (poll.map(CurrentPoll::number), seen.poll.map(CurrentPoll::number));
     if numbers.0 != numbers.1 || poll.is_none() {
-        if seen.reported {
-            core.counters.stall_lasts(seen.since.elapsed(), true);
-            tracing::warn!(
-                core = core.id(),
-                task = seen.poll.and_then(CurrentPoll::name).unwrap_or("unknown"),
-                held_for_ms = seen.since.elapsed().as_millis() as u64,
-                "the task lets its core go on"
-            );
-        }
-        *seen = Seen { poll, since: Instant::now(), reported: false };
-        return;
+        let over = std::mem::replace(seen, Seen::new(poll, threshold));
+        return if over.is_reported {
+            goes_on(core, &over)
+        };
     }
     seen.poll = poll;
     let held_for = seen.since.elapsed();
-    if seen.reported {
+    if seen.is_reported {
         core.counters.stall_lasts(held_for, false);
     }
-    if held_for >= threshold && !seen.reported {
-        seen.reported = true;
-        let task = poll.and_then(CurrentPoll::name);
-        core.counters.stalled(Stall { task, since: seen.since, held_for, is_over: false });
-        tracing::warn!(
-            core = core.id(),
-            task = poll.and_then(CurrentPoll::name).unwrap_or("unknown"),
-            held_for_ms = held_for.as_millis() as u64,
-            "a task holds up its core: move blocking or long work to `spawn_blocking`"
-        );
+    if held_for >= threshold.saturating_mul(limits::STALLS_OF_A_HANG)
+        && !std::mem::replace(&mut seen.hangs, true)
+    {
+        core.hangs.tell(true);
     }
+    if held_for >= seen.told_at {
+        seen.told_at = held_for.saturating_mul(2);
+        report(core, seen, held_for);
+    }
+}
+
+fn report(core: &CoreShared, seen: &mut Seen, held_for: Duration) {
+    let (id, thread, task) = (core.id(), core.thread(), seen.name());
+    let held_for_ms = held_for.as_millis() as u64;
+    if std::mem::replace(&mut seen.is_reported, true) {
+        let text = "the task has not let its core go on yet";
+        return tracing::warn!(core = id, thread, task, held_for_ms, "{text}");
+    }
+    let task_name = seen.poll.and_then(CurrentPoll::name);
+    core.counters.stalled(Stall { task: task_name, since: seen.since, held_for, is_over: false });
+    tracing::warn!(
+        core = id,
+        thread,
+        task,
+        held_for_ms,
+        "a task holds up its core: move blocking or long work to `spawn_blocking`, or declare its method \
+         `offload`"
+    );
+}
+
+fn goes_on(core: &CoreShared, over: &Seen) {
+    let held_for = over.since.elapsed();
+    core.counters.stall_lasts(held_for, true);
+    if over.hangs {
+        core.hangs.tell(false);
+    }
+    tracing::warn!(
+        core = core.id(),
+        thread = core.thread(),
+        task = over.name(),
+        held_for_ms = held_for.as_millis() as u64,
+        "the task lets its core go on"
+    );
 }

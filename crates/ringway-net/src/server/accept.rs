@@ -14,6 +14,7 @@ use socket2::{SockFilter, SockRef, Socket};
 use super::arrival::Arrival;
 use super::context::CoreContext;
 use super::handshakes::shake_hands;
+use super::hung::MayBeStopped;
 use super::log::log;
 use super::log_throttle::LogThrottle;
 use super::shared::{Permit, Refusal};
@@ -43,14 +44,21 @@ impl ServerListener {
     /// descriptors run out, the runtime pauses and continues by itself.
     pub(crate) async fn serve(self, context: Rc<CoreContext>) {
         let _until_closed = context.listeners.begin();
+        let may_be_stopped = match self.kind.unix {
+            true => None, // the cores share it
+            false => MayBeStopped::new(&context.shared, context.number, &self.listener),
+        };
         let throttle = LogThrottle::default();
         while let Some(accepted) = until(context.stopping.cancelled(), self.listener.accept()).await
         {
             match accepted {
                 Ok(accepted) => let_in(&context, accepted.into(), self.kind),
+                Err(error)
+                    if is_stopped(&error) && context.shared.hung.let_in_again(context.number) => {}
                 Err(error) => self.cannot_accept(&context, &error, &throttle),
             }
         }
+        drop(may_be_stopped);
         let _not_let_in =
             until(context.aborting.cancelled(), self.let_in_who_is_here(&context)).await;
         drop(self);
@@ -183,6 +191,11 @@ fn take_all(socket: &SockRef<'_>, mut take: impl FnMut(Socket)) -> LastLook {
         }
     }
     LastLook::All
+}
+
+/// Whether the socket does not listen any more.
+fn is_stopped(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::InvalidInput
 }
 
 fn is_of_that_client_only(error: &io::Error) -> bool {

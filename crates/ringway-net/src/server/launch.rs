@@ -19,6 +19,7 @@ use super::control::Phase;
 use super::core_number::CoreNumber;
 use super::datagrams::{MakeServeDatagrams, ServeDatagrams};
 use super::handle::ServerHandle;
+use super::hung::{self, Hung};
 use super::log::log;
 use super::settings::Settings;
 use super::shared::ServerShared;
@@ -51,15 +52,18 @@ pub(crate) fn launch<M>(server: Server, make_serve: M) -> Result<Launched>
 where
     M: Fn() -> Serve + Clone + Send + 'static,
 {
-    let Server { bindings, runtime, settings, datagrams, ready_hooks, shutdown_hooks } = server;
+    let Server { bindings, runtime, settings, datagrams, ready_hooks, shutdown_hooks, hang_hooks } =
+        server;
     let count = runtime.core_count();
     let addresses = bindings.addresses();
     check(&addresses, &settings, datagrams.is_some())?;
     let called = CoreNumber::take(count)?;
-    let shared = ServerShared::new(settings, addresses, &called, !shutdown_hooks.is_empty());
+    let mut shared = ServerShared::new(settings, addresses, &called, !shutdown_hooks.is_empty());
+    shared.hung = Hung::new(count, hang_hooks);
     let shared = Arc::new(shared);
     let runtime = runtime.start().map_err(|error| Error::io("cannot start the cores", error))?;
     shared.set_handles(runtime.cores().to_vec());
+    hung::watch(&shared);
     // Every core must be able to take connections before any of them accepts one.
     for ((number, core), called) in runtime.cores().iter().enumerate().zip(called) {
         let (shared, make_serve) = (Arc::clone(&shared), make_serve.clone());

@@ -14,6 +14,7 @@ mod ended;
 mod failures;
 mod handle;
 mod handshakes;
+mod hung;
 mod launch;
 mod log;
 mod log_throttle;
@@ -41,6 +42,7 @@ pub use stats::{CoreStats, ServerStats};
 use self::bind::Bindings;
 use self::datagrams::MakeServeDatagrams;
 use self::handle::may_block;
+use self::hung::HangHook;
 use self::launch::Launched;
 use self::settings::Settings;
 use self::signals::Signals;
@@ -78,6 +80,7 @@ pub struct Server {
     datagrams: Option<MakeServeDatagrams>,
     ready_hooks: Vec<Ready>,
     shutdown_hooks: Vec<ShutdownHook>,
+    hang_hooks: Vec<HangHook>,
 }
 
 /// Called once the server listens.
@@ -117,6 +120,7 @@ impl Server {
             datagrams: None,
             ready_hooks: Vec::new(),
             shutdown_hooks: Vec::new(),
+            hang_hooks: Vec::new(),
         })
     }
 
@@ -262,6 +266,22 @@ impl Server {
     /// the order of their declaration.
     pub fn on_shutdown(mut self, hook: impl FnOnce() + Send + 'static) -> Self {
         self.shutdown_hooks.push(Box::new(hook));
+        self
+    }
+
+    /// Calls `hook` with `true` when a core hangs, and with `false` when none does any more, on the thread of the
+    /// watchdog. A core hangs when one task has held it up for 50 times the
+    /// [stall threshold](Self::stall_threshold). While it does, new TCP connections go to the other cores, if
+    /// there are any; those that it has already stay with it.
+    pub fn on_hang(mut self, hook: impl Fn(bool) + Send + Sync + 'static) -> Self {
+        self.hang_hooks.push(Box::new(hook));
+        self
+    }
+
+    /// Sets how long one poll of a task may hold up its core before the log names the task, at least 2
+    /// milliseconds. The default is 100 milliseconds.
+    pub fn stall_threshold(mut self, threshold: Duration) -> Self {
+        self.runtime = self.runtime.stall_threshold(threshold);
         self
     }
 

@@ -9,6 +9,7 @@ use ringway_runtime::CoreHandle;
 
 use super::control::Control;
 use super::core_number::CoreNumber;
+use super::hung::Hung;
 use super::per_address::{self, PerAddress};
 use super::settings::Settings;
 use crate::address::Address;
@@ -28,6 +29,7 @@ pub(crate) struct ServerShared {
     open: AtomicUsize,
     peak: AtomicUsize,
     per_address: PerAddress,
+    pub(crate) hung: Hung,
 }
 
 /// The counters of one core, written by it and by cores that hand connections to it. The alignment
@@ -89,6 +91,7 @@ impl ServerShared {
             open: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
             per_address: PerAddress::default(),
+            hung: Hung::new(cores, Vec::new()),
         }
     }
 
@@ -152,9 +155,10 @@ impl ServerShared {
     }
 
     /// Chooses the core for a connection that `own` has accepted: `own`, unless it has noticeably
-    /// more connections than the least loaded core.
+    /// more connections than the least loaded core that does not hang.
     pub(crate) fn core_for(&self, own: usize, spreads: bool) -> usize {
         let loads = self.cores.iter().map(CoreShare::open).enumerate();
+        let loads = loads.filter(|&(core, _)| !self.hung.hangs(core));
         let Some((least, load)) = loads.min_by_key(|&(_, load)| load) else { return own };
         let slack = match spreads {
             true => 0,

@@ -84,7 +84,8 @@ async fn respond(core: &Rc<ServerCore>, calls: &DirectCalls, request: Request) -
         (&Method::GET | &Method::HEAD, "/healthz") => text("ok\n"),
         (&Method::GET | &Method::HEAD, "/readyz") => ready(core, &side_doors.health),
         (&Method::OPTIONS, "*") => status(StatusCode::NO_CONTENT), // RFC 9110, section 9.3.7: a "ping"
-        (_, "/metrics" | "/healthz" | "/readyz") => reads_only(),
+        (_, "/metrics") if !side_doors.has_no_metrics => reads_only(),
+        (_, "/healthz" | "/readyz") => reads_only(),
         _ => match (&side_doors.routes, &side_doors.pages) {
             (Some(routes), _) if routes.has(path) => routes.respond(request).await,
             (_, pages) if pages.has(path) => pages.respond(request).await,

@@ -9,6 +9,7 @@ mod dispatch;
 mod end;
 mod file_ops;
 mod files;
+mod hangs;
 mod number;
 mod registry;
 mod send_memory;

@@ -3,7 +3,9 @@
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock, Weak};
+use std::thread;
 
+use super::hangs::Hangs;
 use crate::counters::SharedCounters;
 use crate::limits;
 use crate::mailbox::Mailbox;
@@ -18,11 +20,14 @@ pub(crate) struct CoreShared {
     pub(crate) mailbox: Mailbox<Message>,
     pub(crate) counters: SharedCounters,
     pub(crate) stopping: AtomicBool,
+    pub(crate) hangs: Hangs,
+    /// The name of the core's thread.
+    thread: String,
     eventfd: Arc<OwnedFd>,
 }
 
 impl CoreShared {
-    /// Registers a core, so that wakers on other threads find it.
+    /// Registers the calling thread's core, so that wakers on other threads find it.
     pub(crate) fn register(eventfd: Arc<OwnedFd>) -> Option<Arc<Self>> {
         let mut cores = CORES.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         let vacant = cores.iter().position(|core| core.strong_count() == 0);
@@ -35,6 +40,8 @@ impl CoreShared {
             mailbox: Mailbox::new(limits::MAILBOX_MESSAGES),
             counters: SharedCounters::default(),
             stopping: AtomicBool::new(false),
+            hangs: Hangs::default(),
+            thread: thread::current().name().unwrap_or_default().to_owned(),
             eventfd,
         });
         if id == cores.len() {
@@ -46,6 +53,11 @@ impl CoreShared {
 
     pub(crate) fn id(&self) -> u16 {
         self.id
+    }
+
+    /// The name of the core's thread, as panics and debuggers show it.
+    pub(crate) fn thread(&self) -> &str {
+        &self.thread
     }
 
     /// Wakes the core from its sleep. Only the thread whose push asked for a signal may call it.

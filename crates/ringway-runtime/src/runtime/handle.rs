@@ -96,6 +96,26 @@ impl CoreHandle {
         self.shared.counters.latest_stall()
     }
 
+    /// Calls `tell` on the watchdog's thread: with `true` when one poll has held the core up for 50 times the
+    /// [stall threshold](crate::Builder::stall_threshold), which is 5 seconds by default, and with `false` when
+    /// the core goes on. It is not called for a core that hung before and still does.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    ///
+    /// let runtime = ringway_runtime::Runtime::builder().threads(1).start()?;
+    /// let hangs = Arc::new(AtomicBool::new(false));
+    /// let told = Arc::clone(&hangs);
+    /// runtime.cores()[0].on_hang(move |it_hangs| told.store(it_hangs, Ordering::Relaxed));
+    /// assert!(!hangs.load(Ordering::Relaxed));
+    /// # runtime.shutdown()?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn on_hang(&self, tell: impl Fn(bool) + Send + Sync + 'static) {
+        self.shared.hangs.watch(tell);
+    }
+
     /// The name of the task that the core polls at this moment; `None` between polls, and if it has no name.
     pub fn current_task(&self) -> Option<&'static str> {
         self.shared.counters.current_poll().and_then(CurrentPoll::name)

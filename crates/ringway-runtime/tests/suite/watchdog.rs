@@ -26,6 +26,7 @@ type Told = (Fields, Option<mpsc::Sender<()>>);
 
 const HOLDS_UP: &str = "holds up its core";
 const LETS_GO_ON: &str = "lets its core go on";
+const STILL_HOLDS: &str = "has not let its core go on yet";
 const CARELESS: &str = "the careless one";
 
 /// What the subscriber ends when it receives a stall.
@@ -157,14 +158,20 @@ fn blocks_a_runtime(backend: Backend, events: mpsc::Receiver<Told>) -> mpsc::Rec
     let [idle, blocked] = runtime.cores() else { panic!("two cores") };
     assert_eq!(blocked.counters().stalls, 0);
     let mut events = Events::of_a_new_runtime(events);
+    let (tell, hang) = mpsc::channel();
+    blocked.on_hang(move |hangs| tell.send(hangs).expect("the test waits"));
+    let (hung, hangs) = mpsc::channel();
+    idle.on_hang(move |_| hung.send(()).expect("the test waits"));
     let stalled = blocked.spawn(async move || {
         let task = spawn_named(CARELESS, async move {
             let event = events.stalls_of_this_core(CARELESS); // which blocks the core
-            (event, events)
+            assert_eq!(hang.recv_timeout(REPORT_TIME_MAX), Ok(true));
+            (event, events, hang)
         });
         task.await.expect("no panic")
     });
-    let (event, mut events) = stalled.expect("room").wait().expect("no panic");
+    let (event, mut events, hang) = stalled.expect("room").wait().expect("no panic");
+    assert_eq!(hang.recv_timeout(REPORT_TIME_MAX), Ok(false), "it goes on");
     let held_for: u64 = event.of("held_for_ms").expect("its duration").parse().expect("a number");
     assert!(held_for >= 2, "the finest threshold is 2 ms, not {held_for}");
     let watchdog_is_held = events.of_task(CARELESS, LETS_GO_ON);
@@ -173,7 +180,7 @@ fn blocks_a_runtime(backend: Backend, events: mpsc::Receiver<Told>) -> mpsc::Rec
     assert_eq!((stall.task, stall.is_over), (Some(CARELESS), true));
     assert!(stall.held_for >= Duration::from_millis(held_for));
     assert_eq!(idle.counters().stalls, 0);
-    assert!(idle.latest_stall().is_none());
+    assert!(idle.latest_stall().is_none() && hangs.try_recv().is_err());
     drop(watchdog_is_held);
     runtime.shutdown().expect("no core failed");
     events.events
@@ -185,6 +192,8 @@ fn blocks_its_own_thread(events: mpsc::Receiver<Told>) -> mpsc::Receiver<Told> {
     let main = async move {
         let task = spawn_named("on the borrowed thread", async move {
             events.stalls_of_this_core("on the borrowed thread");
+            let (still, _) = events.of_task("on the borrowed thread", STILL_HOLDS);
+            assert_eq!(still.of("thread"), std::thread::current().name(), "as panics name it");
             events.events
         });
         task.await.expect("no panic")
