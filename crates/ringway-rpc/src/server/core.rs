@@ -21,7 +21,7 @@ use tracing::Span;
 
 use super::budget::Budget;
 use super::connections::Connections;
-use super::guests::GuestLine;
+use super::guest_line::GuestLine;
 use super::intake::TurnIntake;
 use super::interceptor::{Handlers, Intercept};
 use super::jsonrpc::{JsonConfig, JsonMachine, JsonMethods, Notifications};

@@ -25,7 +25,6 @@ use ringway_wire::http2::{StreamHandle, Texts};
 
 use self::answering::answer;
 use self::host::GuestHost;
-pub(super) use self::line::GuestLine;
 use super::connection::ServerConnection;
 use super::direct::DirectCalls;
 
@@ -51,12 +50,12 @@ struct Table {
 
 /// A request that is not answered.
 enum Guest {
-    Waits(Box<Waits>),
+    Waits(Box<Unbegun>),
     Open(Open),
 }
 
 /// A request that waits to be begun, as it was received.
-struct Waits {
+struct Unbegun {
     texts: Box<Texts>,
     is_cut: bool,
     data: Vec<u8>,
@@ -120,7 +119,7 @@ impl Table {
     }
 
     /// Takes out the request that waits longest to be begun.
-    fn next_waiting(&self) -> Option<(StreamHandle, Box<Waits>)> {
+    fn next_waiting(&self) -> Option<(StreamHandle, Box<Unbegun>)> {
         let mut open = self.open.borrow_mut();
         loop {
             let stream = self.waiting.borrow_mut().pop_front()?;
@@ -164,7 +163,7 @@ impl Guests {
     }
 
     /// Begins a request, or has it wait for its turn, or refuses it for lack of room.
-    fn take(&self, stream: StreamHandle, waits: Waits) {
+    fn take(&self, stream: StreamHandle, waits: Unbegun) {
         let Some(connection) = self.connection.upgrade() else { return };
         connection.note_work(limits::GUEST_INTAKE_BYTES);
         connection.update_usage(); // this request counts, and so do those that came with it
@@ -191,9 +190,9 @@ impl Guests {
         &self,
         connection: &Rc<ServerConnection<GrpcServer>>,
         stream: StreamHandle,
-        waits: Waits,
+        waits: Unbegun,
     ) {
-        let Waits { texts, is_cut, data, end } = waits;
+        let Unbegun { texts, is_cut, data, end } = waits;
         let request = match is_cut {
             true => Err(too_large()),
             false => http2_request(texts.iter(), body_bytes_max(connection.core())),
@@ -220,7 +219,7 @@ impl GuestHost for Guests {
     fn on_event(&self, stream: StreamHandle, event: GuestEvent<'_>) {
         match event {
             GuestEvent::Head { texts, is_cut, data, end } => {
-                self.take(stream, Waits { texts, is_cut, data: data.to_vec(), end });
+                self.take(stream, Unbegun { texts, is_cut, data: data.to_vec(), end });
             }
             GuestEvent::Data { data, end } => {
                 let Some(table) = self.table.get() else { return };
