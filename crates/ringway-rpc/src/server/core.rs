@@ -24,7 +24,7 @@ use super::connections::Connections;
 use super::guest_line::GuestLine;
 use super::intake::TurnIntake;
 use super::interceptor::{Handlers, Intercept};
-use super::jsonrpc::{JsonConfig, JsonMachine, JsonMethods, Notifications};
+use super::jsonrpc::{JsonConfig, JsonMachine, JsonMethods};
 use super::log::SUBSCRIBER;
 use super::method_entry::MethodEntry;
 use super::settings::Settings;
@@ -52,7 +52,7 @@ pub(crate) struct ServerCore {
     method_indices: HashMap<&'static str, usize>,
     json_methods: Rc<JsonMethods>,
     /// Those of clients that have gone.
-    notifications: Notifications,
+    notifications: Rc<Cell<usize>>,
     /// What the connections that speak gRPC share, made with the first of them.
     grpc: OnceCell<SharedByGrpc>,
     /// The methods whose gRPC messages may be compressed, if any.
@@ -155,7 +155,7 @@ impl ServerCore {
             entries,
             method_indices,
             json_methods: json,
-            notifications: Notifications::new(shared.settings.in_flight_per_connection_max),
+            notifications: Rc::default(),
             grpc: OnceCell::new(),
             grpc_compression: OnceCell::new(),
             interceptors: shared.interceptors.iter().map(|make| make()).collect(),
@@ -256,7 +256,8 @@ impl ServerCore {
         self.method_indices.get(name).copied()
     }
 
-    pub(super) fn notifications(&self) -> &Notifications {
+    /// The number of notifications whose clients have gone.
+    pub(super) fn notifications(&self) -> &Rc<Cell<usize>> {
         &self.notifications
     }
 

@@ -20,6 +20,7 @@ use ringway_runtime::{Sleep, sleep};
 use ringway_wire::grpc::parse_timeout;
 use ringway_wire::native::MetaWriter;
 
+use super::notifications::Notifications;
 use super::texts::{GivenUp, JsonTexts};
 use crate::call::context::Site;
 use crate::call::json::OURS_FIELD;
@@ -117,9 +118,11 @@ impl JsonDoor {
     }
 
     /// Carries out notifications, of which nobody awaits an answer, even if their client goes, as far as there is
-    /// [room](super::Notifications) for those of clients that have gone.
+    /// [room](Notifications) for those of clients that have gone.
     async fn carry_out(&self, texts: JsonTexts) -> Result<Response, Error> {
-        let texts = self.core.notifications().carry_out(texts).await;
+        let left = Rc::clone(self.core.notifications());
+        let max = self.core.settings().in_flight_per_connection_max;
+        let texts = Notifications::new(left, max).carry_out(texts).await;
         self.keep(texts.ok_or_else(|| Error::unavailable(ENDED))?);
         Ok(response(None))
     }

@@ -32,5 +32,4 @@ mod violation;
 pub(super) use discover::{OWN_SERVICE, Schemas, register as register_discovery};
 pub(super) use door::{JsonDoor, is_web_socket};
 pub(super) use methods::JsonMethods;
-pub(super) use notifications::Notifications;
 pub(super) use state::{JsonConfig, JsonMachine};

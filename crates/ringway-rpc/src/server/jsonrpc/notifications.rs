@@ -9,12 +9,10 @@ use super::texts::JsonTexts;
 
 /// The notifications of a core whose clients have gone: as many as one connection may have calls, because no other limit
 /// of a connection holds for them. Those of one more client end with it.
-#[derive(Clone, Default)]
 pub(crate) struct Notifications(Rc<Left>);
 
-#[derive(Default)]
 struct Left {
-    calls: Cell<usize>,
+    calls: Rc<Cell<usize>>,
     max: usize,
 }
 
@@ -35,8 +33,9 @@ struct Room {
 }
 
 impl Notifications {
-    pub(crate) fn new(max: usize) -> Self {
-        Self(Rc::new(Left { calls: Cell::new(0), max }))
+    /// With the number of those on the core, of which there may be `max`.
+    pub(crate) fn new(calls: Rc<Cell<usize>>, max: usize) -> Self {
+        Self(Rc::new(Left { calls, max }))
     }
 
     /// Carries out what was taken in, and returns what may take the next text; `None` if the core has ended or is short
