@@ -42,6 +42,7 @@ impl Call {
     pub(super) fn note_message(&mut self, len: usize) {
         let held = std::mem::take(&mut self.held);
         self.costs.push_back(Cost { window: held + len as u32, inflated: 0 });
+        self.early_end = None; // what has content is no head alone
     }
 
     /// Records that the reader has taken messages, and returns how much credit to return, and the

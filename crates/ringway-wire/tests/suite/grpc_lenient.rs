@@ -212,6 +212,9 @@ fn a_failure_in_the_head_counts_although_an_empty_frame_ends_the_stream() {
     assert_eq!(ended(&[head(0, &fields), padding, end]), expected);
     let trailers = head(END_STREAM, &[("grpc-status", "7")]);
     assert_eq!(ended(&[head(0, &fields), trailers]), (7, String::new()), "what comes last");
+    let content = frame(DATA, END_STREAM, 1, &[&prefix(2, false)[..], b"hi"].concat());
+    let unknown = ended(&[head(0, &fields), content]);
+    assert_eq!(unknown.0, 2, "what has content is no head alone: {unknown:?}");
 }
 
 #[test]

@@ -77,7 +77,10 @@ impl Refusal {
         };
         let http_status = error.status();
         let mut response = match form {
-            RefusalForm::Connect => failure(&status_of(&error)),
+            // Clients know 405 by itself; a code would tell them more than there is to say.
+            RefusalForm::Connect if http_status != StatusCode::METHOD_NOT_ALLOWED => {
+                failure(&status_of(&error))
+            }
             _ => error.into(),
         };
         *response.status_mut() = http_status;
