@@ -112,11 +112,20 @@ pub(crate) const STEPS: &[Step] = &[
     },
     Step {
         name: "interop",
-        summary: "grpc-go (fetched and built first) calls our servers, and our client calls grpc-go",
+        summary: "grpc-go and Connect's conformance suite (fetched and built first) against both our sides",
         work: Work::Cargo(&[Cargo {
             needs_tests: true,
-            // With the whole workspace's features, so that nothing is built twice.
-            ..cargo(&["test", "--workspace", "--test", "grpc_go"])
+            // With the whole workspace's features, so that little is built twice.
+            ..cargo(&[
+                "test",
+                "--workspace",
+                "--features",
+                "ringway-interop/connect-conformance",
+                "--test",
+                "grpc_go",
+                "--test",
+                "connect_conformance",
+            ])
         }]),
         requires: Some(&needs::GO),
     },
