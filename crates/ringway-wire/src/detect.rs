@@ -120,7 +120,10 @@ mod tests {
             for at in 0..prefix.len() {
                 let mut bytes = prefix[..=at].to_vec();
                 bytes[at] = 0xee;
-                assert_eq!(detect(&bytes), Detected::Unknown, "{bytes:?}");
+                // By then it may be a request with the method PRI.
+                let is_request = bytes.starts_with(b"PRI ");
+                let expected = if is_request { Detected::Http1 } else { Detected::Unknown };
+                assert_eq!(detect(&bytes), expected, "{bytes:?}");
             }
         }
     }
