@@ -105,10 +105,6 @@ pub(crate) const ORPHANS_MAX: usize = 1 << 10;
 pub(crate) const EMPTY_PAUSE_FIRST: Duration = Duration::from_millis(1);
 pub(crate) const EMPTY_PAUSE_MAX: Duration = Duration::from_millis(250);
 
-/// How long a server waits for a change, or for what is written behind a cursor, before it answers that there is nothing,
-/// unless it is told: a second.
-pub(crate) const SERVER_AWAIT: Duration = Duration::from_secs(1);
-
 /// Servers at which such cursors are ended at a time, each by a task. The others wait for their turn.
 pub(crate) const ORPHAN_SERVERS_MAX: usize = 16;
 

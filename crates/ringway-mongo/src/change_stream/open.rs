@@ -13,7 +13,6 @@ use crate::collection_shared::Concerns;
 use crate::connection::Answer;
 use crate::cursor::{BatchTime, Cursor, Place};
 use crate::error::{Error, Fate, Kind, Result};
-use crate::limits::SERVER_AWAIT;
 use crate::running::{OnCore, Operation};
 use crate::session::{KeptSession, Session, UsedSession};
 
@@ -65,7 +64,6 @@ impl Operation for OpenStream {
             core.run_in(attempt, write, |answer: Answer<'_>| Ok(answer.into_owned())).await?;
         let namespace = CursorReply::of(answer.body()).map_err(Error::reply)?.namespace;
         let collection = namespace.split_once('.').map_or("", |(_, collection)| collection).into();
-        let max_await = max_await.or_else(|| short_await(time.limit()));
         let time = BatchTime::Each(time.limit());
         let place = Place {
             batch_size,
@@ -76,12 +74,6 @@ impl Operation for OpenStream {
         };
         Cursor::new(&core, place, session, answer)
     }
-}
-
-/// How long the server waits for a change if nobody has said it: less than a batch has time, which would otherwise end with
-/// its time whenever nothing changes.
-fn short_await(limit: Duration) -> Option<Duration> {
-    (limit <= SERVER_AWAIT).then(|| limit / 2)
 }
 
 /// # Errors

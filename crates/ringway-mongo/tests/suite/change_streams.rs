@@ -306,20 +306,6 @@ fn a_stream_that_gets_nowhere_is_opened_more_and_more_slowly() {
 }
 
 #[test]
-fn a_short_time_ends_no_quiet_stream() {
-    let (fake, log) = serve(vec![batch(true, &[], Some(1)), batch(false, &[1], None)]);
-    on_core(async move {
-        let client = Client::new(options(&fake.address));
-        let watched = books(&client).watch().timeout(Duration::from_secs(1));
-        let mut changes = watched.await.expect("opened");
-        assert!(changes.advance().await.expect("a change"));
-        let log = log.lock().expect("no panic");
-        let [.., more] = &log[..] else { panic!("{log:?}") };
-        assert_eq!(more.get_i64("maxTimeMS").ok(), Some(500), "{more}");
-    });
-}
-
-#[test]
 fn other_errors_end_a_stream() {
     let without_token = || {
         let change = doc! { "operationType": "insert" };
