@@ -121,7 +121,7 @@ fn a_folder_has_one_registry_at_a_time() {
 fn a_registry_whose_log_fails_ends_with_an_error() {
     let folder = tempfile::tempdir().expect("a directory");
     let script = format!(
-        "trap '' XFSZ; ulimit -f 8; exec {} serve registry --listen tcp://127.0.0.1:0 --cores 0 --data {}",
+        "trap '' XFSZ; ulimit -f 2100; exec {} serve registry --listen tcp://127.0.0.1:0 --cores 0 --data {}",
         env!("CARGO_BIN_EXE_ringway"),
         folder.path().display()
     );
@@ -135,7 +135,7 @@ fn a_registry_whose_log_fails_ends_with_an_error() {
     let address = line.trim().replace("listening on tcp://", "grpc://");
     let kv = KvClient::new(Client::connect(address.as_str()).expect("an address"));
     let refusal = block_on(async move {
-        for _ in 0..1_000 {
+        for _ in 0..2_000 {
             let (key, value) = ("key".into(), vec![b'v'; 1_000].into());
             if let Err(status) = kv.put(PutRequest { key, value, ..PutRequest::default() }).await {
                 return Some(status);
@@ -143,7 +143,7 @@ fn a_registry_whose_log_fails_ends_with_an_error() {
         }
         None
     });
-    let refusal = refusal.expect("a core").expect("it has no room for a megabyte");
+    let refusal = refusal.expect("a core").expect("it has no room for two megabytes");
     assert!(refusal.message().contains("takes no changes any more"), "{refusal}");
     let ended = server.wait_with_output().expect("it ends by itself");
     let said = String::from_utf8_lossy(&ended.stderr);
