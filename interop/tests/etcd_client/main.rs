@@ -9,8 +9,9 @@ mod steps;
 use std::time::Duration;
 
 use etcd::Etcd;
-use ringway::discovery::Registry;
+use ringway::discovery::{Registry, Revision};
 use ringway::rpc::Server;
+use ringway::runtime::block_on;
 
 /// How long a server may take to start.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -22,7 +23,10 @@ fn etcd_client_gets_the_same_answers_as_from_etcd() {
         return;
     };
     let server = Server::bind("tcp://127.0.0.1:0").expect("a free port");
-    let handle = Registry::new().serve_on(server).threads(1).start().expect("the server starts");
+    // Etcd begins with 1, a registry in memory with the time.
+    let registry = Registry::builder().first_revision(Revision(1)).open();
+    let registry = block_on(registry).expect("a core").expect("nothing is on a disk");
+    let handle = registry.serve_on(server).threads(1).start().expect("the server starts");
     let address = handle.addresses().first().expect("an address").to_string();
     let ours = steps::answers(address.trim_start_matches("tcp://"));
     let theirs = steps::answers(&etcd.authority);

@@ -13,8 +13,8 @@ use crate::support::{LIMIT, end, eventually, socket_addr};
 /// As many descriptors at both ends as a process may have without asking for more.
 const CONNECTIONS: usize = 450;
 
-/// Bytes for each connection that rests, whatever it has done before.
-const BYTES_MAX: usize = 3 << 10;
+/// Bytes for each connection that rests, whatever it has done before: 3 KiB, and what it takes to admit requests by what they hold.
+const BYTES_MAX: usize = 3_200;
 
 /// Client side by hand, without memory of its own but the descriptor.
 struct Idle(TcpStream);

@@ -56,8 +56,7 @@ fn check(misbehave: impl FnOnce(&ServerHandle, SocketAddr)) {
 
 #[test]
 fn other_protocols_are_closed_and_counted() {
-    let cases: [&[u8]; 6] = [
-        b"PRI * HTTP/2.0\r\n\r\nNO\r\n\r\n",
+    let cases: [&[u8]; 5] = [
         b"\x16\x03\x01\x02\x00\x01\x00\x01",
         b"PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\n",
         b"\x0d\x0a\x0d\x0a\x00\x0d\x0a\x51\x55\x49\x54\x0a",
@@ -69,6 +68,16 @@ fn other_protocols_are_closed_and_counted() {
             assert!(closed_after(address, bytes).is_empty());
         }
         assert_eq!(handle.stats().unknown_protocols, cases.len() as u64);
+    });
+}
+
+/// Any word may be a method of HTTP/1.1, so this is told in its way.
+#[test]
+fn what_begins_like_a_request_is_refused_as_one() {
+    check(|handle, address| {
+        let answer = closed_after(address, b"PRI * HTTP/2.0\r\n\r\nNO\r\n\r\n");
+        assert!(answer.starts_with(b"HTTP/1.1 "), "{}", answer.escape_ascii());
+        assert_eq!(handle.stats().unknown_protocols, 0);
     });
 }
 

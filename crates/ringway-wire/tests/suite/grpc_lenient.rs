@@ -212,9 +212,24 @@ fn a_failure_in_the_head_counts_although_an_empty_frame_ends_the_stream() {
     assert_eq!(ended(&[head(0, &fields), padding, end]), expected);
     let trailers = head(END_STREAM, &[("grpc-status", "7")]);
     assert_eq!(ended(&[head(0, &fields), trailers]), (7, String::new()), "what comes last");
+}
+
+#[test]
+fn a_failure_in_a_head_with_content_does_not_count() {
+    let mut client = new_client();
+    client.open(unary()).expect("room");
+    let settings = frame(SETTINGS, 0, 0, &[]);
+    let failure = head(0, &[(":status", "200"), GRPC, ("grpc-status", "5")]);
     let content = frame(DATA, END_STREAM, 1, &[&prefix(2, false)[..], b"hi"].concat());
-    let unknown = ended(&[head(0, &fields), content]);
-    assert_eq!(unknown.0, 2, "what has content is no head alone: {unknown:?}");
+    let wire = [settings, failure, content].concat();
+    let (mut input, mut end) = (&wire[..], None);
+    while let Some(event) = client.receive(&mut input, NOW).expect("well-formed") {
+        if let ClientEvent::Failed { status, text, .. } = event {
+            end = Some((status, text.into_owned()));
+        }
+    }
+    let expected = "the server ended the call without a grpc-status".to_owned();
+    assert_eq!(end, Some((2, expected)), "what has content is no head alone");
 }
 
 #[test]

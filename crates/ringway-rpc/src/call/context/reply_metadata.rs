@@ -8,7 +8,7 @@ impl Context {
     /// that the key has.
     ///
     /// # Errors
-    /// Fails when the key or the value breaks the rules of [`Metadata`].
+    /// Fails when the key or the value breaks the rules of [`Metadata`](crate::Metadata).
     pub fn set_trailer(&self, key: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidMetadata> {
         let value = value.as_ref(); // code of a user, perhaps
         self.0.trailers.borrow_mut().insert(key, value)
@@ -17,7 +17,7 @@ impl Context {
     /// Adds another value of a key to the trailers.
     ///
     /// # Errors
-    /// Fails when the key or the value breaks the rules of [`Metadata`].
+    /// Fails when the key or the value breaks the rules of [`Metadata`](crate::Metadata).
     pub fn append_trailer(
         &self,
         key: &str,
@@ -32,7 +32,7 @@ impl Context {
     /// then.
     ///
     /// # Errors
-    /// Fails when the key or the value breaks the rules of [`Metadata`].
+    /// Fails when the key or the value breaks the rules of [`Metadata`](crate::Metadata).
     pub fn set_initial_metadata(
         &self,
         key: &str,
@@ -45,7 +45,7 @@ impl Context {
     /// Adds another value of a key to the [initial metadata](Self::set_initial_metadata).
     ///
     /// # Errors
-    /// Fails when the key or the value breaks the rules of [`Metadata`].
+    /// Fails when the key or the value breaks the rules of [`Metadata`](crate::Metadata).
     pub fn append_initial_metadata(
         &self,
         key: &str,
