@@ -55,8 +55,9 @@ pub(super) fn bytes_before_delete(store: &Store, delete: &DeleteRangeRequest) ->
         return 0;
     }
     let range = KeyRange::from_wire(delete.key.clone(), delete.range_end.clone());
-    let found = store.read(&range, None, usize::MAX).map_or_else(|_| Vec::new(), |read| read.keys);
-    found.iter().map(|found| found.key.len() + found.value.len()).sum()
+    let mut bytes = 0;
+    let visited = store.visit(&range, None, usize::MAX, |found| bytes += found.content_len());
+    visited.map_or(0, |_keys| bytes)
 }
 
 /// Checks that there is room for so many bytes more.

@@ -46,10 +46,9 @@ impl Kv for Registry {
             Some(effect) => effect,
             None => return self.read_transaction(request),
         };
-        let (mut response, header) =
+        let (answered, header) =
             self.change(effect, |store, _| transaction::run(store, request)).await?;
-        response.header = header;
-        Ok(response)
+        Ok(TxnResponse { header, ..answered.into_response() })
     }
 
     async fn compact(&self, request: CompactionRequest) -> Result<CompactionResponse, Status> {
@@ -69,31 +68,26 @@ impl Registry {
         range: &KeyRange,
     ) -> Result<RangeResponse, Status> {
         self.expire_leases();
-        let state = self.state();
-        let mut response = read::range(&state.store, request, range, state.visible())?;
-        if content_len(&response) > limits::READ_BYTES_MAX {
+        let (mut found, header) = {
+            let state = self.state();
+            let found = read::find(&state.store, request, range, state.visible())?;
+            (found, self.header(&state))
+        };
+        if found.content_len() > limits::READ_BYTES_MAX {
             return Err(failure::too_much_read());
         }
-        response.header = self.header(&state);
-        Ok(response)
+        Ok(RangeResponse { header, ..found.into_response() })
     }
-}
 
-impl Registry {
     /// Carries out a checked transaction that changes nothing, on what can be seen: for that nobody waits for the log.
     fn read_transaction(&self, request: TxnRequest) -> Result<TxnResponse, Status> {
         self.expire_leases();
-        let state = self.state();
-        let mut response = transaction::read(&state.store, request, state.visible())?;
-        response.header = self.header(&state);
-        Ok(response)
+        let (answered, header) = {
+            let state = self.state();
+            (transaction::read(&state.store, request, state.visible())?, self.header(&state))
+        };
+        Ok(TxnResponse { header, ..answered.into_response() })
     }
-}
-
-/// Bytes of the keys and values. The numbers beside them are some twenty bytes each, whose lengths are worked out when
-/// the response is encoded, and not here as well.
-fn content_len(response: &RangeResponse) -> usize {
-    response.kvs.iter().map(|kv| kv.key.len() + kv.value.len()).sum()
 }
 
 fn check_size(request: &impl Message) -> Result<(), Status> {

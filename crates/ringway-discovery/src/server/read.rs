@@ -1,5 +1,7 @@
 //! Range: reading keys.
 
+use std::cmp::Ordering;
+
 use bytes::Bytes;
 use ringway_rpc::Status;
 
@@ -8,7 +10,7 @@ use crate::etcd::api::etcdserverpb::range_request::{SortOrder, SortTarget};
 use crate::etcd::api::etcdserverpb::{RangeRequest, RangeResponse};
 use crate::etcd::api::mvccpb;
 use crate::limits;
-use crate::store::{KeyRange, KeyValue, ReadError, Revision, Store};
+use crate::store::{FoundKey, KeyRange, KeyValue, ReadError, Revision, Store};
 
 /// Checks what can be checked without the store.
 pub(super) fn check(request: &RangeRequest) -> Result<(), Status> {
@@ -39,14 +41,14 @@ pub(super) fn plain_limit(request: &RangeRequest) -> Option<usize> {
     (!is_reduced && Sorting::of(request).is_none()).then(|| limit(request))
 }
 
-/// Reads the keys of a range that a checked request asks for, at a revision up to `present`. The header is not filled in
-/// yet.
-pub(super) fn range(
+/// Finds the keys of a range that a checked request asks for, at a revision up to `present`. Only this needs the store:
+/// what is put in order, cut and dropped afterwards may be a million keys.
+pub(super) fn find(
     store: &Store,
     request: &RangeRequest,
     range: &KeyRange,
     present: Revision,
-) -> Result<RangeResponse, Status> {
+) -> Result<FoundKeys, Status> {
     let at = revision_asked(request, present)?;
     let limit = limit(request);
     let sorting = Sorting::of(request);
@@ -65,7 +67,7 @@ pub(super) fn range(
         if keys.len() < limit {
             bytes += if request.keys_only { found.key_len() } else { found.content_len() };
         }
-        if bytes <= bytes_max {
+        if bytes <= bytes_max && is_selected(request, found) {
             keys.push(found.to_owned());
         }
     });
@@ -73,16 +75,52 @@ pub(super) fn range(
     if bytes > bytes_max {
         return Err(failure::too_much_read());
     }
-    if selects_by_revision(request) {
-        keys.retain(|found| is_selected(request, found));
+    let RangeRequest { keys_only, count_only, .. } = *request;
+    let more = !count_only && keys.len() > limit;
+    Ok(FoundKeys { keys, count, more, limit, sorting, keys_only })
+}
+
+/// The keys that a range has found, in the order of the store.
+pub(super) struct FoundKeys {
+    keys: Vec<KeyValue>,
+    /// The number of keys in the range, whatever was asked for.
+    count: usize,
+    /// Whether there are more of those that were asked for than the limit.
+    more: bool,
+    limit: usize,
+    sorting: Option<Sorting>,
+    keys_only: bool,
+}
+
+impl FoundKeys {
+    /// Bytes of the keys and values that are answered.
+    pub(super) fn content_len(&mut self) -> usize {
+        self.cut();
+        let value_len = |found: &KeyValue| if self.keys_only { 0 } else { found.value.len() };
+        self.keys.iter().map(|found| found.key.len() + value_len(found)).sum()
     }
-    if let Some(sorting) = sorting {
-        sorting.sort(&mut keys);
+
+    /// The answer. The header is not filled in yet.
+    pub(super) fn into_response(mut self) -> RangeResponse {
+        self.cut();
+        let Self { mut keys, count, more, sorting, keys_only, .. } = self;
+        if let Some(sorting) = sorting {
+            keys.sort_unstable_by(|one, other| sorting.compare(one, other));
+        }
+        let kvs = keys.into_iter().map(|found| key_value(found, keys_only)).collect();
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        RangeResponse { header: None, kvs, more, count }
     }
-    let more = !request.count_only && keys.len() > limit;
-    keys.truncate(limit);
-    let kvs = keys.into_iter().map(|found| key_value(found, request.keys_only)).collect();
-    Ok(RangeResponse { header: None, kvs, more, count: i64::try_from(count).unwrap_or(i64::MAX) })
+
+    /// Leaves only the keys that are answered, without putting all in order.
+    fn cut(&mut self) {
+        if let Some(sorting) = &self.sorting
+            && self.limit < self.keys.len()
+        {
+            self.keys.select_nth_unstable_by(self.limit, |one, other| sorting.compare(one, other));
+        }
+        self.keys.truncate(self.limit);
+    }
 }
 
 fn key_value(mut found: KeyValue, without_value: bool) -> mvccpb::KeyValue {
@@ -105,15 +143,15 @@ fn selects_by_revision(request: &RangeRequest) -> bool {
         .any(|bound| **bound != 0)
 }
 
-fn is_selected(request: &RangeRequest, found: &KeyValue) -> bool {
+fn is_selected(request: &RangeRequest, found: FoundKey<'_>) -> bool {
     let is_within = |least: i64, most: i64, at: Revision| {
         (least == 0 || at.0 >= least) && (most == 0 || at.0 <= most)
     };
-    is_within(request.min_mod_revision, request.max_mod_revision, found.mod_revision)
+    is_within(request.min_mod_revision, request.max_mod_revision, found.mod_revision())
         && is_within(
             request.min_create_revision,
             request.max_create_revision,
-            found.create_revision,
+            found.create_revision(),
         )
 }
 
@@ -132,16 +170,89 @@ impl Sorting {
     }
 
     /// Keys that are equal in this order stay in that of the store.
-    fn sort(&self, keys: &mut [KeyValue]) {
-        keys.sort_by(|one, other| {
-            let order = match self.target {
-                SortTarget::Key => one.key.cmp(&other.key),
-                SortTarget::Version => one.version.cmp(&other.version),
-                SortTarget::Create => one.create_revision.cmp(&other.create_revision),
-                SortTarget::Mod => one.mod_revision.cmp(&other.mod_revision),
-                SortTarget::Value => one.value.cmp(&other.value),
+    fn compare(&self, one: &KeyValue, other: &KeyValue) -> Ordering {
+        let order = match self.target {
+            SortTarget::Key => one.key.cmp(&other.key),
+            SortTarget::Version => one.version.cmp(&other.version),
+            SortTarget::Create => one.create_revision.cmp(&other.create_revision),
+            SortTarget::Mod => one.mod_revision.cmp(&other.mod_revision),
+            SortTarget::Value => one.value.cmp(&other.value),
+        };
+        let order = if self.descends { order.reverse() } else { order };
+        order.then_with(|| one.key.cmp(&other.key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{LeaseId, Transaction};
+
+    /// Keys of two versions and few values, so that many are equal in an order.
+    fn random_store(rng: &mut fastrand::Rng) -> Store {
+        let mut store = Store::new();
+        for _ in 0..rng.usize(..60) {
+            let key = vec![b'a' + rng.u8(..26)].into();
+            let value = vec![b'0' + rng.u8(..3)].into();
+            let put = |change: &mut Transaction<'_>| change.put(key, value, LeaseId::NONE);
+            store.change(put).0.expect("without a lease");
+        }
+        store
+    }
+
+    /// What is asked for, by looking at everything in the plainest way.
+    fn expected(store: &Store, request: &RangeRequest) -> (Vec<mvccpb::KeyValue>, bool) {
+        let is_unordered = request.sort_order() == SortOrder::None;
+        let mut keys = store.read(&KeyRange::all(), None, usize::MAX).expect("the present").keys;
+        let limit = limit(request);
+        let has_more = keys.len() > limit;
+        if is_unordered && has_more {
+            keys.truncate(limit + 1);
+        }
+        if let Some(Sorting { target, descends }) = Sorting::of(request) {
+            let number = |it: &KeyValue| match target {
+                SortTarget::Version => it.version,
+                SortTarget::Create => it.create_revision.0,
+                SortTarget::Mod => it.mod_revision.0,
+                SortTarget::Key | SortTarget::Value => 0,
             };
-            if self.descends { order.reverse() } else { order }
-        });
+            let text = |it: &KeyValue| match target {
+                SortTarget::Key => it.key.clone(),
+                SortTarget::Value => it.value.clone(),
+                _ => Bytes::new(),
+            };
+            keys.sort_by(|one, other| {
+                let order = (number(one), text(one)).cmp(&(number(other), text(other)));
+                if descends { order.reverse() } else { order }
+            });
+        }
+        keys.truncate(limit);
+        (keys.into_iter().map(|found| key_value(found, request.keys_only)).collect(), has_more)
+    }
+
+    #[test]
+    fn what_was_found_is_put_in_order_without_the_store() {
+        for seed in 0..300 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let store = random_store(&mut rng);
+            let request = RangeRequest {
+                key: "\0".into(),
+                range_end: "\0".into(),
+                limit: rng.i64(0..12),
+                sort_order: rng.i32(0..3),
+                sort_target: rng.i32(0..5),
+                keys_only: rng.bool(),
+                ..RangeRequest::default()
+            };
+            let (expected, has_more) = expected(&store, &request);
+            let found = find(&store, &request, &KeyRange::all(), store.revision());
+            let mut found = found.expect("the present");
+            drop(store);
+            let bytes = expected.iter().map(|kv| kv.key.len() + kv.value.len()).sum::<usize>();
+            assert_eq!(found.content_len(), bytes, "seed {seed}: {request:?}");
+            let response = found.into_response();
+            assert_eq!(response.more, has_more, "seed {seed}: {request:?}");
+            assert_eq!(response.kvs, expected, "seed {seed}: {request:?}");
+        }
     }
 }

@@ -178,7 +178,7 @@ fn a_transaction_meets_all_keys_once_and_not_a_thousand_times() {
     let nested = (0..7).map(|_| operation(Request::RequestTxn(ranges(100)))).collect();
     let request = TxnRequest { success: nested, ..TxnRequest::default() };
     transaction::check(&request).expect("few enough operations");
-    let refused = transaction::run(&mut store, request).expect_err("1.4 million keys");
+    let refused = transaction::run(&mut store, request).err().expect("1.4 million keys");
     assert!(refused.message().contains("too many keys"), "{refused}");
 }
 

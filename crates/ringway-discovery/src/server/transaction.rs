@@ -6,17 +6,17 @@ use std::cmp::Ordering;
 use std::collections::HashSet;
 
 use bytes::Bytes;
-use prost::Message;
 use ringway_rpc::Status;
 
+use super::read::{self, FoundKeys};
 use super::trouble::Effect;
-use super::{change, failure, read};
+use super::{change, failure};
 use crate::etcd::api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
 use crate::etcd::api::etcdserverpb::request_op::Request;
 use crate::etcd::api::etcdserverpb::response_op::Response;
 use crate::etcd::api::etcdserverpb::{
-    Compare, RangeRequest, RangeResponse, RequestOp, ResponseHeader, ResponseOp, TxnRequest,
-    TxnResponse,
+    Compare, DeleteRangeResponse, PutResponse, RangeRequest, RangeResponse, RequestOp,
+    ResponseHeader, ResponseOp, TxnRequest, TxnResponse,
 };
 use crate::limits;
 use crate::store::{KeyRange, KeyValue, ReadError, Revision, Store, Transaction};
@@ -104,13 +104,8 @@ pub(super) fn effect(request: &TxnRequest) -> Option<Effect> {
     effects.reduce(|one, other| if one == Effect::Adds { one } else { other })
 }
 
-/// Carries out a checked transaction that only reads, as the keys were at a revision. The outer header is not filled in
-/// yet.
-pub(super) fn read(
-    store: &Store,
-    request: TxnRequest,
-    at: Revision,
-) -> Result<TxnResponse, Status> {
+/// Carries out a checked transaction that only reads, as the keys were at a revision.
+pub(super) fn read(store: &Store, request: TxnRequest, at: Revision) -> Result<Answered, Status> {
     let mut keys_left = limits::TXN_KEYS_MAX;
     let path = choose(store, request, at, &mut keys_left)?;
     let mut left = Left { keys: keys_left, bytes: limits::READ_BYTES_MAX };
@@ -118,30 +113,23 @@ pub(super) fn read(
     answer(store, path, at)
 }
 
-fn answer(store: &Store, chosen: Chosen, at: Revision) -> Result<TxnResponse, Status> {
-    let header = ResponseHeader { revision: at.0, ..ResponseHeader::default() };
-    let mut responses = Vec::with_capacity(chosen.steps.len());
+fn answer(store: &Store, chosen: Chosen, at: Revision) -> Result<Answered, Status> {
+    let mut answers = Vec::with_capacity(chosen.steps.len());
     for step in chosen.steps {
-        let response = match step {
-            Step::Nested(nested) => {
-                let header = Some(ResponseHeader::default());
-                Response::ResponseTxn(TxnResponse { header, ..answer(store, nested, at)? })
-            }
+        answers.push(match step {
+            Step::Nested(nested) => TxnAnswer::Nested(answer(store, nested, at)?),
             Step::Operation(Request::RequestRange(request)) => {
                 let range = KeyRange::from_wire(request.key.clone(), request.range_end.clone());
-                let header = Some(header);
-                let found = read::range(store, &request, &range, at)?;
-                Response::ResponseRange(RangeResponse { header, ..found })
+                TxnAnswer::Range(read::find(store, &request, &range, at)?, header_of(at))
             }
             Step::Operation(_) => continue, // it only reads
-        };
-        responses.push(ResponseOp { response: Some(response) });
+        });
     }
-    Ok(TxnResponse { header: None, succeeded: chosen.succeeded, responses })
+    Ok(Answered { succeeded: chosen.succeeded, answers })
 }
 
-/// Carries out a checked transaction. The outer header is not filled in yet.
-pub(super) fn run(store: &mut Store, request: TxnRequest) -> Result<TxnResponse, Status> {
+/// Carries out a checked transaction.
+pub(super) fn run(store: &mut Store, request: TxnRequest) -> Result<Answered, Status> {
     let mut keys_left = limits::TXN_KEYS_MAX;
     let path = choose(store, request, store.revision(), &mut keys_left)?;
     let mut puts = Vec::new();
@@ -150,6 +138,40 @@ pub(super) fn run(store: &mut Store, request: TxnRequest) -> Result<TxnResponse,
     can_run(store, &path, &puts, &mut left)?;
     change::has_space(store, bytes)?;
     store.change(|change| carry_out(change, path)).0
+}
+
+/// What a transaction has done and found. Its ranges are put in order when the registry is not locked any more.
+pub(super) struct Answered {
+    succeeded: bool,
+    answers: Vec<TxnAnswer>,
+}
+
+enum TxnAnswer {
+    Range(FoundKeys, Option<ResponseHeader>),
+    Changed(Response),
+    Nested(Answered),
+}
+
+impl Answered {
+    /// The answer. The outer header is not filled in yet.
+    pub(super) fn into_response(self) -> TxnResponse {
+        let responses = self.answers.into_iter().map(|answer| match answer {
+            TxnAnswer::Range(found, header) => {
+                Response::ResponseRange(RangeResponse { header, ..found.into_response() })
+            }
+            TxnAnswer::Changed(response) => response,
+            TxnAnswer::Nested(nested) => {
+                let header = Some(ResponseHeader::default());
+                Response::ResponseTxn(TxnResponse { header, ..nested.into_response() })
+            }
+        });
+        let responses = responses.map(|response| ResponseOp { response: Some(response) }).collect();
+        TxnResponse { header: None, succeeded: self.succeeded, responses }
+    }
+}
+
+fn header_of(revision: Revision) -> Option<ResponseHeader> {
+    Some(ResponseHeader { revision: revision.0, ..ResponseHeader::default() })
 }
 
 /// A transaction of which only the branch is left that is carried out.
@@ -196,14 +218,17 @@ fn holds(
     keys_left: &mut usize,
 ) -> Result<bool, Status> {
     let range = KeyRange::from_wire(compare.key.clone(), compare.range_end.clone());
-    let found = store.read(&range, Some(at), usize::MAX);
-    let found = found.map_or_else(|_| Vec::new(), |read| read.keys);
-    meet(found.len(), keys_left)?;
-    if found.is_empty() {
+    let mut all_hold = true;
+    let found = store.visit(&range, Some(at), usize::MAX, |found| {
+        all_hold = all_hold && holds_for(compare, Some(&found.to_owned()));
+    });
+    let found = found.unwrap_or(0);
+    meet(found, keys_left)?;
+    if found == 0 {
         // A key that is not there has no value, not even an empty one.
         return Ok(compare.target() != CompareTarget::Value && holds_for(compare, None));
     }
-    Ok(found.iter().all(|found| holds_for(compare, Some(found))))
+    Ok(all_hold)
 }
 
 fn holds_for(compare: &Compare, found: Option<&KeyValue>) -> bool {
@@ -309,7 +334,7 @@ fn bytes_read(
     puts: &[(&Bytes, usize)],
 ) -> Result<usize, Status> {
     let range = KeyRange::from_wire(request.key.clone(), request.range_end.clone());
-    let found = read::range(store, request, &range, store.revision())?.encoded_len();
+    let found = read::find(store, request, &range, store.revision())?.content_len();
     let put = puts.iter().filter(|(key, _)| range.contains(key));
     Ok(found + put.map(|(key, value)| key.len() + value).sum::<usize>())
 }
@@ -329,32 +354,30 @@ fn can_read(store: &Store, revision: i64) -> Result<(), Status> {
     Err(failure::compacted_or_future(error))
 }
 
-fn carry_out(change: &mut Transaction<'_>, chosen: Chosen) -> Result<TxnResponse, Status> {
-    let mut responses = Vec::with_capacity(chosen.steps.len());
+fn carry_out(change: &mut Transaction<'_>, chosen: Chosen) -> Result<Answered, Status> {
+    let mut answers = Vec::with_capacity(chosen.steps.len());
     for step in chosen.steps {
-        let mut response = match step {
-            Step::Nested(nested) => Response::ResponseTxn(carry_out(change, nested)?),
+        answers.push(match step {
+            Step::Nested(nested) => TxnAnswer::Nested(carry_out(change, nested)?),
             Step::Operation(Request::RequestRange(request)) => {
                 let store = change.store();
                 let range = KeyRange::from_wire(request.key.clone(), request.range_end.clone());
-                Response::ResponseRange(read::range(store, &request, &range, store.revision())?)
+                let found = read::find(store, &request, &range, store.revision())?;
+                TxnAnswer::Range(found, header_of(change.revision()))
             }
             Step::Operation(Request::RequestPut(put)) => {
-                Response::ResponsePut(change::put_in(change, put)?)
+                let put = change::put_in(change, put)?;
+                let header = header_of(change.revision());
+                TxnAnswer::Changed(Response::ResponsePut(PutResponse { header, ..put }))
             }
             Step::Operation(Request::RequestDeleteRange(delete)) => {
-                Response::ResponseDeleteRange(change::delete_in(change, delete))
+                let gone = change::delete_in(change, delete);
+                let header = header_of(change.revision());
+                let gone = DeleteRangeResponse { header, ..gone };
+                TxnAnswer::Changed(Response::ResponseDeleteRange(gone))
             }
             Step::Operation(Request::RequestTxn(_)) => continue, // it became `Nested`
-        };
-        let header = ResponseHeader { revision: change.revision().0, ..ResponseHeader::default() };
-        match &mut response {
-            Response::ResponseRange(it) => it.header = Some(header),
-            Response::ResponsePut(it) => it.header = Some(header),
-            Response::ResponseDeleteRange(it) => it.header = Some(header),
-            Response::ResponseTxn(it) => it.header = Some(ResponseHeader::default()),
-        }
-        responses.push(ResponseOp { response: Some(response) });
+        });
     }
-    Ok(TxnResponse { header: None, succeeded: chosen.succeeded, responses })
+    Ok(Answered { succeeded: chosen.succeeded, answers })
 }

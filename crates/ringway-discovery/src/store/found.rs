@@ -38,6 +38,16 @@ impl<'a> FoundKey<'a> {
         self.key.len()
     }
 
+    /// The revision of its last put.
+    pub(crate) fn mod_revision(self) -> Revision {
+        self.mod_revision
+    }
+
+    /// The revision at which it was created.
+    pub(crate) fn create_revision(self) -> Revision {
+        self.live.create_revision
+    }
+
     /// The key with all that is known of it.
     pub(crate) fn to_owned(self) -> KeyValue {
         let Live { create_revision, version, lease, value, .. } = self.live;
