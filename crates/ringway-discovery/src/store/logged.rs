@@ -1,6 +1,6 @@
 //! What a log is told of a store, and what of the store it has.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use bytes::Bytes;
 
@@ -52,11 +52,13 @@ impl Store {
     /// The keys that a lease had at a revision not long ago, in their order.
     pub(crate) fn lease_keys_at(&self, id: LeaseId, at: Revision) -> BTreeSet<&Bytes> {
         let changed = self.log.iter().rev().take_while(|logged| logged.revision > at);
-        let candidates = self.lease_keys(id).chain(changed.map(|logged| &logged.key));
+        let changed: HashSet<&Bytes> = changed.map(|logged| &logged.key).collect();
         let was_its = |key: &&Bytes| {
             let version = self.keys.get(&**key).and_then(|history| history.version_at(at));
             version.and_then(|it| it.live.as_ref()).is_some_and(|live| live.lease == id)
         };
-        candidates.filter(was_its).collect()
+        // The others, of which a lease may have very many, are as they were.
+        let unchanged = self.lease_keys(id).filter(|key| !changed.contains(key));
+        unchanged.chain(changed.iter().copied().filter(was_its)).collect()
     }
 }
