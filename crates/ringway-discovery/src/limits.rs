@@ -89,6 +89,10 @@ pub(crate) const PAUSES_FORGIVEN: u32 = 8;
 /// Leases that end at once, while others wait for the store.
 pub(crate) const EXPIRED_AT_ONCE: usize = 100;
 
+/// Keys of such leases after which the rest waits, since one lease may have many: some milliseconds. All keys of one lease go
+/// together, however many they are.
+pub(crate) const EXPIRED_KEYS_AT_ONCE: usize = 5_000;
+
 /// Bytes of changes that are gathered for the log. More wait: at a disk's 100 MiB a second, not for long.
 pub(crate) const JOURNAL_BYTES_MAX: usize = 16 << 20;
 

@@ -50,10 +50,12 @@ impl Registry {
             return limits::EXPIRY_LOOK;
         }
         let ended = self.change_now(Effect::Frees, |store, now| {
-            for _ in 0..limits::EXPIRED_AT_ONCE {
-                let Some(lease) = store.expired(now) else {
-                    break;
-                };
+            let (mut leases, mut keys) = (0, 0);
+            while leases < limits::EXPIRED_AT_ONCE
+                && keys < limits::EXPIRED_KEYS_AT_ONCE
+                && let Some(lease) = store.expired(now)
+            {
+                (leases, keys) = (leases + 1, keys + store.lease_key_count(lease));
                 _ = store.revoke(lease);
             }
             Ok(())
@@ -140,24 +142,26 @@ impl Duty {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
+    use super::super::failure;
     use super::*;
+    use crate::etcd::api::etcdserverpb::{Lease as _, LeaseGrantRequest};
     use crate::log::Ids;
-    use crate::store::LeaseId;
+    use crate::store::{LeaseId, Transaction};
 
     #[test]
     fn a_registry_that_was_stopped_does_not_end_leases_that_nobody_could_renew() {
         let ended = runtime::block_on(async {
             let (ttl, left) = (Duration::from_secs(60), Duration::from_millis(100));
-            let registry = Registry::make_with(None, None, Ids::random(), 2 * ttl, runtime::now());
+            let registry = registry_since(2 * ttl);
             let renewed = registry.now() + left - ttl;
             let granted = registry.state().store.grant(LeaseId(1), ttl, renewed);
             granted.expect("the id is free");
             registry.expire_leases();
             runtime::yield_now().await;
             // The core does nothing meanwhile, as if its process was stopped.
-            let (_sender, nothing) = std::sync::mpsc::channel::<()>();
-            let stopped = limits::PAUSE_FORGIVEN + 4 * left;
-            nothing.recv_timeout(stopped).expect_err("nobody sends anything");
+            hold_up(limits::PAUSE_FORGIVEN + 4 * left);
             for _ in 0..100 {
                 runtime::yield_now().await;
             }
@@ -166,11 +170,81 @@ mod tests {
         assert_eq!(ended.expect("a core"), Ok(Duration::from_secs(60)));
     }
 
+    /// A registry on whose clock some time has passed.
+    fn registry_since(passed: Duration) -> Registry {
+        Registry::make_with(None, None, Ids::random(), passed, runtime::now())
+    }
+
+    /// Does nothing for some time, in this turn of the core.
+    fn hold_up(time: Duration) {
+        let (_sender, nothing) = std::sync::mpsc::channel::<()>();
+        nothing.recv_timeout(time).expect_err("nobody sends anything");
+    }
+
+    #[test]
+    fn a_lease_lasts_from_its_grant_or_renewal_on_and_not_from_the_begin_of_a_long_turn() {
+        runtime::block_on(async {
+            let registry = registry_since(Duration::ZERO);
+            let expires = || registry.state().store.lease(LeaseId(1)).expect("it is there").expires;
+            let ttl = Duration::from_secs(60);
+            hold_up(Duration::from_millis(5));
+            let granted_at = registry.now_exact();
+            let grant = LeaseGrantRequest { ttl: 60, id: 1 };
+            registry.lease_grant(grant).await.expect("the id is free");
+            assert!(expires() >= granted_at + ttl, "the turn is counted twice");
+            hold_up(Duration::from_millis(5));
+            let renewed_at = registry.now_exact();
+            assert_eq!(registry.renew_lease(1).ttl, 60);
+            assert!(expires() >= renewed_at + ttl, "the turn is counted twice");
+        })
+        .expect("a core");
+    }
+
+    #[test]
+    fn leases_with_many_keys_do_not_end_all_at_once() {
+        runtime::block_on(async {
+            let registry = registry_since(Duration::from_secs(60));
+            let keys = limits::EXPIRED_KEYS_AT_ONCE / 2;
+            for lease in (1..=5).map(LeaseId) {
+                let store = &mut registry.state().store;
+                store.grant(lease, Duration::from_secs(1), Duration::ZERO).expect("it is free");
+                let put = |change: &mut Transaction<'_>| {
+                    (0..keys).try_for_each(|key| {
+                        let key = format!("{lease}/{key}").into();
+                        change.put(key, Bytes::new(), lease).map(drop)
+                    })
+                };
+                store.change(put).0.expect("there is the lease");
+            }
+            let left = || registry.state().store.lease_count();
+            for expected in [3, 1, 0] {
+                registry.end_expired();
+                assert_eq!(left(), expected);
+            }
+            assert_eq!(registry.state().store.len(), 0);
+        })
+        .expect("a core");
+    }
+
+    #[test]
+    fn whatever_grants_a_lease_has_somebody_look_after_it() {
+        runtime::block_on(async {
+            let registry = Registry::new();
+            // As the call of a client that is gone before the log has its lease.
+            let granted = registry.change_now(Effect::Adds, |store, now| {
+                store.grant(LeaseId(1), limits::LEASE_TTL_MIN, now).map_err(failure::lease)
+            });
+            assert!(granted.is_ok_and(|(granted, ..)| granted.is_ok()));
+            assert!(registry.state().expires_leases);
+        })
+        .expect("a core");
+    }
+
     #[test]
     fn a_registry_that_is_always_late_ends_leases_in_the_end() {
         runtime::block_on(async {
             let (ttl, left) = (Duration::from_secs(60), Duration::from_millis(100));
-            let registry = Registry::make_with(None, None, Ids::random(), 2 * ttl, runtime::now());
+            let registry = registry_since(2 * ttl);
             let due = registry.now() - limits::PAUSE_FORGIVEN;
             let mut pauses = Pauses::default();
             let mut is_forgiven = |lease, due| {

@@ -30,7 +30,6 @@ impl Lease for Registry {
             Ok(lease)
         });
         let (lease, header) = granted.await?;
-        self.expire_leases();
         Ok(LeaseGrantResponse { header, id: lease.0, ttl: seconds(ttl), error: String::new() })
     }
 

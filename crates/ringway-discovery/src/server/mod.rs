@@ -227,8 +227,13 @@ impl Registry {
         let woken = if log.is_none() { listeners.changed(store, from) } else { Vec::new() };
         let header = self.header_at(state.store.revision());
         let unlogged = state.unlogged();
+        // Whoever has granted a lease may be gone before it is logged.
+        let begins = state.takes_duty();
         drop(state);
         woken.into_iter().for_each(listeners::wake);
+        if begins {
+            self.begin_duty();
+        }
         Ok((made, header, unlogged))
     }
 

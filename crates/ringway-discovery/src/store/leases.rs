@@ -154,6 +154,11 @@ impl Leases {
         self.held.get(&id).map(|held| LeaseTimes { ttl: held.ttl, expires: held.expires })
     }
 
+    /// The number of keys of a lease; 0 if it is not there.
+    pub(super) fn key_count(&self, id: LeaseId) -> usize {
+        self.held.get(&id).map_or(0, |held| held.keys.len())
+    }
+
     /// The keys of a lease in their order; none if it is not there.
     pub(super) fn keys(&self, id: LeaseId) -> impl Iterator<Item = &Bytes> {
         self.held.get(&id).into_iter().flat_map(|held| &held.keys)

@@ -423,6 +423,11 @@ impl Store {
         self.leases.keys(id)
     }
 
+    /// The number of keys of a lease; 0 if it is not there.
+    pub(crate) fn lease_key_count(&self, id: LeaseId) -> usize {
+        self.leases.key_count(id)
+    }
+
     /// The number of leases.
     pub fn lease_count(&self) -> usize {
         self.leases.len()
