@@ -78,42 +78,44 @@ impl Registry {
         log.looks_for_room |= begins;
         drop(state);
         if begins {
-            let looking = Looking(self.clone());
+            let looking = Looking(Some(self.clone()));
             runtime::spawn_named("registry room", looking.run());
         }
     }
 }
 
-/// Looks for room, until it is dropped.
-struct Looking(Registry);
+/// Looks for room, until it is dropped; `None` when there is nothing to look for.
+struct Looking(Option<Registry>);
 
 impl Looking {
-    async fn run(self) {
+    async fn run(mut self) {
         loop {
             runtime::sleep(limits::DISK_FULL_RETRY).await;
             if !self.goes_on() {
                 return;
             }
-            self.0.write_log();
+            self.0.iter().for_each(Registry::write_log);
         }
     }
 
     /// Whether there is something to look for. If not, the next trouble has somebody look anew: that is told under one lock.
-    fn goes_on(&self) -> bool {
-        let mut state = self.0.state();
+    fn goes_on(&mut self) -> bool {
+        let Some(registry) = self.0.take() else { return false };
+        let mut state = registry.state();
         let Some(log) = &mut state.log else { return false };
         log.looks_for_room = log.trouble().is_some_and(Trouble::may_pass);
-        log.looks_for_room
+        let goes_on = log.looks_for_room;
+        drop(state);
+        self.0 = goes_on.then_some(registry);
+        goes_on
     }
 }
 
 impl Drop for Looking {
-    /// Its core has ended, or there is nothing to look for.
+    /// Its core has ended: somebody else may look, for this trouble or the next.
     fn drop(&mut self) {
-        let mut state = self.0.state();
-        if let Some(log) = &mut state.log
-            && log.trouble().is_some()
-        {
+        let Some(registry) = self.0.take() else { return };
+        if let Some(log) = &mut registry.state().log {
             log.looks_for_room = false;
         }
     }
