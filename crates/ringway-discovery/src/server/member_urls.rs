@@ -28,7 +28,7 @@ fn url_told(url: &str, reached: Option<SocketAddr>) -> Option<String> {
 fn unspecified(url: &str) -> Option<(&str, SocketAddr)> {
     let (scheme, authority) = url.split_once("://")?;
     let at: SocketAddr = authority.trim_end_matches('/').parse().ok()?;
-    at.ip().is_unspecified().then_some((scheme, at))
+    at.ip().to_canonical().is_unspecified().then_some((scheme, at))
 }
 
 /// Whether clients of etcd can dial a URL.
@@ -37,10 +37,11 @@ fn unspecified(url: &str) -> Option<(&str, SocketAddr)> {
 /// Why they cannot.
 pub(super) fn check(url: &str) -> Result<(), String> {
     let is_http = ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme));
-    let has_port = url
-        .trim_end_matches('/')
-        .rsplit_once(':')
-        .is_some_and(|(_, port)| port.parse::<u16>().is_ok_and(|port| port > 0));
+    let authority = url.split_once("://").map_or("", |(_, rest)| rest.trim_end_matches('/'));
+    let has_port = authority.rsplit_once(':').is_some_and(|(host, port)| {
+        let is_host = !host.is_empty() && !host.contains(['/', '@', '?', '#']);
+        is_host && port.parse::<u16>().is_ok_and(|port| port > 0)
+    });
     let why = match (is_http && has_port, unspecified(url)) {
         (false, _) => "write http://host:port or https://host:port",
         (true, Some(_)) => "to a client it means the client's own machine",
@@ -74,8 +75,10 @@ mod tests {
         for url in ["http://10.0.0.1:2379", "https://registry.example:2379/", "http://[::1]:1"] {
             assert_eq!(check(url), Ok(()));
         }
-        for url in ["http://0.0.0.0:1", "https://[::]:1", "10.0.0.1:1", "tcp://a:1", "http://a", ""]
-        {
+        let means_all = ["http://0.0.0.0:1", "https://[::]:1", "http://[::ffff:0.0.0.0]:1"];
+        let malformed = ["10.0.0.1:1", "tcp://a:1", "http://a", "", "http://:1", "http://a/b:1"];
+        let with_password = ["http://root:sesame@a:1"];
+        for url in means_all.into_iter().chain(malformed).chain(with_password) {
             assert!(check(url).is_err(), "{url}");
         }
     }
