@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
+use std::iter::Peekable;
 use std::ops::Bound;
 use std::pin::pin;
 use std::task::{Context, Poll};
@@ -292,19 +293,22 @@ impl<'a> WatchStream<'a> {
     async fn tell(&mut self, mut response: WatchResponse) -> Result<(), Status> {
         let takes_parts =
             self.watchers.get(&response.watch_id).is_some_and(|watcher| watcher.takes_fragments);
-        let mut rest = match takes_parts {
-            true => std::mem::take(&mut response.events),
-            false => Vec::new(),
-        };
-        while let Some(behind) = first_part(&rest) {
-            let later = rest.split_off(behind);
-            let events = std::mem::replace(&mut rest, later);
-            let (header, watch_id) = (response.header, response.watch_id);
-            let part =
-                WatchResponse { header, watch_id, events, fragment: true, ..Default::default() };
-            self.responses.send(part).await?;
+        if takes_parts {
+            let mut rest = std::mem::take(&mut response.events).into_iter().peekable();
+            response.events = next_part(&mut rest);
+            while rest.peek().is_some() {
+                let (header, watch_id) = (response.header, response.watch_id);
+                let events = std::mem::replace(&mut response.events, next_part(&mut rest));
+                let part = WatchResponse {
+                    header,
+                    watch_id,
+                    events,
+                    fragment: true,
+                    ..Default::default()
+                };
+                self.responses.send(part).await?;
+            }
         }
-        response.events.append(&mut rest);
         self.responses.send(response).await?;
         Ok(())
     }
@@ -357,14 +361,17 @@ impl<'a> WatchStream<'a> {
     }
 }
 
-/// How many of these events are one part, if that is not all of them.
-fn first_part(events: &[Event]) -> Option<usize> {
-    let mut bytes = 0;
-    let is_behind = |event: &Event| {
+/// Takes the events of one part: one at least.
+fn next_part(rest: &mut Peekable<impl Iterator<Item = Event>>) -> Vec<Event> {
+    let mut part = Vec::from_iter(rest.next());
+    let mut bytes = part.iter().map(Event::encoded_len).sum::<usize>();
+    while let Some(event) = rest.next_if(|event| {
         bytes += event.encoded_len();
-        bytes > limits::WATCH_PART_BYTES
-    };
-    events.iter().position(is_behind).map(|at| at.max(1)).filter(|at| *at < events.len())
+        bytes <= limits::WATCH_PART_BYTES
+    }) {
+        part.push(event);
+    }
+    part
 }
 
 /// Notes what has changed for the watches of a stream. One that was not behind has seen everything before.
