@@ -62,6 +62,12 @@ pub(super) fn unfinished_name(number: u64) -> String {
     format!("snapshot-{number:016}.tmp")
 }
 
+/// The number in a name, if a registry has made it: others may lie there, such as copies, and are left alone.
+fn number_of(name: &str, name_of: fn(u64) -> String) -> Option<u64> {
+    let digits = name.trim_matches(|letter: char| !letter.is_ascii_digit());
+    digits.parse().ok().filter(|number| name_of(*number) == name)
+}
+
 impl Folder {
     /// Makes the folder where there is none, and takes its lock.
     ///
@@ -143,12 +149,11 @@ impl Folder {
                 break;
             }
             for name in batch.iter().filter_map(|entry| entry.name.to_str()) {
-                let number = |prefix| name.strip_prefix(prefix)?.parse::<u64>().ok();
-                if let Some(log) = number("log-") {
+                if let Some(log) = number_of(name, log_name) {
                     listing.logs.push(log);
-                } else if let Some(snapshot) = number("snapshot-") {
+                } else if let Some(snapshot) = number_of(name, snapshot_name) {
                     listing.snapshots.push(snapshot);
-                } else if name.starts_with("snapshot-") && name.ends_with(".tmp") {
+                } else if number_of(name, unfinished_name).is_some() {
                     listing.unfinished.push(name.to_owned());
                 }
             }

@@ -533,6 +533,23 @@ fn files_that_are_missing_are_named() {
     }
 }
 
+#[test]
+fn files_of_others_are_left_alone() {
+    let names = ["log-1", "log-+0000000000000001", "snapshot-copy.tmp", "log-0000000000000001.bak"];
+    let (disk, ..) = three_puts();
+    on(&disk, SimConfig::new(1), async move {
+        for name in names {
+            let path = Path::new("/data").join(name);
+            fs::write_atomic(path, b"another's".to_vec()).await.expect("there is room");
+        }
+        let registry = open().await.expect("they are none of its files");
+        assert_eq!(all(&registry).await.0.len(), 3);
+        for name in names {
+            fs::metadata(Path::new("/data").join(name)).await.expect("it is still there");
+        }
+    });
+}
+
 async fn left(registry: &Registry, id: i64) -> i64 {
     let request = LeaseTimeToLiveRequest { id, keys: false };
     registry.lease_time_to_live(request).await.expect("it answers").ttl
