@@ -11,6 +11,9 @@ pub(crate) const SPIN_MAX: Duration = Duration::from_millis(10);
 /// The longest measured interval or warm-up of one run: an hour shows any drift.
 pub(crate) const MEASURED_MAX: Duration = Duration::from_secs(3600);
 
+/// The shortest time between two lines of statistics: nobody reads more, and less would keep a core busy.
+pub(crate) const PRINTED_EVERY_MIN: Duration = Duration::from_millis(10);
+
 /// Runs of one row: the spread of a hundred is known well enough.
 pub(crate) const REPEAT_MAX: u32 = 100;
 

@@ -130,7 +130,7 @@ pub(super) struct ServeFlags {
     #[arg(long, value_name = "FILE", requires = "cert", alias = "tls-client-ca")]
     pub(super) client_ca: Option<PathBuf>,
     /// Print open connections and rates this often, e.g. 1s, while there is something to tell
-    #[arg(long, value_name = "SPAN", value_parser = values::parse_timeout)]
+    #[arg(long, value_name = "SPAN", value_parser = values::parse_period)]
     pub(super) stats: Option<Duration>,
     /// Answer `snapshot` lines on standard input with counters; stop when it closes
     #[arg(long, hide = true)]

@@ -279,6 +279,18 @@ pub(crate) fn parse_timeout(text: &str) -> Result<Duration, ValueError> {
         .ok_or_else(|| ValueError::new("write a number with ms or s, up to an hour, e.g. 500ms"))
 }
 
+/// Parses how often something is printed, as in `1s`.
+///
+/// # Errors
+/// It is not a number, without a unit, less than [`limits::PRINTED_EVERY_MIN`], or more than [`limits::MEASURED_MAX`].
+pub(crate) fn parse_period(text: &str) -> Result<Duration, ValueError> {
+    let within =
+        |span: &Duration| (limits::PRINTED_EVERY_MIN..=limits::MEASURED_MAX).contains(span);
+    span(text).filter(within).ok_or_else(|| {
+        ValueError::new("write a number with ms or s, from 10ms to an hour, e.g. 1s")
+    })
+}
+
 /// Parses a time with its unit, as in `200ms`.
 ///
 /// # Errors
@@ -371,6 +383,15 @@ pub(crate) fn parse_seconds_or_zero(text: &str) -> Result<Duration, ValueError> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn statistics_are_not_printed_all_the_time() {
+        assert_eq!(parse_period("10ms").ok(), Some(limits::PRINTED_EVERY_MIN));
+        for refused in ["1ns", "9.9ms", "0", "2000000s"] {
+            let message = parse_period(refused).expect_err(refused).to_string();
+            assert!(message.contains("from 10ms to an hour"), "{message}");
+        }
+    }
 
     #[test]
     fn addresses() {
