@@ -52,7 +52,10 @@ fn without_value(entry: &str) -> String {
 fn without_password(argument: &str) -> String {
     let Some((scheme, rest)) = argument.split_once("://") else { return argument.to_owned() };
     // A password that is not encoded as it should be may hold any of these signs.
-    let Some((before, host)) = rest.rsplit_once('@') else { return argument.to_owned() };
+    let Some((before, host)) = rest.rsplit_once('@').filter(|(before, _)| !before.is_empty())
+    else {
+        return argument.to_owned(); // such as unix://@name, a socket without a file
+    };
     let (user, _) = before.split_once(':').unwrap_or((before, ""));
     format!("{scheme}://{user}:{HIDDEN}@{host}")
 }
@@ -74,6 +77,7 @@ mod tests {
     fn commands_can_be_pasted() {
         let check = |argument: &str, text: &str| assert_eq!(of([argument.to_owned()]), text);
         check("tcp://[::1]:7001", "tcp://[::1]:7001");
+        check("unix://@ringway", "unix://@ringway");
         check("two words", "'two words'");
         check("it's", r"'it'\''s'");
         check("", "''");
