@@ -4,7 +4,10 @@ use std::collections::HashMap;
 
 use heck::{ToSnakeCase as _, ToUpperCamelCase as _};
 use prost_build::Module;
-use prost_types::{DescriptorProto, EnumDescriptorProto, FileDescriptorProto, FileDescriptorSet};
+use prost_types::{
+    DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorProto,
+    FileDescriptorSet,
+};
 
 use crate::error::Error;
 use crate::names::type_name;
@@ -111,10 +114,7 @@ fn check_types<'a>(
     for message in messages {
         place.add(types, "types", message.name(), type_name(message.name()))?;
         let inside = Place { of: format!("message `{}`", message.name()), ..*place };
-        let mut fields = RustNames::new();
-        for field in &message.field {
-            inside.add(&mut fields, "fields", field.name(), field.name().to_snake_case())?;
-        }
+        check_fields(&inside, message)?;
         check_types(&inside, &message.nested_type, &message.enum_type, &mut RustNames::new())?;
     }
     for kind in enums {
@@ -131,6 +131,30 @@ fn check_types<'a>(
         }
     }
     Ok(())
+}
+
+/// The members of a choice are variants of its enum; the choice itself is a field.
+fn check_fields(place: &Place<'_>, message: &DescriptorProto) -> Result<(), Error> {
+    let mut fields = RustNames::new();
+    let mut choices: HashMap<i32, RustNames<'_>> = HashMap::new();
+    for field in &message.field {
+        let Some(index) = choice_of(field) else {
+            place.add(&mut fields, "fields", field.name(), field.name().to_snake_case())?;
+            continue;
+        };
+        let variants = choices.entry(index).or_default();
+        place.add(variants, "fields", field.name(), field.name().to_upper_camel_case())?;
+    }
+    let declared = message.oneof_decl.iter().zip(0..);
+    for (choice, _) in declared.filter(|(_, index)| choices.contains_key(index)) {
+        place.add(&mut fields, "fields", choice.name(), choice.name().to_snake_case())?;
+    }
+    Ok(())
+}
+
+/// The choice that a field is a member of; one of a single field stands for a field that may be absent.
+fn choice_of(field: &FieldDescriptorProto) -> Option<i32> {
+    field.oneof_index.filter(|_| !field.proto3_optional())
 }
 
 fn is_map_entry(message: &DescriptorProto) -> bool {
@@ -164,8 +188,6 @@ fn check_modules(file: &FileDescriptorProto, files: &FileDescriptorSet) -> Resul
 
 /// Whether types of a message stand in a module with its name.
 fn has_module(message: &DescriptorProto) -> bool {
-    let is_choice = message.field.iter().any(|field| {
-        field.oneof_index.is_some() && !field.proto3_optional() // which is a field of one choice
-    });
+    let is_choice = message.field.iter().any(|field| choice_of(field).is_some());
     is_choice || !message.enum_type.is_empty() || !message.nested_type.iter().all(is_map_entry)
 }

@@ -122,6 +122,10 @@ fn names_that_would_be_one_in_rust_are_told() {
             &["json.proto"],
             "the fields `foo_bar` and `fooBar` of message `M` would both be `fooBar` in JSON",
         ),
+        (
+            &["choice.proto"],
+            "the fields `fooBar` and `foo_bar` of message `M` would both be `foo_bar`",
+        ),
         (&["values.proto"], "the values `MON` and `Mon` of enum `Day` would both be `Mon` in Rust"),
         (
             &["module.proto", "package.proto"],
@@ -132,7 +136,9 @@ fn names_that_would_be_one_in_rust_are_told() {
         let error = compile(protos, &root, true).expect_err(protos[0]);
         assert!(error.contains(expected), "{error}");
     }
-    compile(&["module.proto"], &root, true).expect("nothing collides");
+    for protos in ["module.proto", "member.proto"] {
+        compile(&[protos], &root, true).expect("nothing collides");
+    }
 }
 
 /// Before, the second call took the place of the first one's descriptors without a word.
