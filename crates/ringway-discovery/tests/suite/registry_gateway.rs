@@ -96,6 +96,16 @@ const STREAMS: [(&str, &str, usize); 4] = [
     ("watch", r#"{"create_request":{"key":"Zm9v","start_revision":"1"}}"#, 2),
 ];
 
+#[test]
+fn the_requests_of_a_stream_are_read_as_they_are_taken() {
+    let handle = serve(&Registry::new());
+    // More than are taken at once; and what comes behind them has not been read when the first is answered.
+    let requests = "{}".repeat(60_000) + "{";
+    let first = streamed(&authority(&handle), "lease/keepalive", &requests, 1);
+    assert!(first[0]["result"].is_object(), "{first:?}");
+    end(handle);
+}
+
 /// A registry that begins at the first revision, as etcd does.
 fn registry_in(folder: &Path) -> Registry {
     let opening = Registry::builder().data(folder);

@@ -70,13 +70,16 @@ impl Exchange {
         Ok((Self { call, upload: None }, coder))
     }
 
-    /// A call whose messages are all there.
-    pub(super) fn of_messages(call: DirectStream, messages: Vec<Bytes>) -> Self {
+    /// A call whose messages are all there. Each is made when the handler takes it, since they may be many.
+    pub(super) fn of_messages(
+        call: DirectStream,
+        messages: impl Iterator<Item = Result<Bytes, Status>> + 'static,
+    ) -> Self {
         let to = call.upload();
         let upload = Box::pin(async move {
             for message in messages {
                 to.ready().await;
-                to.push(message);
+                to.push(message?);
             }
             to.end();
             Ok(())

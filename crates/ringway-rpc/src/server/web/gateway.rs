@@ -85,7 +85,11 @@ async fn lines(
     if let Some(watch) = watch {
         watch.start(); // the stream may have no end but that of its client
     }
-    let messages = texts(&body).map(|text| coder.decode(false, text?)).collect::<Result<_, _>>()?;
+    let mut texts = texts(body);
+    let own = Rc::clone(&coder);
+    let mut decoded = move || texts.next().map(|text| own.decode(false, text?));
+    let first = decoded().transpose()?; // without a call, if that is none
+    let messages = first.map(Ok).into_iter().chain(std::iter::from_fn(decoded));
     let (head, meta) = start.begin(coder.codec(None), std::time::Duration::ZERO)?;
     let exchange = Exchange::of_messages(calls.open_stream(head, meta), messages);
     let mut lines = Lines { exchange: Some(exchange), coder };
@@ -98,16 +102,17 @@ async fn lines(
     Ok(json_response(Body::stream(BegunLines { first, rest: lines })))
 }
 
-/// The JSON texts of a body.
-fn texts(body: &Bytes) -> impl Iterator<Item = Result<Bytes, Status>> + '_ {
-    let mut texts = serde_json::Deserializer::from_slice(body).into_iter::<IgnoredAny>();
-    let mut begin = 0;
+/// The JSON texts of a body, as far as they are well-formed.
+fn texts(mut body: Bytes) -> impl Iterator<Item = Result<Bytes, Status>> {
     std::iter::from_fn(move || {
+        let mut texts = serde_json::Deserializer::from_slice(&body).into_iter::<IgnoredAny>();
         let text = texts.next()?;
         let end = texts.byte_offset();
-        let text = text.map(|_| body.slice(begin..end));
-        begin = end;
-        Some(text.map_err(|error| Status::invalid_argument(error.to_string())))
+        if let Err(error) = text {
+            body.clear();
+            return Some(Err(Status::invalid_argument(error.to_string())));
+        }
+        Some(Ok(body.split_to(end)))
     })
 }
 
@@ -226,14 +231,17 @@ mod tests {
     #[test]
     fn a_body_is_one_text_behind_the_other() {
         let read = |body: &'static str| {
-            let body = Bytes::from_static(body.as_bytes());
-            let texts = texts(&body).map(|text| text.map(|text| text.trim_ascii().to_vec()));
+            let texts = texts(Bytes::from_static(body.as_bytes()))
+                .map(|text| text.map(|text| text.trim_ascii().to_vec()));
             texts.collect::<Result<Vec<_>, _>>().map_err(|status| status.code())
         };
         assert_eq!(read(""), Ok(Vec::new()));
         let expected = vec![b"{\"a\":[1]}".to_vec(), b"{}".to_vec()];
         assert_eq!(read(" {\"a\":[1]}\n{} "), Ok(expected));
-        assert_eq!(read("{\"a\""), Err(Code::InvalidArgument));
+        assert_eq!(read("1 2"), Ok(vec![b"1".to_vec(), b"2".to_vec()]));
+        for malformed in ["{\"a\"", "{} {", "{}}"] {
+            assert_eq!(read(malformed), Err(Code::InvalidArgument), "{malformed}");
+        }
     }
 
     #[test]
