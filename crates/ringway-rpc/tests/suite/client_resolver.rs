@@ -334,6 +334,17 @@ fn endless_lists_are_cut_and_a_subset_is_called() {
 }
 
 #[test]
+fn entries_that_are_not_looked_at_are_counted() {
+    let source = Source::default();
+    let client = source.client(|it| it);
+    let again = (0..200_000).map(|_| Host::new("tcp://10.0.0.1:1"));
+    assert_eq!(source.list(again.collect()), Verdict::Taken);
+    let known = stats(&client);
+    assert_eq!((known.hosts, known.skipped), (1, 200_000 - 2 * 65_536));
+    assert!(known.last_error.contains("the first 131072 entries"), "{}", known.last_error);
+}
+
+#[test]
 fn servers_of_the_own_zone_are_preferred_and_others_take_over() {
     let (source, near, far) = (Source::default(), Seen::start(), Seen::start());
     let client = source.client(|it| it.zone("here"));

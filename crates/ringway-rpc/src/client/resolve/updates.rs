@@ -50,7 +50,7 @@ impl HostUpdates {
     ///
     /// Entries that are errors or cannot be connected to are left out and counted, and so are JSON-RPC servers. Of a
     /// host that is listed twice, the last entry counts. Weights are brought into their range, 1 to 100. A list has
-    /// 65,536 hosts at most.
+    /// 65,536 hosts at most, and of twice as many entries the rest is left out.
     pub fn set(&self, hosts: impl IntoIterator<Item = Result<Host, Status>>) -> Verdict {
         self.keeper.take(check(hosts), false)
     }
@@ -82,7 +82,8 @@ impl fmt::Debug for HostUpdates {
 pub(super) fn check(hosts: impl IntoIterator<Item = Result<Host, Status>>) -> CheckedList {
     let mut list = CheckedList::default();
     let mut indices = HashMap::new();
-    for entry in hosts.into_iter().take(2 * limits::LISTED_HOSTS_MAX) {
+    let mut hosts = hosts.into_iter();
+    for entry in hosts.by_ref().take(2 * limits::LISTED_HOSTS_MAX) {
         let usable = entry.and_then(|host| host.address.check_resolved().map(|()| host));
         let usable = usable.map_err(|status| status.message().to_owned()).and_then(|mut host| {
             host.weight = host.weight.clamp(1, limits::HOST_WEIGHT_MAX);
@@ -103,6 +104,14 @@ pub(super) fn check(hosts: impl IntoIterator<Item = Result<Host, Status>>) -> Ch
             if list.why.is_empty() {
                 list.why = why;
             }
+        }
+    }
+    if hosts.next().is_some() {
+        // They are not looked at one by one, since there may be no end of them.
+        list.skipped += 1 + hosts.size_hint().0;
+        if list.why.is_empty() {
+            let most = 2 * limits::LISTED_HOSTS_MAX;
+            list.why = format!("of a list the first {most} entries are looked at");
         }
     }
     list
