@@ -120,9 +120,9 @@ fn place(log: impl Read + Send + 'static) -> String {
 
 impl Drop for Ferret {
     fn drop(&mut self) {
-        // `timeout` passes the signal on to its program.
+        // `timeout` passes the signal on to its program. That of the other signals waits three seconds for its connections.
         let mut kill = Command::new("kill");
-        let killed = alone::start(kill.arg(self.process.id().to_string()));
+        let killed = alone::start(kill.arg("-HUP").arg(self.process.id().to_string()));
         let _ended = killed.and_then(|mut it| it.wait());
         let _ended = self.process.wait();
     }

@@ -49,6 +49,30 @@ pub(crate) fn only(mut files: Vec<(String, Value)>, titles: &[String]) -> Vec<(S
     files
 }
 
+/// Deals the tests of some files out, one by one, so that no share waits for a long file. There are as many shares as tests at
+/// most.
+pub(crate) fn shares(files: &[(String, Value)], most: usize) -> Vec<Vec<(String, Value)>> {
+    let mut shares = vec![Vec::new(); most];
+    let mut dealt = 0;
+    for (name, file) in files {
+        let tests = file["tests"].as_array().expect("a file has tests");
+        let first = dealt;
+        dealt += tests.len();
+        for (at, share) in shares.iter_mut().enumerate() {
+            let is_its = |number: usize| (first + number) % most == at;
+            let own = tests.iter().enumerate().filter(|(number, _)| is_its(*number));
+            let own: Vec<Value> = own.map(|(_, test)| test.clone()).collect();
+            if !own.is_empty() {
+                let mut part = file.clone();
+                part["tests"] = own.into();
+                share.push((name.clone(), part));
+            }
+        }
+    }
+    shares.retain(|share| !share.is_empty());
+    shares
+}
+
 /// All folders of the specifications that have files of JSON, in order.
 pub(crate) fn folders() -> Option<Vec<String>> {
     let root = folder_of("")?;

@@ -110,8 +110,10 @@ fn has_reason(failed: &(String, String), reasons: &[(&str, &str)]) -> bool {
     reasons.iter().any(|(part, _)| is_of(failed, part))
 }
 
-/// How many servers share the tests of a suite. Most of a test's time it waits for the next look at a server.
-const SHARES: usize = 4;
+/// How many servers share the tests of a suite. Nearly all of its time a test waits for the next look at a server, so they are
+/// many; FerretDB, which is a process each time, has fewer.
+const SHARES: usize = 24;
+const FERRET_SHARES: usize = 12;
 
 /// Runs the tests of a folder of the specifications behind proxies; `None`, with a word, if they or FerretDB are not to
 /// be had.
@@ -121,10 +123,8 @@ pub(crate) fn run_suite(folder: &str, shape: Shape) -> Option<Tally> {
 
 /// The same for some files.
 pub(crate) fn run_files(files: Vec<(String, serde_json::Value)>, shape: Shape) -> Option<Tally> {
-    let mut shares = vec![Vec::new(); SHARES];
-    for (at, file) in files.into_iter().enumerate() {
-        shares[at % SHARES].push(file);
-    }
+    let most = if shape.is_whole() { SHARES } else { FERRET_SHARES };
+    let shares = specs::shares(&files, most);
     Server::start(shape)?;
     let run = |files| {
         thread::spawn(move || {
@@ -254,12 +254,15 @@ impl<'a> Runner<'a> {
             Shape::Sharded => "sharded",
         };
         let topologies = requirement.get_array("topologies").ok();
+        let parameters = requirement.get_document("serverParameters");
+        let has_test_commands = |parameters: &Document| parameters.get_bool("enableTestCommands");
         version("minServerVersion").is_none_or(|least| least[..] <= own_version[..])
             && version("maxServerVersion").is_none_or(|most| most[..] >= own_version[..])
             && topologies.is_none_or(|all| all.contains(&shape.into()))
             && requirement.get_str("serverless").ok() != Some("require")
             && !requirement.get_bool("auth").unwrap_or_default()
             && !requirement.get_bool("csfle").unwrap_or_default()
+            && !parameters.is_ok_and(|it| has_test_commands(it).unwrap_or_default())
     }
 
     async fn prepare(&self, file: &Document) -> Result<(), Why> {
