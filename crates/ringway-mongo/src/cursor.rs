@@ -272,11 +272,6 @@ impl<T> Cursor<T> {
         self.batch.body_bytes().get(self.next) == Some(&0)
     }
 
-    /// Whether a batch has come behind the first one.
-    pub(crate) fn has_gone_on(&self) -> bool {
-        self.pace.has_gone_on()
-    }
-
     /// Where the next batch comes from, if there is one.
     fn take_source(&mut self) -> Option<BatchSource> {
         if self.id == 0 { None } else { self.source.take() }

@@ -8,6 +8,7 @@ use std::future::poll_fn;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
 use bson::{Document, RawDocument, RawDocumentBuf, Timestamp};
 use futures_core::Stream;
@@ -42,8 +43,9 @@ pub struct ChangeStream<T = Document> {
     cursor: Option<Cursor<RawDocumentBuf>>,
     opening: Option<Running<OpenStream>>,
     position: Position,
-    /// How often it was opened, one after the other, without anything coming of it.
+    /// How often it was opened, one after the other, without a change, and when it was last.
     in_vain: u32,
+    opened_at: Instant,
     changes: PhantomData<fn() -> T>,
 }
 
@@ -59,8 +61,8 @@ struct Position {
 impl<T> ChangeStream<T> {
     fn new(watch: Watch<T>, cursor: Cursor<RawDocumentBuf>) -> Self {
         let position = Position::of_first(&watch, &cursor);
-        let (cursor, opening, in_vain) = (Some(cursor), None, 0);
-        Self { watch, cursor, opening, position, in_vain, changes: PhantomData }
+        let (cursor, opening, in_vain, opened_at) = (Some(cursor), None, 0, Instant::now());
+        Self { watch, cursor, opening, position, in_vain, opened_at, changes: PhantomData }
     }
 
     /// Waits for the next change. False when there will be none, such as when the collection was dropped.
@@ -85,7 +87,7 @@ impl<T> ChangeStream<T> {
                 match opened {
                     Ok(cursor) => {
                         self.position.go_to_batch_end(&cursor);
-                        self.cursor = Some(cursor);
+                        (self.cursor, self.opened_at) = (Some(cursor), Instant::now());
                     }
                     Err(error) => {
                         if error.is_timeout() {
@@ -112,10 +114,6 @@ impl<T> ChangeStream<T> {
                 Err(error) if error.is_resumable() || error.is_timeout() => {
                     tracing::debug!(error = %error.redacted(), "a change stream is opened again");
                     self.position.go_to_batch_end(cursor);
-                    self.in_vain = match cursor.has_gone_on() {
-                        true => 0,
-                        false => self.in_vain.saturating_add(1),
-                    };
                     self.open_again();
                     // A server that labels its own time as passing is asked again, and nobody is told.
                     if !error.is_resumable() {
@@ -133,8 +131,10 @@ impl<T> ChangeStream<T> {
     /// Has the next call open the stream again, behind its last change.
     fn open_again(&mut self) {
         self.cursor = None;
-        // The first time at once, and then more and more slowly while each one ends as the one before.
-        let pause = pause_after(self.in_vain.saturating_sub(1));
+        // The first time at once, and then more and more slowly, however far each one came; one that has lasted is opened
+        // again at once.
+        let pause = pause_after(self.in_vain).saturating_sub(self.opened_at.elapsed());
+        self.in_vain = self.in_vain.saturating_add(1);
         self.opening = Some(self.watch.open(&self.position, pause));
     }
 

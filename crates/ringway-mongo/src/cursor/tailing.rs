@@ -38,7 +38,6 @@ pub(super) struct Pace {
     empty: u32,
     /// How long the last one took.
     took: Duration,
-    has_gone_on: bool,
 }
 
 impl Pace {
@@ -46,12 +45,6 @@ impl Pace {
     pub(super) fn note(&mut self, is_empty: bool, took: Duration) {
         self.empty = if is_empty { self.empty.saturating_add(1) } else { 0 };
         self.took = took;
-        self.has_gone_on = true;
-    }
-
-    /// Whether a batch has come behind the first one.
-    pub(super) fn has_gone_on(&self) -> bool {
-        self.has_gone_on
     }
 
     /// How long to wait before the next question. Questions that the server is asked to hold back for `max_await` follow
