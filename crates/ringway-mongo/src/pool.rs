@@ -189,9 +189,7 @@ impl Pool {
             self.in_use.set(self.in_use.get() + 1);
             self.line.grant_first(connection, self.generation.get());
         }
-        while self.lacks_connection() {
-            self.begin_making(false);
-        }
+        while self.lacks_connection() && self.begin_making(false) {}
     }
 
     fn idle_for_line(&self) -> Option<ServerConnection> {

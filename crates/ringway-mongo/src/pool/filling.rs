@@ -23,7 +23,7 @@ impl Pool {
     pub(super) fn fill(self: &Rc<Self>) {
         let is_missing = self.has_minimum() && self.connection_count() < self.least();
         if is_missing && self.may_make() && !self.is_filling.replace(true) {
-            self.begin_making(true);
+            let _begun = self.begin_making(true);
         }
     }
 

@@ -116,3 +116,36 @@ impl Pool {
         drained.into_iter().chain(aged).chain(filled).min()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+    use ringway_runtime::{block_on, now, yield_now};
+
+    use super::super::ServerId;
+    use super::*;
+    use crate::connection::Greeting;
+    use crate::options::ClientOptions;
+    use crate::test_support::fake::{Answer, Fake};
+
+    /// However long its operation has taken.
+    #[test]
+    fn a_connection_is_without_use_from_its_return_on() {
+        let fake = Fake::serve(|_| Answer::Reply(doc! { "ok": 1.0 }));
+        let test = async move {
+            let options = ClientOptions::parse(&fake.address).expect("an address");
+            let greeting = Rc::new(Greeting::alone(options));
+            let place = fake.place.parse().expect("an address");
+            let pool = Pool::start(ServerId(0), place, &greeting, |_, _, _| {});
+            let lease = pool.lease().await.expect("a connection");
+            let leased_at = now();
+            while now() == leased_at {
+                yield_now().await;
+            }
+            let returned_at = now();
+            drop(lease);
+            assert!(pool.idle.borrow()[0].idle_since() >= returned_at);
+        };
+        block_on(test).expect("a core");
+    }
+}

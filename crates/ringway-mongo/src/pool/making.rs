@@ -22,15 +22,19 @@ pub(super) struct PendingConnection {
 }
 
 impl Pool {
-    /// Has a connection made.
-    pub(super) fn begin_making(self: &Rc<Self>, is_filling: bool) {
-        self.pending.set(self.pending.get() + 1);
+    /// Has a connection made. False where nothing runs any more: at the end of a core.
+    pub(super) fn begin_making(self: &Rc<Self>, is_filling: bool) -> bool {
+        let before = self.pending.get();
+        self.pending.set(before + 1);
         let (pool, generation) = (Rc::clone(self), self.generation());
         let pending = PendingConnection { pool, generation, is_filling };
         // After the end of a core, who waited there has gone as well.
         if CoreHandle::is_here() {
             spawn_detached("mongo connection", pending.run());
+        } else {
+            drop(pending);
         }
+        self.pending.get() > before
     }
 
     /// Makes a connection, and tells whoever is concerned if that fails.
