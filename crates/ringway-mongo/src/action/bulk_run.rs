@@ -45,6 +45,8 @@ pub(crate) async fn run(
     }
     settings.begin();
     let (order, runs) = plan(statements, is_ordered);
+    let is_asked = statements[0].kind.is_unanswered(settings.concerns_now());
+    let is_unanswered = is_asked && !settings.is_in_transaction();
     let (mut done, mut answered) = (BulkFailure::default(), 0);
     for run in runs {
         let mut left = &order[run];
@@ -57,6 +59,10 @@ pub(crate) async fn run(
                 add(&mut done, statements, batch, &reply)
             });
             if let Err(error) = added {
+                // Nothing is known of those that were sent before, but that they were.
+                if is_unanswered && answered > 0 {
+                    return Err(error.in_the_middle());
+                }
                 note_inserted(&mut done, statements, &order[..answered], is_ordered);
                 return Err(error.with_bulk(done));
             }

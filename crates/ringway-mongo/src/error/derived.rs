@@ -22,16 +22,27 @@ impl Error {
         error
     }
 
+    /// The same for an operation of which another command was done, or sent, before.
+    pub(crate) fn in_the_middle(self) -> Self {
+        if self.may_have_happened() { self } else { self.fate(Fate::Unknown) }
+    }
+
     /// A transaction that has failed, and for whose repetition there is no time. What its failure says is kept, with its labels.
     pub(crate) fn transaction_timeout(limit: Duration, failed: Self) -> Self {
         if failed.is_timeout() {
             return failed;
         }
-        let fate = if failed.may_have_happened() { Fate::Unknown } else { Fate::NotSent };
         let what = format!("the transaction was not committed within {limit:?}");
-        let mut error = Self::new(Kind::Timeout, fate, what);
-        error.0.labels.clone_from(&failed.0.labels);
-        error.0.server.clone_from(&failed.0.server);
-        error.with_source(failed)
+        Self::new(Kind::Timeout, Fate::NotSent, what).because_of(failed)
+    }
+
+    /// The error of an operation whose time was over after it had failed before, and had been tried again.
+    pub(crate) fn because_of(mut self, earlier: Self) -> Self {
+        if earlier.may_have_happened() {
+            self.0.fate = Fate::Unknown;
+        }
+        self.0.labels.clone_from(&earlier.0.labels);
+        self.0.server.clone_from(&earlier.0.server);
+        self.with_source(earlier)
     }
 }

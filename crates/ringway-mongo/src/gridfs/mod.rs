@@ -9,7 +9,7 @@ use bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 
 pub use self::download::Download;
 pub use self::upload::Upload;
-use crate::action::{Find, IndexModel};
+use crate::action::{DeleteResult, Find, IndexModel};
 use crate::collection::Collection;
 use crate::cursor::Cursor;
 use crate::error::{Error, Fate, Kind, Result};
@@ -129,9 +129,16 @@ impl GridFs {
     /// operation.
     pub async fn delete(&self, id: impl Into<Bson>) -> Result {
         let id = id.into();
-        let gone = self.files.delete_one(equal("_id", &id)).await?;
-        self.chunks.delete_many(equal("files_id", &id)).await?;
+        let gone = self.delete_file(&id).await?;
         if gone.deleted == 0 { Err(not_found(&id)) } else { Ok(()) }
+    }
+
+    /// Removes the document of a file, and then its chunks.
+    async fn delete_file(&self, id: &Bson) -> Result<DeleteResult> {
+        let gone = self.files.delete_one(equal("_id", id)).await?;
+        let chunks = self.chunks.delete_many(equal("files_id", id)).await;
+        chunks.map_err(Error::in_the_middle)?;
+        Ok(gone)
     }
 
     /// Removes all files of a name.
@@ -144,8 +151,8 @@ impl GridFs {
         let mut is_any = false;
         while let Some(mut file) = cursor.next().await? {
             let id = file.remove("_id").unwrap_or(Bson::Null);
-            self.files.delete_one(equal("_id", &id)).await?;
-            self.chunks.delete_many(equal("files_id", &id)).await?;
+            let gone = self.delete_file(&id).await;
+            gone.map_err(|error| if is_any { error.in_the_middle() } else { error })?;
             is_any = true;
         }
         if is_any { Ok(()) } else { Err(not_found(&name)) }

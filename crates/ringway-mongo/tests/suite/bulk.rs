@@ -352,3 +352,26 @@ fn what_writes_by_other_commands_has_the_concern_of_writes() {
         [majority.clone(), majority.clone(), None, majority, Some(doc! { "w": 2 })]
     );
 }
+
+/// Writes of `w=0` have no answer, but they were sent.
+#[test]
+fn writes_that_nobody_answers_may_have_happened_when_the_next_ones_fail() {
+    let fake = Fake::serve(|_| Answer::Silence);
+    on_core(async move {
+        let client = client(&fake.address);
+        let things: Collection<Document> = client.database("d").collection("c");
+        let mut none = WriteConcern::default();
+        none.w = Some(Acknowledgment::Nodes(0));
+        let too_long = doc! { "text": "x".repeat(49 << 20) };
+        let writes = || [WriteModel::delete_one(doc! {}), WriteModel::insert_one(&too_long)];
+        let unanswered = things.write_concern(&none).expect("a concern");
+        let error = unanswered.bulk_write(writes()).await.expect_err("the second is too long");
+        assert!(error.may_have_happened() && error.bulk().is_none(), "{error}");
+        let many = client.bulk_write(writes().map(|write| things.model(write)));
+        let many = many.write_concern(&none).ordered(false);
+        let error = many.await.expect_err("the second is too long");
+        assert!(error.may_have_happened() && error.bulk().is_none(), "{error}");
+        let alone = unanswered.bulk_write([WriteModel::insert_one(&too_long)]);
+        assert!(!alone.await.expect_err("it is too long").may_have_happened());
+    });
+}

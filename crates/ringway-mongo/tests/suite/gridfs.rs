@@ -179,3 +179,18 @@ fn reading_goes_on_where_a_connection_broke() {
         assert_eq!(*looked.lock().expect("no panic"), [of(0), of(1)]);
     });
 }
+
+/// A file whose document is gone is no file any more, whatever becomes of its chunks.
+#[test]
+fn a_removal_whose_chunks_cannot_be_removed_has_happened() {
+    let fake = Fake::serve(|command| match command.body.get_str("delete") {
+        Ok("fs.files") => Answer::Reply(doc! { "n": 1, "ok": 1.0 }),
+        _ => Answer::Reply(doc! { "ok": 0.0, "code": 13, "errmsg": "as the test wants" }),
+    });
+    on_core(async move {
+        let bucket = client(&fake.address).database("d").gridfs();
+        let error = bucket.delete(7).await.expect_err("nobody may remove chunks");
+        assert_eq!(error.server().map(|error| error.code), Some(13));
+        assert!(error.may_have_happened(), "{error}");
+    });
+}

@@ -180,6 +180,8 @@ impl Operation for ClientBulkWrite {
         while from < ops.len() {
             let (count, answer) = match self.send(&core, &options, &ops[from..]).await {
                 Ok(sent) => sent,
+                // Nothing is known of those that were sent before, but that they were.
+                Err(error) if self.is_unanswered && from > 0 => return Err(error.in_the_middle()),
                 Err(error) => return Err(error.with_bulk(done)),
             };
             if let Some((session, answer)) = answer {
