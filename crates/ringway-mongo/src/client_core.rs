@@ -234,14 +234,17 @@ impl ClientCore {
         let until = ends_at.filter(|_| time.is_told).map(|at| Until { at, limit });
         let sent = Sent::new(false);
         let mut used = SessionUse { session, sent: &sent, home: here::number() };
-        let retries = Retries::new(&self.options, purpose, &used, ends_at);
+        let retries = Retries::new(&self.options, purpose, &used, (ends_at, time.is_told));
         let command = (purpose, reads, concern, until);
-        let tried = self.try_each(command, retries, &mut used, write, read);
-        let result = match timeout(left, tried).await {
-            Ok(result) => result,
-            Err(_) if sent.get() => Err(Error::timeout(limit, Fate::Unknown)),
-            Err(_) => Err(Error::timeout_before_sending(limit, &self.deployment.describe())),
-        };
+        let earlier = Cell::new(None);
+        let tried = self.try_each(command, (retries, &earlier), &mut used, write, read);
+        let result = timeout(left, tried).await.unwrap_or_else(|_| {
+            let error = match sent.get() {
+                true => Error::timeout(limit, Fate::Unknown),
+                false => Error::timeout_before_sending(limit, &self.deployment.describe()),
+            };
+            Err(earlier.take().into_iter().fold(error, Error::because_of))
+        });
         if let Err(error) = &result {
             tracing::debug!(?purpose, error = %error.redacted(), "an operation failed");
         }
@@ -263,7 +266,7 @@ impl ClientCore {
             Option<ReadConcernOf<'_>>,
             Option<Until>,
         ),
-        mut retries: Retries<'_>,
+        (mut retries, earlier): (Retries<'_>, &Cell<Option<Error>>),
         used: &mut SessionUse<'_>,
         mut write: impl FnMut(Slot<'_>) -> Result,
         read: impl FnOnce(Answer<'_>) -> Result<R>,
@@ -273,7 +276,6 @@ impl ClientCore {
             _ => None,
         };
         let mut read = Some(read);
-        let mut earlier = None;
         let is_once = &Cell::new(false);
         loop {
             let mut attempt = OneTry {
@@ -314,7 +316,7 @@ impl ClientCore {
                 return Err(error);
             };
             tracing::debug!(error = %error.redacted(), ?pause, "an operation is tried again");
-            earlier = Some(error);
+            earlier.set(Some(error));
             if !pause.is_zero() {
                 sleep(pause).await;
             }
@@ -430,8 +432,7 @@ impl ClientCore {
     ) -> Result<(Lease, Option<Pin<'_>>, Option<i64>)> {
         let (purpose, reads) = (attempt.purpose, attempt.reads);
         let wanted = used.wanted(purpose, reads);
-        let leased = self.deployment.lease(wanted, attempt.avoided).await;
-        let lease = leased?;
+        let lease = self.deployment.lease(wanted, attempt.avoided).await?;
         let pin = self.deployment.pin(used.wanted(purpose, reads));
         attempt.server = Some(Rc::clone(lease.pool()));
         let checked = attempt.check_number(lease.numbers_writes(), used.sent.get());

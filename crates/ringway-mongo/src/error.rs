@@ -435,6 +435,8 @@ impl Error {
             return earlier;
         }
         match (self.0.fate, self.may_have_happened(), earlier.may_have_happened()) {
+            // "Once the timeout expires, a timeout error MUST be raised."
+            (Fate::NotSent, ..) if self.0.kind == Kind::Timeout => self.because_of(earlier),
             (Fate::NotSent, ..) => earlier,
             (_, false, true) => self.fate(Fate::Unknown),
             _ => self,

@@ -185,8 +185,8 @@ pub(crate) const SERVERS_MAX: usize = 256;
 /// fewer.
 pub(crate) const BATCH_WRITES_MAX: usize = 100_000;
 
-/// How often a read, or a write that is numbered, is sent. The specifications of retries say twice, and without a bound
-/// where `timeoutMS` is set: here it is always twice, so that a server in trouble gets no more than twice its load.
+/// How often a read, or a write that is numbered, is sent: twice, as the specifications of retries say. Where a time was set
+/// for the operation, it is sent until that is over, with pauses that grow to [`EMPTY_PAUSE_MAX`].
 pub(crate) const TRIES_MAX: u32 = 2;
 
 /// Default of how often an operation is tried again that an overloaded server has refused; the specification of client

@@ -1,7 +1,7 @@
 //! How often a command is sent, and with which pauses.
 //!
 //! ```text
-//!   passes by itself, and may be repeated ──► at once, one time more
+//!   passes by itself, and may be repeated ──► at once, one time more; within a time that was set: more and more slowly
 //!   refused by a server with too much to do ──► after a pause that grows, as often as the options allow
 //! ```
 
@@ -11,6 +11,7 @@ use ringway_runtime::now_exact;
 
 use super::purpose::Purpose;
 use super::session_use::SessionUse;
+use crate::cursor::pause_after;
 use crate::deployment::jitter;
 use crate::error::Error;
 use crate::limits::TRIES_MAX;
@@ -37,7 +38,7 @@ impl<'a> Retries<'a> {
         options: &'a ClientOptions,
         purpose: Purpose,
         used: &SessionUse<'_>,
-        ends_at: Option<Instant>,
+        (ends_at, is_time_set): (Option<Instant>, bool),
     ) -> Self {
         Self {
             options,
@@ -46,7 +47,8 @@ impl<'a> Retries<'a> {
             is_in_transaction: used.is_in_transaction(),
             ends_transaction: used.ends_transaction(),
             done: 0,
-            most: TRIES_MAX - 1,
+            // Specification: Client Side Operations Timeout, "Retryability".
+            most: if is_time_set { u32::MAX } else { TRIES_MAX - 1 },
             avoided: Vec::new(),
         }
     }
@@ -62,7 +64,9 @@ impl<'a> Retries<'a> {
     }
 
     pub(super) fn avoid(&mut self, server: HostAddress) {
-        self.avoided.push(server);
+        if !self.avoided.contains(&server) {
+            self.avoided.push(server);
+        }
     }
 
     /// Whether a failure that passes by itself ends the command.
@@ -94,7 +98,7 @@ impl<'a> Retries<'a> {
         self.done += 1;
         match is_overload {
             true => Some(error.backoff(self.done, jitter())).filter(|pause| self.has_time(*pause)),
-            false => Some(Duration::ZERO),
+            false => Some(pause_after(self.done - 1)),
         }
     }
 

@@ -196,3 +196,25 @@ fn a_write_is_not_sent_again_without_its_number() {
     let numbers: Vec<_> = log.iter().map(|body| body.get_i64("txnNumber").ok()).collect();
     assert_eq!(numbers, [Some(1), None]);
 }
+
+/// Specification: Client Side Operations Timeout, "Retryability".
+#[test]
+fn a_read_whose_time_is_set_is_tried_until_that_is_over() {
+    /// The first five are refused for a passing reason, or all.
+    fn server(is_ever_answered: bool) -> (Fake, Log) {
+        numbered(move |at| if is_ever_answered && at >= 5 { found() } else { refused(11602) })
+    }
+    let find = async |fake: &Fake, time: Duration| {
+        let things = Client::new(options(&fake.address)).database("d").collection::<Document>("c");
+        things.find_one(doc! {}).timeout(time).await
+    };
+    on_core(async move {
+        let (fake, log) = server(true);
+        let found = find(&fake, Duration::from_secs(30)).await.expect("the sixth is answered");
+        assert_eq!((found, log.lock().expect("no panic").len()), (Some(doc! { "at": 1 }), 6));
+        let (fake, _) = server(false);
+        let error = find(&fake, Duration::from_millis(200)).await.expect_err("none is");
+        assert!(error.is_timeout() && error.to_string().contains("as the test wants"), "{error}");
+        assert_eq!(error.server().map(|it| it.code), Some(11602), "why it was tried again");
+    });
+}
