@@ -351,11 +351,12 @@ impl ClientCore {
         let pinned = |is_first| self.pinned(&lease, pin.as_ref(), is_first);
         let reads_of = (purpose, attempt.concern);
         let fields = used.begin_command((&lease, server), reads_of, &self.clock, pinned)?;
-        let is_in_transaction = fields.transaction.is_some();
+        let (is_in_transaction, api) = (fields.transaction.is_some(), lease.api());
         let terms = SlotTerms {
             fields: &fields,
             number: *attempt.number,
             is_once: attempt.is_once,
+            api: api.as_deref(),
             read_preference: self.preference((purpose, reads), kind, is_in_transaction),
             max_time,
             is_unanswered: purpose == Purpose::Unanswered,

@@ -87,7 +87,7 @@ pub use error::{Error, Result, ServerError};
 pub use gridfs::{Download, GridFs, GridFsFile, Upload};
 pub use limits::OPERATION_TIMEOUT_DEFAULT;
 pub use observer::{CommandEvent, CommandPhase};
-pub use options::{ClientOptions, DriverInfo};
+pub use options::{ClientOptions, DriverInfo, ServerApi, ServerApiVersion};
 pub use pool::PoolCounts;
 pub use pool_events::{CheckOutFailure, CloseReason, PoolChange, PoolEvent};
 pub use raw_argument::{IntoRaw, IntoUpdate};

@@ -366,7 +366,7 @@ impl CommandSource for Exchange<'_> {
         let session = place.has_sessions.then(|| self.multiplexer.sessions.take());
         let (id, out) = (place.id, place.out);
         let start = out.len();
-        let slot = (id, session.as_ref(), self.preference.as_ref(), &mut *out);
+        let slot = (id, session.as_ref(), self.preference.as_ref(), place.api, &mut *out);
         if let Err(error) = write(slot, command, database) {
             queued.end(Err(error));
             return Next::Refused;

@@ -10,6 +10,7 @@ mod encrypted_key;
 mod environment;
 mod from_uri;
 mod identity;
+mod server_api;
 #[cfg(feature = "dns")]
 mod srv;
 
@@ -28,13 +29,14 @@ use crate::reads::Reads;
 use crate::srv_source::SrvSource;
 use crate::topology::Topology;
 use crate::topology_events::{TopologyEvent, TopologyObserver};
-use crate::uri::{ConnectionString, ReadPreference, WriteConcern};
+use crate::uri::{ConnectionString, Credential, ReadPreference, WriteConcern};
 use crate::write_concerns::without_time;
 
 pub use driver_info::DriverInfo;
 pub(crate) use environment::Environment;
 pub(crate) use from_uri::malformed;
 pub(crate) use identity::{Identity, Login, PlainLogin};
+pub use server_api::{ServerApi, ServerApiVersion};
 
 /// The settings of a [`Client`](crate::Client), read from a connection string. Setters go before it.
 ///
@@ -62,6 +64,8 @@ pub struct ClientOptions {
     pub(crate) login: Option<Arc<Identity>>,
     /// Whether a password may be sent as it is where others can read it.
     pub(crate) plain_without_tls: bool,
+    /// Fields of each command that declare a version of the server's interface.
+    pub(crate) api: Option<Arc<RawDocumentBuf>>,
     pub(crate) database: Option<String>,
     pub(crate) application: Option<String>,
     /// Libraries around the client.
@@ -113,6 +117,23 @@ impl ClientOptions {
         self
     }
 
+    /// Sets who the client is, instead of the user of the connection string. Nothing has to be encoded.
+    ///
+    /// # Errors
+    /// [`is_options`](crate::Error::is_options): it is not one of its mechanism, such as a certificate with a password.
+    pub fn credential(mut self, credential: Credential) -> Result<Self> {
+        self.login = Some(Arc::new(Identity::of(&credential)?));
+        Ok(self)
+    }
+
+    /// Declares the version of the server's interface that the program is written for, with each command. By default none
+    /// is, and servers behave as their own version does. A command of the user's must not declare another one.
+    #[must_use]
+    pub fn server_api(mut self, api: ServerApi) -> Self {
+        self.api = Some(Arc::new(api.fields()));
+        self
+    }
+
     /// Has servers told of a library that wraps the client, on each new connection.
     ///
     /// # Errors
@@ -141,6 +162,13 @@ impl ClientOptions {
         self.is_time_told = true;
         self.write_concern = self.write_concern.and_then(|concern| without_time(&concern));
         self
+    }
+
+    /// Whether the first message of a connection has a name that servers before MongoDB 4.4.2 know as well.
+    ///
+    /// Specifications: MongoDB Handshake; Stable API, "Handshake behavior".
+    pub(crate) fn greets_legacy(&self) -> bool {
+        !self.is_balanced && self.api.is_none()
     }
 
     /// The time of an operation, if the user has set it.

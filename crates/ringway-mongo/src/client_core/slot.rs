@@ -27,6 +27,8 @@ pub(super) struct SlotTerms<'a> {
     /// Set by a write that turns out to be none that may be repeated.
     pub(super) is_once: &'a Cell<bool>,
     pub(super) fields: &'a SessionFields,
+    /// Fields that declare a version of the server's interface.
+    pub(super) api: Option<&'a RawDocumentBuf>,
     /// `$readPreference`
     pub(super) read_preference: Option<&'a RawDocumentBuf>,
     /// `maxTimeMS`, if the server is told how long it may work.
@@ -145,6 +147,7 @@ fn put_general(
     if let Some(number) = number.filter(|_| is_free("txnNumber")) {
         writer.i64("txnNumber", number);
     }
+    terms.api.iter().for_each(|api| writer.fields(api));
     if let Some(preference) = terms.read_preference.filter(|_| is_free("$readPreference")) {
         writer.document("$readPreference", preference);
     }

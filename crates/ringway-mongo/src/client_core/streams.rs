@@ -134,7 +134,7 @@ impl Streams {
             used.begin_command((&lease, server), (purpose, None), &self.clock, |_| None)?;
         let is_told = self.options.observer.is_some();
         let (mut told, fields, limits) = (None, &fields, lease.limits());
-        let wire_version = lease.wire_version();
+        let (wire_version, api) = (lease.wire_version(), lease.api());
         let begun = lease.begin_streamed(&sent, |id, out| {
             let (number, read_preference, is_unanswered) = (None, None, false);
             let (is_once, max_time) = (&Cell::new(true), None);
@@ -142,6 +142,7 @@ impl Streams {
                 fields,
                 number,
                 is_once,
+                api: api.as_deref(),
                 read_preference,
                 max_time,
                 is_unanswered,

@@ -47,11 +47,12 @@ impl AskingConnection {
             let asked_at = now_exact();
             let metadata = greeting.metadata.now();
             let metadata = Some(&*metadata);
-            let request = HelloRequest { is_legacy: true, metadata, ..HelloRequest::default() };
+            let is_legacy = greeting.options.greets_legacy();
+            let request = HelloRequest { is_legacy, metadata, ..HelloRequest::default() };
             let answer = say(&mut connection, request).await;
             let answer = answer.map_err(|error| unanswered(&greeting.options, address, error))?;
             let time = now_exact().saturating_duration_since(asked_at);
-            let is_legacy = !answer.body().get_bool("helloOk").unwrap_or(false);
+            let is_legacy = is_legacy && !answer.body().get_bool("helloOk").unwrap_or(false);
             let streamed = VecDeque::new();
             Ok((Self { connection, streamed, streams: false, is_legacy }, answer, time))
         };
@@ -108,6 +109,8 @@ impl AskingConnection {
             return Err(Error::new(Kind::Protocol, Fate::NotSent, what));
         };
         let mut buffer = Vec::new();
+        let api = connection.facts.api.as_ref().map(|api| &***api);
+        let request = HelloRequest { api, ..request };
         let mut unsent = Unsent { replies: &mut connection.replies, id, is_sent: false };
         request.begin(id, &mut buffer).finish().map_err(unsendable)?;
         unsent.is_sent = true;

@@ -98,10 +98,12 @@ async fn step(
     source: &str,
     write: impl FnOnce(&mut CommandWriter<'_>),
 ) -> Result<ServerStep> {
+    let api = connection.api();
     let write = |id, out: &mut Vec<u8>| {
         let mut writer = CommandWriter::new(out, id);
         write(&mut writer);
         writer.str("$db", source);
+        api.iter().for_each(|api| writer.fields(api));
         writer.finish().map(drop).map_err(unsendable)
     };
     let read = |answer: super::Answer<'_>| ServerStep::of(answer.body()).map_err(Error::reply);

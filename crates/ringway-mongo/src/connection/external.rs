@@ -64,10 +64,12 @@ async fn run(
     write: impl FnOnce(&mut CommandWriter<'_>),
     read: impl FnOnce(Answer<'_>) -> Result,
 ) -> Result {
+    let api = connection.api();
     let write = |id, out: &mut Vec<u8>| {
         let mut writer = CommandWriter::new(out, id);
         write(&mut writer);
         writer.str("$db", source);
+        api.iter().for_each(|api| writer.fields(api));
         writer.finish().map(drop).map_err(unsendable)
     };
     let done = connection.run(&Cell::new(false), write, read).await;

@@ -94,7 +94,7 @@ pub(super) async fn open(
     let connector = connector.attempts_max(1).connect_timeout(options.connect_timeout);
     let connector = connector.stream_limits(limits).keepalive(KEEPALIVE);
     let connection = connector.open().await.map_err(failed)?;
-    Ok(ServerConnection::new(connection, reply_len_max))
+    Ok(ServerConnection::new(connection, reply_len_max, options.api.clone()))
 }
 
 async fn greet(
@@ -105,8 +105,9 @@ async fn greet(
 ) -> Result<ServerConnection> {
     let options = &greeting.options;
     let login = options.login.as_deref();
-    if let Some(Identity::Plain(_)) = login {
-        check_secrecy(options, address)?;
+    if let Some(login) = login {
+        login.check(options.is_tls)?;
+        check_secrecy(login, options, address)?;
     }
     let mut connection = open(greeting, address, REPLY_LEN_MAX_DEFAULT).await?;
     let speculation = login.map(Speculation::new);
@@ -216,8 +217,7 @@ async fn hello(
     let user = speculation.and_then(Speculation::asks_for);
     let metadata = greeting.metadata.now();
     let request = HelloRequest {
-        // Servers before MongoDB 4.4.2 know no other name.
-        is_legacy: !greeting.options.is_balanced,
+        is_legacy: greeting.options.greets_legacy(),
         metadata: Some(&metadata),
         compressors: &greeting.options.compressors,
         mechanisms_of: user.as_deref(),
@@ -229,8 +229,11 @@ async fn hello(
 }
 
 /// Checks that nobody else can read a password on its way to a server.
-fn check_secrecy(options: &ClientOptions, address: &HostAddress) -> Result {
+fn check_secrecy(login: &Identity, options: &ClientOptions, address: &HostAddress) -> Result {
     let is_local = matches!(address, HostAddress::Unix(_));
+    if !matches!(login, Identity::Plain(_)) {
+        return Ok(());
+    }
     if options.is_tls || is_local || options.plain_without_tls {
         return Ok(());
     }
@@ -245,6 +248,8 @@ pub(super) async fn say(
     connection: &mut ServerConnection,
     request: HelloRequest<'_>,
 ) -> Result<OwnedAnswer> {
+    let api = connection.api();
+    let request = HelloRequest { api: api.as_ref().map(|api| &***api), ..request };
     let write =
         |id, out: &mut Vec<u8>| request.begin(id, out).finish().map(drop).map_err(unsendable);
     connection.run(&Cell::new(false), write, |answer| Ok(answer.into_owned())).await

@@ -12,11 +12,12 @@ mod streamed;
 
 use std::cell::Cell;
 use std::ops::Range;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bson::oid::ObjectId;
-use bson::{RawDocument, rawdoc};
+use bson::{RawDocument, RawDocumentBuf, rawdoc};
 use ringway_net::Connection;
 use ringway_runtime::now;
 use ringway_wire::mongo::{
@@ -70,6 +71,8 @@ struct ServerFacts {
     /// The highest version of the protocol that it speaks.
     wire_version: i32,
     limits: ServerLimits,
+    /// Fields of each command that declare a version of the server's interface.
+    api: Option<Arc<RawDocumentBuf>>,
 }
 
 /// What a server takes.
@@ -148,8 +151,8 @@ fn document<'a>(bytes: &'a [u8], range: &Range<usize>) -> &'a RawDocument {
 }
 
 impl ServerConnection {
-    /// Replies have at most `reply_len_max` bytes.
-    fn new(connection: Connection, reply_len_max: usize) -> Self {
+    /// Replies have at most `reply_len_max` bytes, and each command the fields of `api`.
+    fn new(connection: Connection, reply_len_max: usize, api: Option<Arc<RawDocumentBuf>>) -> Self {
         Self {
             connection,
             replies: MongoReplies::new(1, reply_len_max),
@@ -164,6 +167,7 @@ impl ServerConnection {
                     has_sessions: false,
                     session_timeout: SESSION_TIMEOUT_DEFAULT,
                 },
+                api,
             }),
             is_broken: false,
             idle_since: now(),
@@ -210,6 +214,11 @@ impl ServerConnection {
 
     pub(crate) fn limits(&self) -> ServerLimits {
         self.facts.limits
+    }
+
+    /// What each command has in addition.
+    pub(crate) fn api(&self) -> Option<Arc<RawDocumentBuf>> {
+        self.facts.api.clone()
     }
 
     /// The highest version of the protocol that the server speaks.

@@ -30,6 +30,8 @@ pub(crate) struct NextCommand<'a> {
     /// How many others are under way.
     pub(crate) in_flight: usize,
     pub(crate) has_sessions: bool,
+    /// What each command has in addition.
+    pub(crate) api: Option<&'a RawDocumentBuf>,
     pub(crate) out: &'a mut Vec<u8>,
 }
 
@@ -208,11 +210,12 @@ impl ServerConnection {
     fn send_next(&mut self, source: &mut impl CommandSource) {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
-        let has_sessions = self.has_sessions();
+        let (has_sessions, api) = (self.has_sessions(), self.api());
         while let Some(id) = self.replies.begin() {
             let start = buffer.len();
             let in_flight = self.replies.in_flight() - 1;
-            let place = NextCommand { id, in_flight, has_sessions, out: &mut buffer };
+            let api = api.as_deref();
+            let place = NextCommand { id, in_flight, has_sessions, api, out: &mut buffer };
             match source.write_next(place) {
                 Next::Written => {}
                 refused => {
@@ -256,7 +259,7 @@ impl CommandSource for Progress<'_> {
         let session = place.has_sessions.then(|| (self.session)());
         let (id, out) = (place.id, place.out);
         let start = out.len();
-        let slot = (id, session.as_ref(), self.read_preference, &mut *out);
+        let slot = (id, session.as_ref(), self.read_preference, place.api, &mut *out);
         if let Err(error) = write(slot, &next.command, self.database) {
             next.outcome = Some(Err(error));
             return Next::Refused;
@@ -299,17 +302,23 @@ fn keep(answer: Answer<'_>, kept: &mut usize) -> Result<RawDocumentBuf> {
     Ok(body.to_owned())
 }
 
-pub(crate) type PipelineSlot<'a> =
-    (i32, Option<&'a Session>, Option<&'a RawDocumentBuf>, &'a mut Vec<u8>);
+pub(crate) type PipelineSlot<'a> = (
+    i32,
+    Option<&'a Session>,
+    Option<&'a RawDocumentBuf>,
+    Option<&'a RawDocumentBuf>,
+    &'a mut Vec<u8>,
+);
 
 /// Writes a command with its session and what the server has to know.
 pub(crate) fn write(slot: PipelineSlot<'_>, command: &RawDocument, database: &str) -> Result {
-    let (id, session, read_preference, out) = slot;
+    let (id, session, read_preference, api, out) = slot;
     let mut writer = CommandWriter::new(out, id);
     writer.fields(command);
     if !has_field(command, "$db") {
         writer.str("$db", database);
     }
+    api.iter().for_each(|api| writer.fields(api));
     if let Some(preference) = read_preference.filter(|_| !has_field(command, "$readPreference")) {
         writer.document("$readPreference", preference);
     }

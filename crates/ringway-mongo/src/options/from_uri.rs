@@ -30,7 +30,8 @@ impl ClientOptions {
         let is_tls = options.tls.enabled == Some(true);
         let environment = Environment::here();
         uri.hosts.iter().try_for_each(|host| host.to_address(is_tls).map(drop))?;
-        let identity = uri.credential.as_ref().map(|it| Identity::of(it, is_tls));
+        let identity = uri.credential.as_ref().map(Identity::of).transpose()?;
+        identity.as_ref().map_or(Ok(()), |identity| identity.check(is_tls))?;
         let timeout = options.timeout.or(options.socket_timeout).map(unlimited_if_zero);
         let connect_timeout = options.connect_timeout.map(unlimited_if_zero);
         let pool_size = options.max_pool_size.unwrap_or(limits::POOL_SIZE_DEFAULT);
@@ -44,8 +45,9 @@ impl ClientOptions {
             is_direct: options.direct_connection == Some(true),
             is_tls,
             tls: tls(&options.tls)?,
-            login: identity.transpose()?.map(Arc::new),
+            login: identity.map(Arc::new),
             plain_without_tls: false,
+            api: None,
             database: uri.database.clone(),
             application: options.app_name.clone(),
             driver_infos: Vec::new(),

@@ -56,18 +56,14 @@ impl fmt::Debug for PlainLogin {
 impl Identity {
     /// # Errors
     /// [`Kind::Options`]: what the mechanism needs is not there.
-    pub(crate) fn of(credential: &Credential, is_tls: bool) -> Result<Self> {
+    pub(crate) fn of(credential: &Credential) -> Result<Self> {
+        credential.check().map_err(wrong)?;
         let source = credential.source.clone();
         let mechanism = match credential.mechanism {
             None => None,
             Some(AuthMechanism::ScramSha1) => Some(ScramMechanism::Sha1),
             Some(AuthMechanism::ScramSha256) => Some(ScramMechanism::Sha256),
-            Some(AuthMechanism::X509) if is_tls => return Ok(Self::X509(credential.user.clone())),
-            Some(AuthMechanism::X509) => {
-                return Err(wrong(
-                    "MONGODB-X509 shows the certificate of a TLS connection: add tls=true",
-                ));
-            }
+            Some(AuthMechanism::X509) => return Ok(Self::X509(credential.user.clone())),
             Some(AuthMechanism::Plain) => {
                 let (user, password) = user(credential, "PLAIN")?;
                 return Ok(Self::Plain(PlainLogin { user, password, source }));
@@ -75,6 +71,19 @@ impl Identity {
         };
         let (user, password) = user(credential, "SCRAM")?;
         Ok(Self::Scram(Login { user, password, source, mechanism }))
+    }
+
+    /// Checks that connections can show what it needs.
+    ///
+    /// # Errors
+    /// [`Kind::Options`]: a certificate is shown over TLS only.
+    pub(crate) fn check(&self, is_tls: bool) -> Result {
+        match self {
+            Self::X509(_) if !is_tls => {
+                Err(wrong("MONGODB-X509 shows the certificate of a TLS connection: add tls=true"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -59,6 +59,67 @@ pub struct Credential {
     pub mechanism: Option<AuthMechanism>,
 }
 
+impl Credential {
+    /// A user with a password. The database `admin` knows the user, and the mechanism is the best one that the server has. No
+    /// character has to be encoded.
+    ///
+    /// ```
+    /// use ringway_mongo::{ClientOptions, Credential};
+    ///
+    /// let options = ClientOptions::parse("mongodb://db.internal/shop")?
+    ///     .credential(Credential::new("ada", "p@ss:/%w0rd").source("shop"))?;
+    /// # Ok::<(), ringway_mongo::Error>(())
+    /// ```
+    #[must_use]
+    pub fn new(user: &str, password: &str) -> Self {
+        let (user, password) = (Some(user.to_owned()), Some(password.to_owned()));
+        Self { user, password, source: ADMIN.to_owned(), mechanism: None }
+    }
+
+    /// The user of the certificate of TLS connections (MONGODB-X509).
+    #[must_use]
+    pub fn x509() -> Self {
+        let mechanism = Some(AuthMechanism::X509);
+        Self { user: None, password: None, source: EXTERNAL.to_owned(), mechanism }
+    }
+
+    /// Sets the database that knows the user.
+    #[must_use]
+    pub fn source(mut self, database: &str) -> Self {
+        self.source = database.to_owned();
+        self
+    }
+
+    /// Sets the mechanism. Unless another database was set, that of the user becomes the usual one of the mechanism: `admin`,
+    /// or `$external` for PLAIN. No mechanism that this client has takes properties.
+    #[must_use]
+    pub fn mechanism(mut self, mechanism: AuthMechanism) -> Self {
+        if self.source == usual_source(self.mechanism) {
+            self.source = usual_source(Some(mechanism)).to_owned();
+        }
+        self.mechanism = Some(mechanism);
+        self
+    }
+
+    /// Checks that it is one of its mechanism. The error does not contain the password.
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
+        let has = |text: &Option<String>| text.as_ref().is_some_and(|text| text.contains('\0'));
+        match self.mechanism {
+            Some(AuthMechanism::X509) if self.password.is_some() => {
+                Err("authMechanism MONGODB-X509 takes no password: the certificate proves the name")
+            }
+            Some(AuthMechanism::X509) if self.source != EXTERNAL => {
+                Err("authMechanism MONGODB-X509 takes no authSource but $external")
+            }
+            // RFC 4616 separates them by it.
+            Some(AuthMechanism::Plain) if has(&self.user) || has(&self.password) => {
+                Err("authMechanism PLAIN takes no NUL character")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 impl fmt::Debug for Credential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let password = self.password.as_ref().map(|_| "…");
@@ -76,6 +137,15 @@ pub(super) struct AuthOptions {
 }
 
 const EXTERNAL: &str = "$external";
+const ADMIN: &str = "admin";
+
+/// The database that knows a user of whom nothing else is said.
+fn usual_source(mechanism: Option<AuthMechanism>) -> &'static str {
+    match mechanism {
+        Some(AuthMechanism::X509 | AuthMechanism::Plain) => EXTERNAL,
+        None | Some(AuthMechanism::ScramSha1 | AuthMechanism::ScramSha256) => ADMIN,
+    }
+}
 
 impl AuthOptions {
     /// Makes the credential of `user`; `database` is the default one.
@@ -86,26 +156,14 @@ impl AuthOptions {
     ) -> Result<Option<Credential>, InvalidUri> {
         let (name, password) = user.map(|user| (user.name, user.password)).unzip();
         let password = password.flatten();
-        let source = self.source.as_deref().or(database);
+        let named = self.source.as_deref();
         let source = match self.mechanism {
             None if name.is_none() => return Ok(None),
-            Some(AuthMechanism::X509) => {
-                self.check_x509(password.as_deref())?;
-                EXTERNAL
-            }
-            Some(AuthMechanism::Plain) => {
-                let texts = [name.as_deref(), password.as_deref()];
-                // RFC 4616 separates them by it.
-                if texts.into_iter().flatten().any(|text| text.contains('\0')) {
-                    return Err(InvalidUri::new("authMechanism PLAIN takes no NUL character"));
-                }
-                source.unwrap_or(EXTERNAL)
-            }
-            None | Some(AuthMechanism::ScramSha1 | AuthMechanism::ScramSha256) => {
-                source.unwrap_or("admin")
-            }
+            // The database that the string names is none of certificates.
+            Some(AuthMechanism::X509) => named,
+            _ => named.or(database),
         };
-        let source = source.to_owned();
+        let source = source.unwrap_or(usual_source(self.mechanism)).to_owned();
         if let Some(mechanism) =
             self.mechanism.filter(|mechanism| *mechanism != AuthMechanism::X509)
             && name.is_none()
@@ -115,27 +173,32 @@ impl AuthOptions {
                 mechanism.name()
             )));
         }
-        Ok(Some(Credential { user: name, password, source, mechanism: self.mechanism }))
-    }
-
-    fn check_x509(&self, password: Option<&str>) -> Result<(), InvalidUri> {
-        if password.is_some() {
-            return Err(InvalidUri::new(
-                "authMechanism MONGODB-X509 takes no password: the certificate proves the name",
-            ));
-        }
-        if self.source.as_deref().is_some_and(|source| source != EXTERNAL) {
-            return Err(InvalidUri::new(
-                "authMechanism MONGODB-X509 takes no authSource but $external",
-            ));
-        }
-        Ok(())
+        let credential = Credential { user: name, password, source, mechanism: self.mechanism };
+        credential.check().map_err(InvalidUri::new)?;
+        Ok(Some(credential))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::ConnectionString;
+
+    #[test]
+    fn a_credential_has_the_database_of_its_mechanism_unless_one_is_set() {
+        let ada = || Credential::new("ada", "hunter2");
+        let source = |credential: Credential| credential.source;
+        assert_eq!(source(ada()), "admin");
+        assert_eq!(source(ada().mechanism(AuthMechanism::Plain)), "$external");
+        assert_eq!(source(ada().source("shop").mechanism(AuthMechanism::Plain)), "shop");
+        assert_eq!(source(ada().mechanism(AuthMechanism::Plain).source("shop")), "shop");
+        assert!(ada().mechanism(AuthMechanism::X509).check().is_err(), "it has a password");
+        assert!(Credential::x509().check().is_ok());
+        assert!(Credential::x509().source("admin").check().is_err());
+        let zero = Credential::new("a\0b", "c").mechanism(AuthMechanism::Plain);
+        assert!(zero.check().is_err());
+        assert!(!format!("{:?}", ada()).contains("hunter2"));
+    }
 
     #[test]
     fn passwords_are_not_printed() {

@@ -36,11 +36,15 @@ fn sessions_are_used_as_specified() {
 
 #[test]
 fn commands_of_users_are_sent_as_specified() {
-    let reasons = [
-        ("there is no apiVersion", "the versioned API is not there"),
-        ("has no cappedCollection", "the runner has no collections that operations make"),
-    ];
-    check("run_command/unified", Shape::Whole, 15, &reasons);
+    let reasons =
+        [("has no cappedCollection", "the runner has no collections that operations make")];
+    check("run_command/unified", Shape::Whole, 16, &reasons);
+}
+
+#[test]
+fn the_version_of_the_interface_is_declared_as_specified() {
+    let reasons = [("did not fail", "the double knows no versions, so it refuses nothing")];
+    check("versioned-api", Shape::Whole, 35, &reasons);
 }
 
 #[test]

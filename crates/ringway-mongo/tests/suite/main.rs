@@ -43,6 +43,7 @@ mod retry_specs;
 mod routers;
 mod sdam_specs;
 mod selection_specs;
+mod server_api;
 mod session_ends;
 mod specifications;
 mod srv_specs;

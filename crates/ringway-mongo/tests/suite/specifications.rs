@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::support::specs;
 
 /// Folders whose tests do not run, also those below them, and the reasons.
-const NOT_RUN: [(&str, &str); 14] = [
+const NOT_RUN: [(&str, &str); 13] = [
     ("auth/unified", "OIDC is left out"),
     (
         "bson_binary_vector",
@@ -32,7 +32,6 @@ const NOT_RUN: [(&str, &str); 14] = [
         "unified-test-format/valid-fail",
         "they are malformed: the runner panics at them, as at any test that it does not understand",
     ),
-    ("versioned-api", "the versioned API is not there"),
 ];
 
 /// The sources of this crate and its tests, but this file.

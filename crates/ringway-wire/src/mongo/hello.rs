@@ -26,6 +26,8 @@ pub struct HelloRequest<'a> {
     pub speculative_authenticate: Option<&'a RawDocument>,
     /// Whether the client reaches the server through a load balancer.
     pub is_load_balanced: bool,
+    /// Fields of the declared version of the server's interface.
+    pub api: Option<&'a RawDocument>,
     /// What the server waits for before it answers; it answers at once without this.
     pub awaited: Option<AwaitedChange>,
 }
@@ -53,6 +55,7 @@ impl HelloRequest<'_> {
         if self.is_load_balanced {
             hello.bool("loadBalanced", true);
         }
+        self.api.iter().for_each(|api| hello.fields(api));
         if let Some(metadata) = self.metadata {
             // Specification: MongoDB Handshake, which sets the version of "Client Backpressure".
             hello.str("backpressure", "2");

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use bson::{Bson, Document};
-use ringway_mongo::{ClientOptions, Collection, ConnectionString, ReadConcern, ReadPreference};
+use ringway_mongo::{
+    ClientOptions, Collection, ConnectionString, ReadConcern, ReadPreference, ServerApi,
+    ServerApiVersion,
+};
 
 use super::super::fault_proxy::Shape;
 use super::{Runner, Why, failed};
@@ -54,7 +57,23 @@ pub(crate) fn client_options(runner: &Runner<'_>, client: &Document) -> Result<C
     }
     let uri = format!("mongodb://{place}/?{}", words.join("&"));
     let options = ClientOptions::parse(&uri);
-    options.map_err(|error| failed(format!("the client's options: {error}")))
+    let options = options.map_err(|error| failed(format!("the client's options: {error}")))?;
+    Ok(match client.get_document("serverApi") {
+        Ok(api) => options.server_api(server_api(api)),
+        Err(_) => options,
+    })
+}
+
+fn server_api(api: &Document) -> ServerApi {
+    assert_eq!(api.get_str("version").ok(), Some("1"));
+    let mut declared = ServerApi::new(ServerApiVersion::V1);
+    if let Ok(is_strict) = api.get_bool("strict") {
+        declared = declared.strict(is_strict);
+    }
+    if let Ok(are_errors) = api.get_bool("deprecationErrors") {
+        declared = declared.deprecation_errors(are_errors);
+    }
+    declared
 }
 
 pub(crate) fn write_concern(concern: &Document) -> Result<ringway_mongo::WriteConcern, Why> {
