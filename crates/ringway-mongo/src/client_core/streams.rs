@@ -20,7 +20,7 @@ use crate::deployment::{Deployment, Wanted};
 use crate::error::{Error, Fate, Kind, Result};
 use crate::options::ClientOptions;
 use crate::pool::{Lease, ServerId};
-use crate::session::{ClusterClock, Session, UsedSession};
+use crate::session::{ClusterClock, RestingSession, Session, UsedSession};
 
 /// What exhaust cursors of a core read.
 pub(crate) struct Streams {
@@ -41,8 +41,8 @@ pub(crate) struct ReplyStream {
     lease: Lease,
     /// Bytes that came with the reply before.
     ahead: Vec<u8>,
-    /// Taken when the stream has ended.
-    session: Option<UsedSession>,
+    /// Taken when the stream has ended. One of the user's is free for other operations meanwhile.
+    session: Option<RestingSession>,
     /// The command with its number, if somebody is told of commands.
     told: Option<(i32, Vec<u8>)>,
 }
@@ -52,15 +52,13 @@ pub(crate) enum AfterBatch {
     /// Another batch comes by itself.
     Comes(Box<ReplyStream>),
     /// The server wants to be asked again, if there are more.
-    Ask(UsedSession),
+    Ask(RestingSession),
 }
 
 impl Drop for ReplyStream {
     /// Nobody uses the session again in which the server may be at work.
     fn drop(&mut self) {
-        if let Some(session) = &mut self.session {
-            session.lose();
-        }
+        self.session.take().into_iter().for_each(RestingSession::lose);
     }
 }
 
@@ -157,7 +155,8 @@ impl Streams {
         used.session = None;
         drop(used);
         begun?;
-        Ok(Box::new(ReplyStream { lease, ahead: Vec::new(), session: Some(session), told }))
+        let session = Some(session.rest());
+        Ok(Box::new(ReplyStream { lease, ahead: Vec::new(), session, told }))
     }
 
     /// The next batch. Observers hear of a command for each.
@@ -182,12 +181,15 @@ impl Streams {
             observed.iter().for_each(|observed| observed.failed(error));
             self.deployment.failed(&stream.lease, error);
         }
-        let mut session = if has_more { None } else { stream.session.take() };
+        let session = if has_more { None } else { stream.session.take() };
         let answer = answer?;
-        let kind = stream.lease.server();
-        let used = session.as_deref_mut().or(stream.session.as_deref_mut());
-        let times = used.and_then(|session| session.times.as_deref_mut());
-        heard(&self.clock, kind, times, answer.body());
+        let (kind, body) = (stream.lease.server(), answer.body());
+        match session.as_ref().or(stream.session.as_ref()) {
+            Some(RestingSession::Kept(kept)) => {
+                kept.with_times(|times| heard(&self.clock, kind, Some(times), body));
+            }
+            _ => heard(&self.clock, kind, None, body),
+        }
         observed.iter().for_each(|observed| observed.succeeded(answer.body()));
         Ok(match session {
             Some(session) => (answer, AfterBatch::Ask(session)),

@@ -103,7 +103,7 @@ async fn streamed(
             let key = Some(core.streams().keep(stream));
             BatchSource::Streamed(RestingStream { home, client, key })
         }
-        AfterBatch::Ask(session) => BatchSource::Asked(session.rest()),
+        AfterBatch::Ask(session) => BatchSource::Asked(session),
     };
     Ok((source, answer))
 }

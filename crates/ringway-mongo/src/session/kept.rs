@@ -27,6 +27,8 @@ struct Kept {
     is_used: bool,
     /// Whether nobody ends the transaction any more; noted while an operation uses the session.
     is_forsaken: bool,
+    /// Whether it is unknown what the server does in the session; noted while an operation uses it.
+    is_lost: bool,
     /// That of the session, while no operation uses it.
     transaction: Transaction,
     /// What is known of the session's times; an operation adds what it has learned when it ends.
@@ -103,8 +105,20 @@ impl KeptSession {
         (self.abort)(self.client, home, UsedSession { session: Some(session), kept });
     }
 
+    /// Notes that nobody else may use the session after the user.
+    fn lose(&self) {
+        let mut kept = self.kept();
+        match &mut kept.session {
+            Some(session) => session.lose(),
+            None => kept.is_lost = true,
+        }
+    }
+
     fn put_back(self: &Arc<Self>, mut session: Session) {
         let mut kept = self.kept();
+        if std::mem::take(&mut kept.is_lost) {
+            session.lose();
+        }
         kept.transaction = std::mem::take(&mut session.transaction);
         session.times.iter().for_each(|times| kept.times.merge(times));
         (kept.session, kept.is_used) = (Some(session), false);
@@ -141,6 +155,16 @@ pub(crate) struct UsedSession {
 pub(crate) enum RestingSession {
     Own(Session),
     Kept(Arc<KeptSession>),
+}
+
+impl RestingSession {
+    /// Notes that it is unknown what the server does in it, so that nobody else uses it again.
+    pub(crate) fn lose(self) {
+        match self {
+            Self::Own(mut session) => session.lose(),
+            Self::Kept(kept) => kept.lose(),
+        }
+    }
 }
 
 impl UsedSession {

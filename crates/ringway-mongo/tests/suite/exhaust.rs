@@ -271,22 +271,25 @@ fn replies_that_nobody_expects_close_the_connection() {
     }
 }
 
+/// The batches that come meanwhile are of it as well, but nobody asks for them.
 #[test]
-fn a_session_is_in_use_until_the_last_batch() {
-    let fake = server(|command| Answer::Bytes(batches(command, 1..BATCHES, true).concat()));
+fn the_session_of_the_user_is_free_between_two_batches() {
+    let fake = server(|command| Answer::Bytes(batches(command, 1..4, true).concat()));
     on_core(async move {
         let client = Client::new(options(&fake.address));
         let session = client.start_session();
-        let find = || things(&client).find(doc! {}).exhaust(true).session(&session);
-        let mut cursor = find().await.expect("found");
-        assert!(cursor.advance().await.expect("the first batch"));
-        assert!(cursor.advance().await.expect("the second"));
-        let error = find().await.expect_err("the server is at work in the session");
-        assert!(error.is_options(), "{error}");
-        numbers(cursor).await.expect("read");
-        drop(find().await.expect("the session is free"));
+        let find = things(&client).find(doc! {}).exhaust(true).session(&session);
+        let mut cursor = find.await.expect("found");
+        for number in 0..4 {
+            assert!(cursor.advance().await.expect("read"));
+            assert_eq!(cursor.current().get_i32("n").expect("a number"), number);
+            let ping = client.database("d").run_command(doc! { "ping": 1 }).session(&session);
+            ping.await.expect("on another connection");
+        }
+        assert!(!cursor.advance().await.expect("the end"));
         session.start_transaction(TransactionOptions::new()).expect("none is open");
-        let error = find().await.expect_err("not in a transaction");
+        let find = things(&client).find(doc! {}).exhaust(true).session(&session);
+        let error = find.await.expect_err("not in a transaction");
         assert!(error.is_options() && error.to_string().contains("exhaust"), "{error}");
     });
 }
