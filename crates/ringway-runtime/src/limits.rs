@@ -332,6 +332,19 @@ pub(crate) const SIM_DESCRIPTORS_MAX: usize = 65_536;
 /// beyond this the turn returns empty, so that a program sees its own state.
 pub(crate) const SIM_STEPS_PER_TURN_MAX: usize = 1_000_000;
 
+/// Turns of a simulated core at one moment of virtual time, after which it is told not to get on: a program that waits
+/// for nothing but what is due makes some tens of them, a burst of a hundred thousand tasks some hundreds, and a loop
+/// makes so many in a second or a few.
+pub(crate) const SIM_STILL_TURNS_MAX: u32 = 100_000;
+
+/// Polls of tasks in these turns, after which it is told as well: tasks that wake each other make very many in a turn, and
+/// a million tasks some millions.
+pub(crate) const SIM_STILL_POLLS_MAX: u32 = 10_000_000;
+
+/// The last of these polls, whose tasks are named: those of a turn. And how many are: a loop has few.
+pub(crate) const SIM_STILL_POLLS_NAMED: u32 = POLLS_PER_TURN as u32;
+pub(crate) const SIM_STILL_TASKS_NAMED: usize = 8;
+
 /// Events made before a simulated turn returns: what a completion queue of the kernel holds.
 pub(crate) const SIM_EVENTS_PER_TURN_MAX: usize = COMPLETIONS as usize;
 

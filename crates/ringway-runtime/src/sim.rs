@@ -20,8 +20,14 @@
 use std::io;
 use std::path::Path;
 
-use crate::core::with_current;
+use crate::core::{try_with_current, with_current};
 pub use crate::driver::sim::{Disk, Faults, SimConfig};
+
+/// The seed of the simulation that runs on the calling thread, from which libraries can derive their random choices;
+/// `None` outside of one.
+pub fn seed() -> Option<u64> {
+    try_with_current(|core| core.driver.borrow().seed()).flatten()
+}
 
 /// Has the simulation that is running find `disk` at that path, in place of what it found there.
 ///

@@ -14,6 +14,7 @@ mod number;
 mod registry;
 mod send_memory;
 mod spin;
+mod still_clock;
 mod turn;
 mod turn_clock;
 
@@ -38,6 +39,7 @@ pub(crate) use number::CoreNumber;
 pub(crate) use registry::{CoreShared, Message};
 pub(crate) use send_memory::SendMemory;
 pub(crate) use spin::Spin;
+use still_clock::StillClock;
 use turn_clock::TurnClock;
 
 use crate::contain::drop_waker;
@@ -68,6 +70,8 @@ pub(crate) struct Core {
     dirty: RefCell<Vec<Key>>,
     timers: RefCell<Wheel<Timer>>,
     clock: TurnClock,
+    /// Watches the clock of a simulation.
+    still_clock: Option<StillClock>,
     events: Cell<Vec<Event>>,
     inbox: RefCell<MailboxBatch>,
     fired: Cell<Vec<Timer>>,
@@ -103,7 +107,6 @@ impl Core {
         Rc::new(Self {
             tasks: Tasks::new(shared.id()),
             shared,
-            driver: RefCell::new(driver),
             sockets: RefCell::default(),
             open: Cell::new(0),
             draining: Cell::new(0),
@@ -115,6 +118,8 @@ impl Core {
             dirty: RefCell::default(),
             timers: RefCell::new(Wheel::new(now)),
             clock: TurnClock::new(now),
+            still_clock: StillClock::of(&*driver),
+            driver: RefCell::new(driver),
             events: Cell::default(),
             inbox: RefCell::default(),
             fired: Cell::default(),

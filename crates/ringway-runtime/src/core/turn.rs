@@ -26,11 +26,21 @@ impl Core {
         self.poll_tasks();
         self.serve_dirty();
         let before = self.now();
-        let waited = self.take_events(limit, ended).and_then(|()| self.listen_if_late(before));
+        let waited = self
+            .take_events(limit, ended)
+            .and_then(|()| self.listen_if_late(before))
+            .and_then(|()| self.look_at_clock());
         self.take_mail();
         self.fire_timers();
         self.shared.counters.publish_turn(self.driver.borrow().counters(), self.held.bytes());
         waited
+    }
+
+    /// # Errors
+    /// Fails when a simulation does not get on.
+    fn look_at_clock(&self) -> io::Result<()> {
+        let clock = self.still_clock.as_ref();
+        clock.map_or(Ok(()), |clock| clock.turned(self.now(), self.uptime()))
     }
 
     /// Handles the driver's events. Events left over by a panic are handled in the next turn.
@@ -73,6 +83,9 @@ impl Core {
                 break;
             };
             self.shared.counters.poll_started(runnable.name);
+            if let Some(clock) = &self.still_clock {
+                clock.polls(runnable.name);
+            }
             let waker = waker_of(runnable.token);
             self.tasks.poll(runnable, &waker);
         }

@@ -293,6 +293,11 @@ pub(crate) trait Driver {
         false
     }
 
+    /// The seed of a simulation.
+    fn seed(&self) -> Option<u64> {
+        None
+    }
+
     /// Prepares a descriptor that was made elsewhere (inherited, or accepted by another core).
     fn adopt(&mut self, fd: RawFd) -> io::Result<()>;
 

@@ -211,7 +211,9 @@ impl Builder {
     /// seed gives the same run.
     ///
     /// # Errors
-    /// Fails when the simulation is stuck: nothing can happen any more and `main` has not ended.
+    /// Fails when the simulation is stuck: nothing can happen any more and `main` has not ended. Also when it does
+    /// not get on: tasks run again and again and none waits, so that the clock stands still. The error names the
+    /// seed and the tasks. A task that never yields is not noticed.
     pub fn simulate<F: Future + 'static>(config: SimConfig, main: F) -> io::Result<F::Output>
     where
         F::Output: 'static,

@@ -11,8 +11,11 @@ use crate::limits;
 /// same virtual times. So the seed of a failed test repeats the failure.
 ///
 /// The network belongs to one core, so servers and clients that communicate must be tasks of that
-/// core. Its clock moves only while the core waits; computing takes no virtual time. With a
-/// `latency_max` of zero, two tasks that never stop communicating therefore stop the clock.
+/// core. Its clock moves only while the core waits; computing takes no virtual time. So a task that
+/// always runs stops the clock: one that yields in a loop, or repeats at once what fails at once, and with
+/// a `latency_max` of zero two that never stop communicating. Such a simulation fails after 100,000 turns
+/// at one moment and names its tasks. A task that never yields cannot be noticed: it runs for ever, as on
+/// any other core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SimConfig {
     /// The seed of every random choice; print it when a test fails.

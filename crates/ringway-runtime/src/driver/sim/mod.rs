@@ -219,6 +219,10 @@ impl Driver for Sim {
         true
     }
 
+    fn seed(&self) -> Option<u64> {
+        Some(self.config.seed)
+    }
+
     fn register(&mut self, key: Key, fd: RawFd) {
         let index = key.index();
         if self.handles.len() <= index {

@@ -1,7 +1,9 @@
 //! The whole runtime over simulations: executor, timers, streams, listeners.
 
+use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 
 use socket2::SockAddr;
@@ -9,7 +11,8 @@ use socket2::SockAddr;
 use super::lab::inet;
 use crate::driver::sim::{Faults, SimConfig};
 use crate::io::{ListenOptions, Listener, Stream};
-use crate::{now, spawn, timeout};
+use crate::sync::Notify;
+use crate::{now, sleep, spawn, spawn_named, timeout, yield_now};
 
 const CLIENTS: usize = 3;
 
@@ -67,6 +70,69 @@ fn a_task_that_nothing_will_wake_is_named_stuck() {
     });
     let error = error.unwrap_err().to_string();
     assert!(error.contains("stuck") && error.contains("seed 77"), "{error}");
+}
+
+/// Runs a task that never lets the clock move beside one that only sleeps.
+#[track_caller]
+fn check_named(what: &'static str, spins: impl Future<Output = ()> + 'static) {
+    let error = simulate(SimConfig::new(78), async move {
+        sleep(Duration::from_millis(5)).await;
+        spawn_named("an innocent", sleep(Duration::from_secs(1)));
+        spawn_named(what, spins).await.map_err(io::Error::other)
+    });
+    let error = error.expect_err("it never ends").to_string();
+    let tells = ["does not get on", what, "ms for", "seed 78"];
+    assert!(tells.iter().all(|told| error.contains(told)), "{error}");
+    assert!(!error.contains("an innocent"), "{error}");
+}
+
+#[test]
+fn a_loop_that_stops_the_clock_is_named() {
+    check_named("a task that yields", async {
+        loop {
+            yield_now().await;
+        }
+    });
+    check_named(
+        "a task that wakes itself",
+        poll_fn(|cx| {
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }),
+    );
+    check_named("tasks that wake each other", async {
+        let (ping, pong) = (Rc::new(Notify::new()), Rc::new(Notify::new()));
+        let (told, tells) = (Rc::clone(&ping), Rc::clone(&pong));
+        let _other = spawn_named("the other one", async move {
+            loop {
+                told.notified().await;
+                tells.notify_one();
+            }
+        });
+        loop {
+            ping.notify_one();
+            pong.notified().await;
+        }
+    });
+}
+
+#[test]
+fn much_work_at_one_moment_is_no_loop() {
+    let ended = simulate(SimConfig::new(1), async {
+        let crowd: Vec<_> = (0..100_000).map(|_| spawn(yield_now())).collect();
+        for one in crowd {
+            one.await.map_err(io::Error::other)?;
+        }
+        for _ in 0..50_000 {
+            yield_now().await;
+        }
+        sleep(Duration::from_millis(1)).await;
+        for _ in 0..50_000 {
+            yield_now().await;
+        }
+        Ok(())
+    });
+    ended.expect("it ends");
 }
 
 #[test]
