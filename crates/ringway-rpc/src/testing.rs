@@ -57,7 +57,9 @@ pub use crate::server::TestServer;
 /// Call [`Builder::simulate`] yourself to add latency and faults to the network.
 ///
 /// # Errors
-/// Returns the test's error, or INTERNAL if all tasks wait for ever.
+/// Returns the test's error, or INTERNAL if all tasks wait for ever, or if some run again and again at one moment,
+/// as in a loop that repeats a failed call at once: pause in between. The text has the seed and the tasks. A task
+/// that never yields cannot be noticed.
 ///
 /// # Panics
 /// Panics when the test does.

@@ -27,6 +27,9 @@ pub(super) struct PlacedCall {
 enum Placement {
     Here(LocalCall),
     Remote(RemoteCall),
+    /// The call failed when it was polled first, and says so when it is polled again: a caller that repeats such
+    /// calls at once lets others run in between, those that connect among them.
+    Failed(Status),
     Over,
 }
 
@@ -62,7 +65,7 @@ impl PlacedCall {
         match &mut self.placement {
             Placement::Here(LocalCall::Unary(call)) => call.change_options(change),
             Placement::Here(LocalCall::Intercepted(call)) => call.change_options(change),
-            Placement::Remote(_) | Placement::Over => {}
+            Placement::Remote(_) | Placement::Failed(_) | Placement::Over => {}
         }
     }
 
@@ -70,8 +73,16 @@ impl PlacedCall {
     pub(super) fn wakes_at(&self) -> Option<Instant> {
         match &self.placement {
             Placement::Remote(call) => call.until(),
-            Placement::Here(_) | Placement::Over => None,
+            Placement::Here(_) | Placement::Failed(_) | Placement::Over => None,
         }
+    }
+
+    /// Has the call end when it is polled next.
+    #[cold]
+    fn fail_later(&mut self, status: Status, cx: &Context<'_>) -> Poll<CallOutcome> {
+        self.placement = Placement::Failed(status);
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// Moves the call to a task of its core, or of the background core if it has none yet.
@@ -129,6 +140,7 @@ impl Future for PlacedCall {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CallOutcome> {
         let this = &mut *self;
+        let is_first = this.core.is_none();
         if let Placement::Here(call) = &mut this.placement {
             let core = &mut this.core;
             let polled = local_clients::try_with(|local| {
@@ -139,17 +151,21 @@ impl Future for PlacedCall {
                 if polled.is_ready() {
                     this.placement = Placement::Over;
                 }
-                return polled;
+                return match polled {
+                    Poll::Ready(Err(status)) if is_first => this.fail_later(status, cx),
+                    polled => polled,
+                };
             }
             if let Err(status) = this.go_remote() {
                 this.placement = Placement::Over;
                 return Poll::Ready(Err(status));
             }
         }
-        let Placement::Remote(call) = &mut this.placement else {
-            panic!("a call was polled after it had ended");
+        let outcome = match &mut this.placement {
+            Placement::Remote(call) => ready!(call.poll(cx)),
+            Placement::Failed(status) => Err(status.clone()),
+            _ => panic!("a call was polled after it had ended"),
         };
-        let outcome = ready!(call.poll(cx));
         this.placement = Placement::Over;
         Poll::Ready(outcome)
     }

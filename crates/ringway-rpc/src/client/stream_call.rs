@@ -94,7 +94,10 @@ fn open<H>(
     let pending = PendingStream::new();
     let handles = promise(&pending);
     match polled {
-        Some(Poll::Ready(outcome)) => pending.complete(outcome),
+        // Its caller may repeat it at once, and must let others run in between.
+        Some(Poll::Ready(failed)) => {
+            on_a_core(pending, |pending| async move { pending.complete(failed) });
+        }
         Some(Poll::Pending) => on_a_core(pending, |pending| fulfil(pending, opening)),
         None => {
             let call = &mut opening.call;

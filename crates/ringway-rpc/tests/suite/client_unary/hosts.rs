@@ -172,3 +172,47 @@ fn waiting_calls_are_woken_only_when_they_can_continue() {
         Ok(())
     });
 }
+
+/// Calls again at once until a call is answered.
+async fn call_in_a_loop(client: Client) -> u32 {
+    let mut failed = 0;
+    while let Err(status) = echo(&client, "again").await {
+        assert!(status.is_unavailable(), "{status:?}");
+        failed += 1;
+    }
+    failed
+}
+
+#[test]
+fn a_loop_of_failing_calls_does_not_keep_its_core_from_connecting() {
+    let _no_forks = NoForks::begin();
+    run(async {
+        let address = {
+            let listener = std::net::TcpListener::bind("127.77.0.6:0")?;
+            listener.local_addr()?
+        };
+        let client = Client::connect(format!("tcp://{address}").as_str())?;
+        let calling = spawn(call_in_a_loop(client.clone()));
+        echo(&client, "?").await.expect_err("nobody listens");
+        let behave = Rc::new(|connection: &Rc<HandConnection>, request| connection.echo(request));
+        let _server = HandServer::at(address, Config::default(), behave);
+        assert!(calling.await.expect("no panic") > 0);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_loop_of_failing_calls_in_a_simulation_is_named() {
+    let looping = ringway_rpc::testing::simulate(6, async {
+        let client = Client::connect("tcp://127.0.0.1:7001")?;
+        Ok(call_in_a_loop(client).await)
+    });
+    let status = looping.expect_err("the clock stands still");
+    let tells = ["seed 6", "does not get on", "a_loop_of_failing_calls_in"];
+    let message = status.message();
+    assert!(
+        status.code() == ringway_rpc::Code::Internal
+            && tells.iter().all(|told| message.contains(told)),
+        "{status}"
+    );
+}
