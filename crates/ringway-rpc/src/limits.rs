@@ -41,6 +41,17 @@ pub(crate) const RING_POINTS_MAX: usize = 1 << 18;
 /// Calls in flight below which the owner of a key is not overloaded: a burst for one key is no reason
 /// to give it to another host.
 pub(crate) const OWNED_CALLS_MIN: u32 = 16;
+/// How long after a client's first connection has opened its calls keep the shares of servers that are still being
+/// connected to: a handshake with TLS over a long way fits, and few notice it if such a server is dead.
+pub(crate) const OPENING_PATIENCE: Duration = Duration::from_millis(100);
+/// Divisor of the time that a waiting call has left, which bounds that patience: most of it is for the call.
+pub(crate) const OPENING_PART: u32 = 8;
+/// The golden ratio in parts of 2⁶⁴: any number of multiples of it are spread evenly, so clients that begin one step
+/// further each spread their first calls.
+pub(crate) const GOLDEN_STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+/// Longest part of a round of round robin that is skipped when a client begins: a round over as many hosts as a client
+/// has, in which heavier ones are mixed by then.
+pub(crate) const ROUND_BEGUN_MAX: u64 = HOSTS_MAX as u64;
 /// Heaviest weight of a host: shares in percent can be said, and the ring holds some hundred such
 /// hosts before it gets coarse.
 pub(crate) const HOST_WEIGHT_MAX: u32 = 100;

@@ -93,6 +93,10 @@ impl ClientConnection {
         self.id
     }
 
+    pub(super) fn endpoint(&self) -> EndpointId {
+        self.endpoint
+    }
+
     pub(super) fn address(&self) -> &ServerAddress {
         &self.address
     }

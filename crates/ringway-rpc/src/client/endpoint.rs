@@ -272,7 +272,7 @@ mod tests {
         let now = Instant::now();
         let endpoint = PoolEndpoint {
             id: EndpointId(1),
-            context: PoolContext::new(Arc::new(ClientConfig::plain()), Clock::since(now)),
+            context: PoolContext::new(Arc::new(ClientConfig::plain()), Clock::since(now), 0),
             address,
             dial,
             joined: Duration::ZERO,

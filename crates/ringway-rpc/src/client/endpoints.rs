@@ -13,6 +13,7 @@ use super::load_balancer::{BalancedEndpoint, EndpointId};
 use super::pool_context::PoolContext;
 use super::server_address::ServerAddress;
 use super::wait_queue::Awaited;
+use crate::limits;
 use crate::policy::balance::hash_of;
 
 pub(super) struct Endpoints {
@@ -20,6 +21,8 @@ pub(super) struct Endpoints {
     /// The endpoints in the same order as the balancer's. Before its resolver has found any, a client has none.
     list: RefCell<Vec<Rc<PoolEndpoint>>>,
     next: Cell<u32>,
+    /// When calls stop waiting for endpoints that are still being connected to, while they do and one is.
+    opening_until: Cell<Option<Instant>>,
 }
 
 /// The properties of a call that decide where it goes.
@@ -57,7 +60,8 @@ pub(super) enum Picked {
 
 impl Endpoints {
     pub(super) fn new(context: Rc<PoolContext>) -> Self {
-        Self { context, list: RefCell::default(), next: Cell::new(0) }
+        let (list, next) = (RefCell::default(), Cell::new(0));
+        Self { context, list, next, opening_until: Cell::new(None) }
     }
 
     /// Replaces the endpoints by those of the list. Those that leave finish their calls; those that stay
@@ -97,11 +101,64 @@ impl Endpoints {
         self.list.borrow().iter().for_each(f);
     }
 
-    /// Picks the connection for the next call. Endpoints without room are passed to `fill`.
+    /// Whether calls are shared among endpoints of which some are still being connected to.
+    #[inline]
+    pub(super) fn is_opening(&self) -> bool {
+        self.context.balancer.is_opening()
+    }
+
+    /// Whether a call is one of those that are shared.
+    #[inline]
+    pub(super) fn is_shared(&self, args: &PickArgs) -> bool {
+        self.is_opening() && !self.has_owner(args)
+    }
+
+    /// Whether a call belongs to a certain endpoint.
+    fn has_owner(&self, args: &PickArgs) -> bool {
+        args.key.is_some() && self.context.balancer.has_owners()
+    }
+
+    /// When that ends at the latest, once an endpoint is connected.
+    pub(super) fn opening_until(&self) -> Option<Instant> {
+        self.opening_until.get()
+    }
+
+    /// Begins to share calls when no endpoint is connected any more, and ends that when all that can be are and no
+    /// call waits, or those that are not have had their time. `urgent` is the earliest deadline of a call that waits.
+    pub(super) fn note_opening(&self, now: Instant, urgent: Option<Instant>, waiting: usize) {
+        let (list, balancer) = (self.list.borrow(), &self.context.balancer);
+        if !list.iter().any(|endpoint| endpoint.is_in_use()) {
+            self.opening_until.set(None);
+            return balancer.set_opening(true);
+        }
+        if !balancer.is_opening() {
+            return;
+        }
+        let own = urgent.map(|at| at.saturating_duration_since(now) / limits::OPENING_PART);
+        let patience = own.into_iter().chain([limits::OPENING_PATIENCE]).min();
+        let until =
+            self.opening_until.get().into_iter().chain(patience.map(|time| now + time)).min();
+        let is_done = waiting == 0 && !list.iter().any(|endpoint| endpoint.is_coming());
+        let is_over = is_done || until.is_some_and(|until| until <= now);
+        balancer.set_opening(!is_over);
+        self.opening_until.set(until.filter(|_| !is_over));
+    }
+
+    /// How many of the `waiting` calls each endpoint is to get, while they are shared.
+    #[cold]
+    fn shares(&self, waiting: usize) -> Option<Vec<usize>> {
+        let list = self.list.borrow();
+        let is_live = |at: usize| list[at].is_in_use() || list[at].is_coming();
+        self.context.balancer.shares(waiting, is_live)
+    }
+
+    /// Picks the connection for the next call, beside which `waiting` calls wait. Endpoints without room are
+    /// passed to `fill`.
     #[inline]
     pub(super) fn pick(
         &self,
         args: &PickArgs,
+        waiting: usize,
         avoided: &[ConnectionId],
         mut fill: impl FnMut(&Rc<PoolEndpoint>),
     ) -> Picked {
@@ -119,10 +176,12 @@ impl Endpoints {
         }
         endpoints.iter().filter(|endpoint| !endpoint.has_room(&[])).for_each(fill);
         // A call with a key waits for the key's owner while its first connection is being made.
-        let waits = args.key.is_some() && balancer.has_owners();
+        let waits = self.has_owner(args);
+        let shares = self.is_shared(args).then(|| self.shares(waiting)).flatten();
         let usable = |at: usize| {
             let endpoint = &endpoints[at];
-            endpoint.has_room(avoided) || waits && endpoint.is_coming()
+            let has_share = shares.as_ref().is_none_or(|shares| shares[at] > 0);
+            has_share && endpoint.has_room(avoided) || waits && endpoint.is_coming()
         };
         match balancer.pick(args.now, args.key, args.tried, usable) {
             Some(at) => {
@@ -134,9 +193,12 @@ impl Endpoints {
         }
     }
 
-    /// The number of calls that all connections could take now.
-    pub(super) fn capacity(&self) -> usize {
-        self.list.borrow().iter().map(|endpoint| endpoint.capacity()).sum()
+    /// The number of calls that all connections could take now, of `waiting` ones.
+    pub(super) fn capacity(&self, waiting: usize) -> usize {
+        let shares = self.is_opening().then(|| self.shares(waiting)).flatten();
+        let share = |at: usize| shares.as_ref().map_or(usize::MAX, |shares| shares[at]);
+        let list = self.list.borrow();
+        list.iter().enumerate().map(|(at, endpoint)| endpoint.capacity().min(share(at))).sum()
     }
 
     /// Whether there is a connection, or an attempt to make one, or a resolver that may find a server.

@@ -1,10 +1,11 @@
 //! Chooses the endpoint of a call, from what earlier calls have shown.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::time::Duration;
 
 use crate::call::status::{Code, Origin, Status};
-use crate::policy::balance::{Balancer, Load, PeakEwma, Pick, Policy};
+use crate::limits;
+use crate::policy::balance::{Balancer, Load, Opening, PeakEwma, Pick, Policy};
 use crate::policy::{Evidence, HostHealth, may_eject};
 
 /// Identifies an endpoint of one pool, even after it has left the list. Ids are not reused.
@@ -42,8 +43,14 @@ pub(super) struct AnsweredCall<'a> {
 
 pub(super) struct LoadBalancer {
     policy: Policy,
+    /// Where the next opening begins, in parts of 2⁶⁴ of the endpoints' weights.
+    phase: Cell<u64>,
     /// The statistics, from the moment that there is more than one endpoint.
     learned: OnceCell<RefCell<Learned>>,
+    /// The shares of the endpoints while the first connections are made.
+    opening: RefCell<Option<Opening>>,
+    /// Whether there are such; a call that is sent looks at nothing else.
+    is_opening: Cell<bool>,
 }
 
 struct Learned {
@@ -57,8 +64,10 @@ struct Learned {
 }
 
 impl LoadBalancer {
-    pub(super) fn new(policy: Policy) -> Self {
-        Self { policy, learned: OnceCell::new() }
+    /// `phase` is where the first calls begin with the endpoints, in parts of 2⁶⁴ of their weights.
+    pub(super) fn new(policy: Policy, phase: u64) -> Self {
+        let (learned, opening) = (OnceCell::new(), RefCell::default());
+        Self { policy, phase: Cell::new(phase), learned, opening, is_opening: Cell::new(false) }
     }
 
     /// Whether there is or was more than one endpoint.
@@ -69,10 +78,56 @@ impl LoadBalancer {
 
     /// Replaces the endpoints. Those that stay keep their statistics.
     pub(super) fn set_endpoints(&self, endpoints: &[BalancedEndpoint], now: Duration) {
-        if self.is_active() || endpoints.len() > 1 {
-            let learned = || RefCell::new(Learned::new(self.policy, fastrand::u64(..)));
-            self.learned.get_or_init(learned).borrow_mut().set_endpoints(endpoints, now);
+        if !self.is_active() && endpoints.len() < 2 {
+            return;
         }
+        let learned = || RefCell::new(Learned::new(self.policy, self.phase.get()));
+        let is_first = !self.is_active();
+        let mut learned = self.learned.get_or_init(learned).borrow_mut();
+        learned.set_endpoints(endpoints, now);
+        if is_first {
+            learned.begin_at(self.phase.get());
+        }
+        if is_first || self.is_opening() {
+            let opening = Opening::new(self.phase.get(), endpoints.len());
+            self.opening.replace(Some(opening));
+            self.is_opening.set(true);
+        }
+    }
+
+    /// Whether calls are shared among endpoints that are still being connected to.
+    #[inline]
+    pub(super) fn is_opening(&self) -> bool {
+        self.is_opening.get()
+    }
+
+    /// Begins to share calls among endpoints of which none is connected, or ends that.
+    pub(super) fn set_opening(&self, opens: bool) {
+        let Some(learned) = self.learned.get() else { return };
+        if opens == self.is_opening.replace(opens) {
+            return;
+        }
+        let phase = self.phase.get().wrapping_add(limits::GOLDEN_STEP);
+        self.phase.set(phase);
+        let hosts = learned.borrow().loads.len();
+        self.opening.replace(opens.then(|| Opening::new(phase, hosts)));
+    }
+
+    /// How many of the `waiting` calls each endpoint is to get, while they are shared. `is_live` tells whether
+    /// an endpoint is connected to or being connected to.
+    pub(super) fn shares(
+        &self,
+        waiting: usize,
+        is_live: impl Fn(usize) -> bool,
+    ) -> Option<Vec<usize>> {
+        let opening = self.opening.borrow();
+        let (opening, learned) = (opening.as_ref()?, self.learned.get()?.borrow());
+        let mut live: Vec<_> = (0..learned.loads.len()).map(is_live).collect();
+        let near = || live.iter().zip(&learned.near).map(|(live, near)| *live && *near);
+        if near().any(|is_near_live| is_near_live) {
+            live = near().collect();
+        }
+        Some(opening.shares(&learned.loads, &live, waiting))
     }
 
     /// Whether the policy assigns each key to one endpoint.
@@ -104,6 +159,15 @@ impl LoadBalancer {
             return CountedCall(None);
         };
         CountedCall(learned.borrow_mut().sent(endpoint, now, is_stream))
+    }
+
+    /// Counts a call that was sent to the endpoint while calls are shared.
+    #[cold]
+    pub(super) fn count_share(&self, endpoint: EndpointId) {
+        let at = self.learned.get().and_then(|learned| learned.borrow().at(endpoint));
+        if let Some((at, opening)) = at.zip(self.opening.borrow_mut().as_mut()) {
+            opening.sent(at);
+        }
     }
 
     /// Records the outcome of a counted call.
@@ -163,6 +227,10 @@ impl Learned {
             self.near = Vec::new();
         }
         self.balancer.hosts_changed(&self.loads);
+    }
+
+    fn begin_at(&mut self, phase: u64) {
+        self.balancer.begin_at(phase, &mut self.loads);
     }
 
     fn at(&self, endpoint: EndpointId) -> Option<usize> {

@@ -5,10 +5,11 @@
 use std::cell::{Cell, RefCell};
 use std::future::pending;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 
-use ringway_runtime::{self as runtime, CoreHandle, drop_contained, drop_each};
+use ringway_runtime::{self as runtime, CoreHandle, drop_contained, drop_each, sim};
 
 use super::connection::{ClientConnection, PendingTable};
 use super::interception::Interception;
@@ -18,6 +19,7 @@ use super::registry::{self, ClientId};
 use super::scratch::Scratch;
 use crate::call::status::{Code, Status};
 use crate::connection::driver::Clock;
+use crate::limits;
 use crate::remote::mailbox::{self, Mailbox};
 use crate::slab::{Slab, SlabKey};
 use crate::waiters;
@@ -40,6 +42,8 @@ pub(super) struct LocalClients {
     pub(super) interceptions: RefCell<Slab<Option<Interception>>>,
     /// A reusable buffer for encoding requests and metadata.
     pub(super) scratch: Scratch,
+    /// Where the next pool of a simulation begins with its servers.
+    phase: Cell<Option<u64>>,
 }
 
 thread_local! {
@@ -90,6 +94,7 @@ impl LocalClients {
             pending: Rc::new(RefCell::new(PendingCalls::new())),
             interceptions: RefCell::default(),
             scratch: Scratch::default(),
+            phase: Cell::new(None),
         }
     }
 
@@ -124,6 +129,7 @@ impl LocalClients {
     /// Closes everything when the core ends.
     fn close(&self) {
         let core = self.core.take();
+        self.phase.take();
         drop(self.mailbox.take());
         let pools = self.pools.take();
         if let Some(core) = core {
@@ -166,7 +172,7 @@ impl LocalClients {
             return Err(Status::cancelled(why).not_executed());
         };
         let clock = self.clock.get().expect("a core has a clock");
-        let pool = Pool::start(config, &hosts, clock, Rc::clone(&self.pending));
+        let pool = Pool::start(config, &hosts, clock, Rc::clone(&self.pending), self.next_phase());
         let mut pools = self.pools.borrow_mut();
         if pools.len() <= client.index() {
             pools.resize_with(client.index() + 1, || None);
@@ -178,6 +184,18 @@ impl LocalClients {
             former.close();
         }
         Ok(pool)
+    }
+
+    /// Where the next pool begins with its servers, in parts of 2⁶⁴: many clients that make one call each spread
+    /// these evenly.
+    fn next_phase(&self) -> u64 {
+        static NEXT: LazyLock<AtomicU64> = LazyLock::new(|| AtomicU64::new(fastrand::u64(..)));
+        let Some(seed) = sim::seed() else {
+            return NEXT.fetch_add(limits::GOLDEN_STEP, Ordering::Relaxed);
+        };
+        let phase = self.phase.get().unwrap_or_else(|| fastrand::Rng::with_seed(seed).u64(..));
+        self.phase.set(Some(phase.wrapping_add(limits::GOLDEN_STEP)));
+        phase
     }
 
     /// Applies the client's current list of hosts.

@@ -60,14 +60,16 @@ enum Refused {
 }
 
 impl Pool {
+    /// `phase` is where the pool begins with its servers, in parts of 2⁶⁴.
     pub(super) fn start(
         config: Arc<ClientConfig>,
         list: &HostList,
         clock: Clock,
         pending: PendingTable,
+        phase: u64,
     ) -> Rc<Self> {
         let interceptors = config.interceptors.iter().map(|make| make()).collect();
-        let context = PoolContext::new(config, clock);
+        let context = PoolContext::new(config, clock, phase);
         let pool = Rc::new(Self {
             endpoints: Endpoints::new(Rc::clone(&context)),
             context,
@@ -105,6 +107,7 @@ impl Pool {
     /// Replaces the pool's hosts by those of the list.
     pub(super) fn set_hosts(self: &Rc<Self>, list: &HostList) {
         self.endpoints.set(list);
+        self.note_opening(runtime::now());
         if self.waiting.has_queued() {
             let now = runtime::now();
             self.endpoints.for_each(|endpoint| self.fill(endpoint, now));
@@ -138,7 +141,7 @@ impl Pool {
         let mut awaited = Awaited::Room;
         // A call whose turn comes too late is not sent any more.
         let is_late = waiter.is_some() && args.is_late();
-        if self.waiting.may_send(waiter, || self.endpoints.capacity()) && !is_late {
+        if self.waiting.may_send(waiter, || self.capacity()) && !is_late {
             match self.offer_connections(args, open) {
                 Ok(sent) => {
                     if let Some(waiter) = waiter {
@@ -182,12 +185,13 @@ impl Pool {
         let mut too_large: Option<ServerAddress> = None;
         let mut offers_left = limits::TOO_LARGE_OFFERS;
         let outcome = loop {
-            let picked =
-                self.endpoints.pick(args, &avoided, |lacks| self.fill(lacks, self.instant(args)));
+            let waiting = self.waiting.queued();
+            let fill = |lacks: &Rc<PoolEndpoint>| self.fill(lacks, self.instant(args));
+            let picked = self.endpoints.pick(args, waiting, &avoided, fill);
             let connection = match picked {
                 Picked::Connection(connection) => connection,
                 // Only the connection to be avoided has room.
-                Picked::None(Awaited::Room) if avoids && self.endpoints.capacity() > 0 => {
+                Picked::None(Awaited::Room) if avoids && self.capacity() > 0 => {
                     if self.endpoints.are_coming() {
                         break Err(Refused::NoRoom(Awaited::AnyEndpoint));
                     }
@@ -201,7 +205,12 @@ impl Pool {
                 }
             };
             match open(&connection) {
-                Ok(sent) => break Ok(sent),
+                Ok(sent) => {
+                    if self.endpoints.is_shared(args) {
+                        self.context.balancer.count_share(connection.endpoint());
+                    }
+                    break Ok(sent);
+                }
                 Err(OpenError::TooLarge) => {
                     offers_left -= 1;
                     if offers_left == 0 {
@@ -240,7 +249,21 @@ impl Pool {
                 self.fill(endpoint, now);
             }
         });
+        if self.endpoints.is_opening() {
+            self.offer_room(); // its share may be at a server that is connected
+        }
         NotSent::Waits(waiter)
+    }
+
+    /// The number of calls that all connections could take now.
+    fn capacity(&self) -> usize {
+        self.endpoints.capacity(self.waiting.queued())
+    }
+
+    /// Looks whether calls are still shared among servers that are being connected to.
+    fn note_opening(&self, now: Instant) {
+        let urgent = self.waiting.earliest_deadline();
+        self.endpoints.note_opening(now, urgent, self.waiting.queued());
     }
 
     fn instant(&self, args: &PickArgs) -> Instant {
@@ -313,8 +336,11 @@ impl Pool {
     }
 
     fn offer_room(&self) {
+        if self.endpoints.is_opening() {
+            self.note_opening(runtime::now());
+        }
         if self.waiting.has_queued() {
-            self.waiting.offer_room(self.endpoints.capacity());
+            self.waiting.offer_room(self.capacity());
         }
     }
 
@@ -330,7 +356,8 @@ impl Pool {
     /// run again.
     fn handle_timeout(self: &Rc<Self>, now: Instant) -> Option<Instant> {
         self.waiting.expire(now);
-        let mut next: Option<Instant> = None;
+        self.note_opening(now);
+        let mut next = self.endpoints.opening_until();
         self.endpoints.for_each(|endpoint| {
             // An endpoint that nobody needs now is connected by the next call that picks it.
             if !self.closed.get() && (endpoint.is_in_use() || self.waiting.has_queued()) {
@@ -357,6 +384,7 @@ impl ConnectionListener for Pool {
     }
 
     fn changed(&self, endpoint: EndpointId) {
+        self.note_opening(runtime::now());
         self.wake_waiters(Some(endpoint));
     }
 }

@@ -16,9 +16,10 @@ pub(super) struct PoolContext {
 }
 
 impl PoolContext {
-    pub(super) fn new(config: Arc<ClientConfig>, clock: Clock) -> Rc<Self> {
+    /// `phase` is where the pool begins with its servers, in parts of 2⁶⁴.
+    pub(super) fn new(config: Arc<ClientConfig>, clock: Clock, phase: u64) -> Rc<Self> {
         let metrics = CallMetrics::new(config.metrics.clone());
-        let balancer = LoadBalancer::new(config.policy);
+        let balancer = LoadBalancer::new(config.policy, phase);
         Rc::new(Self { config, clock, metrics, balancer })
     }
 }

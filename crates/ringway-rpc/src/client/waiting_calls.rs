@@ -49,6 +49,17 @@ impl WaitingCalls {
         self.counts.get().waiting > 0
     }
 
+    /// The number of calls that wait for room, those included that were told to be sent.
+    pub(super) fn queued(&self) -> usize {
+        let QueueCounts { waiting, called } = self.counts.get();
+        waiting + called
+    }
+
+    /// A lower bound of the deadlines of calls that wait.
+    pub(super) fn earliest_deadline(&self) -> Option<Instant> {
+        self.queue.borrow().earliest()
+    }
+
     /// Whether the pool's task is needed.
     pub(super) fn needs_pool_task(&self) -> bool {
         self.has_queued() || self.timers.borrow().earliest().is_some()

@@ -36,7 +36,8 @@ fn trailers(status: &str) -> Vec<u8> {
 
 /// The outcome of a gRPC call whose response arrives at this time.
 fn ends(answer: Vec<u8>, at: Duration) -> CallOutcome {
-    let context = PoolContext::new(Arc::new(ClientConfig::plain()), Clock::since(Instant::now()));
+    let context =
+        PoolContext::new(Arc::new(ClientConfig::plain()), Clock::since(Instant::now()), 0);
     let server = "grpc://127.0.0.1:1".parse().expect("an address");
     let machine = context.config.machine(&server, Duration::ZERO);
     let mut state = ConnectionState::new(context, EndpointId(0), machine);
@@ -75,7 +76,8 @@ fn whoever_notices_a_deadline_first_the_caller_is_told_of_it() {
 
 /// What a caller gets of a call whose server sends this metadata before its reply.
 fn initial(meta: &[u8]) -> Metadata {
-    let context = PoolContext::new(Arc::new(ClientConfig::plain()), Clock::since(Instant::now()));
+    let context =
+        PoolContext::new(Arc::new(ClientConfig::plain()), Clock::since(Instant::now()), 0);
     let address = "tcp://127.0.0.1:1".parse().expect("an address");
     let machine = context.config.machine(&address, Duration::ZERO);
     let mut state = ConnectionState::new(context, EndpointId(0), machine);

@@ -6,15 +6,20 @@
 
 mod latency;
 mod load;
+mod opening;
 mod p2c;
 mod ring;
 mod round_robin;
 
+use std::time::Duration;
+
 pub(crate) use latency::PeakEwma;
 pub(crate) use load::{Load, Pick};
+pub(crate) use opening::Opening;
 pub(crate) use ring::hash_of;
 
 use self::ring::Ring;
+use crate::limits;
 
 /// Load balancing: spreads a client's calls over its hosts, in proportion to their
 /// [weights](crate::ClientBuilder::weighted_address).
@@ -55,6 +60,19 @@ impl Balancer {
     pub(crate) fn new(policy: Policy, seed: u64) -> Self {
         let random = fastrand::Rng::with_seed(seed);
         Self { policy, random, ring: Ring::default() }
+    }
+
+    /// Begins the round of round robin at the `phase`, in parts of 2⁶⁴ of the round: the first of equal hosts
+    /// would get the first call of every client.
+    pub(crate) fn begin_at(&mut self, phase: u64, hosts: &mut [Load]) {
+        if self.policy == Policy::RoundRobin {
+            let round: u64 = hosts.iter().map(|host| u64::from(host.weight)).sum();
+            let round = u128::from(round.min(limits::ROUND_BEGUN_MAX));
+            let ask = Pick { now: Duration::ZERO, key: None, tried: &[] };
+            for _ in 0..(u128::from(phase) * round) >> 64 {
+                round_robin::pick(hosts, ask);
+            }
+        }
     }
 
     /// Updates the state after hosts were added or removed.

@@ -19,6 +19,7 @@ use crate::support::hand_server::{HandServer, Request};
 
 mod ejection;
 mod endings;
+mod first_calls;
 mod hosts;
 mod repeats;
 mod room;
