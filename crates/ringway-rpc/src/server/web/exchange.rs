@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use ringway_http::Request;
-use ringway_runtime::{now, timeout};
+use ringway_runtime::{now, timeout, yield_now};
 
 use super::coder::Coder;
 use super::envelopes::Envelopes;
@@ -77,9 +77,13 @@ impl Exchange {
     ) -> Self {
         let to = call.upload();
         let upload = Box::pin(async move {
-            for message in messages {
+            for (at, message) in messages.enumerate() {
                 to.ready().await;
                 to.push(message?);
+                // They need no socket, so a handler that takes each at once would never wait.
+                if at % limits::WEB_MESSAGES_AT_ONCE == limits::WEB_MESSAGES_AT_ONCE - 1 {
+                    yield_now().await;
+                }
             }
             to.end();
             Ok(())
