@@ -222,6 +222,11 @@ pub(crate) const SEND_QUEUE_MAX: usize = 16 * 1024 * 1024;
 /// Time without progress of a send after which the peer counts as gone or stuck.
 pub(crate) const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Milliseconds that a byte which waits for its peer may take, all together; whoever is behind by more than the
+/// timeout above holds on to our memory on purpose. These are 100 bytes a second: of a browser that has the slowest
+/// mobile line, 20 kbit/s, for six connections, each takes four times as much.
+pub(crate) const WRITE_BYTE_MS: usize = 10;
+
 /// Longest time for which a dropped stream reads on after all its bytes are sent, so that a peer in
 /// the middle of an upload can see the answer. Also the time for a dropped datagram socket to send
 /// its queue.

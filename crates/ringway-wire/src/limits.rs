@@ -145,6 +145,10 @@ pub(crate) const NATIVE_RESET_TIMEOUT: Duration = Duration::from_secs(30);
 /// minute.
 pub(crate) const NATIVE_STALL_TIMEOUT: Duration = Duration::from_secs(300);
 
+/// Time that a byte of such a request or reply may take, all together: 10 bytes a second. Common clients give
+/// credit by 4 KiB, so those of them that make progress within the time above are faster.
+pub(crate) const BYTE_TIME: Duration = Duration::from_millis(100);
+
 /// Time for the peer's preface and SETTINGS, two frames that are sent at once: 3 s is three lost
 /// packets.
 pub(crate) const NATIVE_PREFACE_TIMEOUT: Duration = Duration::from_secs(3);

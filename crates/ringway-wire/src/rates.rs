@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::limits::BYTE_TIME;
+
 /// How often an event may happen.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rate {
@@ -104,6 +106,13 @@ impl<const HALVES: u32> Allowance<HALVES> {
     }
 }
 
+/// The time since which a peer stands still that has now moved `bytes`, and stood still since `touched` before. A few
+/// bytes count for as long as they may take, and not as if it had moved all the time.
+pub(crate) fn moved(touched: Duration, bytes: usize, now: Duration) -> Duration {
+    let time = BYTE_TIME.saturating_mul(u32::try_from(bytes).unwrap_or(u32::MAX));
+    touched.saturating_add(time).min(now)
+}
+
 /// The milliseconds of a time, modulo 2^32.
 fn ms(time: Duration) -> u32 {
     time.as_millis() as u32
@@ -134,6 +143,14 @@ mod tests {
             assert_eq!(taken, [true, true, false, false, true, false, true, true, false]);
             assert_eq!(bucket.next(rate, at(5_040)), at(5_100));
         }
+    }
+
+    #[test]
+    fn a_few_bytes_count_for_the_time_that_they_may_take() {
+        let at = Duration::from_secs;
+        assert_eq!(moved(at(10), 20, at(300)), at(12));
+        assert_eq!(moved(at(10), 4_096, at(300)), at(300));
+        assert_eq!(moved(at(10), usize::MAX, at(10)), at(10));
     }
 
     #[test]

@@ -166,8 +166,8 @@ impl Server {
         self
     }
 
-    /// Closes a connection whose peer has not taken any queued byte for this long; `None`: never.
-    /// The default is 30 seconds.
+    /// Closes a connection whose peer has not taken any queued byte for this long, or is behind 100 bytes a second by
+    /// as long; `None`: never. The default is 30 seconds.
     pub fn write_stall_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.settings.stream.write_stall_timeout = timeout;
         self

@@ -22,6 +22,10 @@ pub(crate) const JSONRPC_ID_BYTES_MAX: usize = 4 << 10;
 /// latter twice as long at most.
 pub(crate) const JSONRPC_STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Time that a byte of a line may take, all together: 100 bytes a second, as of an answer's reader. A line that is
+/// behind by the time above holds its front in our memory on purpose.
+pub(crate) const JSONRPC_BYTE_TIME: Duration = Duration::from_millis(10);
+
 /// Bytes of requests that wait on a JSON-RPC connection until fewer calls run, exceeded by one text at most:
 /// its client has not been told a limit, and is to notice one.
 pub(crate) const JSONRPC_WAITING_BYTES: usize = 1024 * 1024;

@@ -121,7 +121,7 @@ impl Core {
         let relief = self.with_stream(key, |state| {
             state.outbox.progressed(bytes);
             if bytes > 0 {
-                state.clocks.note_sent(self.now());
+                state.clocks.note_progress(self.now(), bytes);
             }
             state.relieve()
         });
@@ -137,7 +137,12 @@ impl Core {
                 // event comes.
                 let waited = state.outbox.sent(bytes);
                 if waited && bytes > 0 && state.phase != Phase::Closing {
-                    state.clocks.note_sent(self.now());
+                    state.clocks.note_progress(self.now(), bytes);
+                } else {
+                    state.clocks.note_taken(bytes);
+                }
+                if state.outbox.is_idle() {
+                    state.clocks.note_all_taken();
                 }
                 state.count(&self.held);
                 if errno != 0 {

@@ -15,18 +15,19 @@ use crate::driver::Key;
 use crate::limits;
 
 impl StreamState {
-    /// The deadline of a peer that accepts nothing of what is in flight. A dropped stream always
+    /// The deadline of a peer that accepts nothing of what is in flight, or next to nothing. A dropped stream always
     /// has one, since nobody else would end it.
     #[inline]
     fn stall(&self) -> Deadline {
         if self.outbox.is_idle() {
             return Deadline::NEVER;
         }
-        let stall = Deadline::after_any(self.clocks.sent, self.limits.write_stall_timeout);
+        let timeout = self.limits.write_stall_timeout;
+        let stall = timeout.map_or(Deadline::NEVER, |timeout| self.clocks.stall(timeout));
         if self.phase == Phase::Open || !stall.is_never() {
             return stall;
         }
-        Deadline::after(self.clocks.sent, limits::WRITE_STALL_TIMEOUT)
+        self.clocks.stall(limits::WRITE_STALL_TIMEOUT)
     }
 
     /// The deadline for reading on after the end of sending.

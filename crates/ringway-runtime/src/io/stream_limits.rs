@@ -20,7 +20,8 @@ pub struct StreamLimits {
     pub idle_timeout: Option<Duration>,
     /// The stream is closed at this age in any case.
     pub lifetime: Option<Duration>,
-    /// The stream is closed when a send makes no progress for this time.
+    /// The stream is closed when a send makes no progress for this time, or so little that its peer is behind 100 bytes
+    /// a second by this time.
     pub write_stall_timeout: Option<Duration>,
 }
 

@@ -351,7 +351,7 @@ impl End {
             End::Errno(errno) => io::Error::from_raw_os_error(errno),
             End::Lifetime => timed_out("the connection has reached its lifetime limit"),
             End::Stalled => {
-                timed_out("the peer has not taken any bytes for the write-stall timeout")
+                timed_out("the peer has taken no bytes, or too few, for the write-stall timeout")
             }
             End::Idle => timed_out("the connection was idle for its idle timeout"),
             End::SlowReader => {

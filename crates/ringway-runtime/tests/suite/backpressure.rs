@@ -8,14 +8,15 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use ringway_runtime::io::{Pressure, Stream, StreamLimits};
+use ringway_runtime::sim::SimConfig;
 use ringway_runtime::sync::Notify;
-use ringway_runtime::{Backend, Builder, CoreHandle, spawn, timeout, yield_now};
+use ringway_runtime::{Backend, Builder, CoreHandle, sleep, spawn, timeout, uptime, yield_now};
 use socket2::SockRef;
 
 use crate::support;
 use crate::support::{
-    Driver, Verifier, busy_turns, exchange_once, narrow_pair, pair, pair_with, pattern, poll_once,
-    read, read_to_end, send_all,
+    Driver, Verifier, busy_turns, exchange_once, narrow_pair, only, pair, pair_with, pattern,
+    poll_once, read, read_to_end, send_all,
 };
 
 on_every_driver!(
@@ -336,4 +337,34 @@ async fn a_reader_who_is_behind_pauses_the_peer(_: Driver) {
     );
     client.shutdown();
     assert!(read_to_end(&server).await == pattern(TOTAL, 2));
+}
+
+/// Reads 64 bytes at a time of a megabyte, with a pause behind each. Whether the other end had enough of it within an
+/// hour. A reader that has taken everything may be silent for as long as it likes.
+async fn tires(pause: Duration) -> bool {
+    const TOTAL: usize = 1 << 20;
+    let (client, server) = pair().await;
+    client.set_limits(Rc::new(only(|limits| limits.recv_high_water = 1)));
+    server.send(pattern(TOTAL, 9));
+    let mut verifier = Verifier::new(9);
+    while verifier.bytes < TOTAL && uptime() < Duration::from_secs(3_600) {
+        let Ok(Some(view)) = client.recv().await else { return true };
+        verifier.check(&view);
+        sleep(pause).await;
+    }
+    if verifier.bytes == TOTAL {
+        sleep(Duration::from_secs(3_600)).await;
+        server.write(b"more");
+        assert_eq!(read(&client, 4).await, b"more");
+    }
+    false
+}
+
+#[test]
+fn a_reader_that_takes_next_to_nothing_is_ended() {
+    for (pause_ms, is_ended) in [(29_000, true), (800, true), (550, false), (6, false)] {
+        let config = SimConfig { socket_buffer_bytes: 64, ..SimConfig::new(1) };
+        let tires = Builder::simulate(config, tires(Duration::from_millis(pause_ms)));
+        assert_eq!(tires.expect("not stuck"), is_ended, "{pause_ms} ms");
+    }
 }

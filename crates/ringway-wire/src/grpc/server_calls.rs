@@ -45,7 +45,7 @@ pub(super) struct ServedCall {
     pub(super) request: Option<Box<HeldRequest>>,
     /// The deadline of the call.
     pub(super) until: Duration,
-    /// When something of a request that is held back was last received, by the clock of reading.
+    /// Since when nothing of a request that is held back was received, or too little, by the clock of reading.
     pub(super) touched: Duration,
     /// Messages that the reader has not taken, with their costs.
     untaken: VecDeque<Untaken>,

@@ -17,6 +17,7 @@ use super::server_meta::{RequestMeta, TOO_LARGE};
 use crate::http2::{ErrorCode, StreamHandle};
 use crate::limits::GRPC_INFLATED_MAX;
 use crate::native::{Piece, RequestHead, ServerEvent, StreamId};
+use crate::rates::moved;
 
 impl GrpcServer {
     #[inline]
@@ -167,7 +168,7 @@ impl GrpcServer {
             return self.on_guest_content(stream, data, end);
         };
         if !call.is_known() {
-            call.touched = self.reading.at(self.http.now);
+            call.touched = moved(call.touched, data.len(), self.reading.at(self.http.now));
         }
         let (id, is_known, is_ignored) = (call.id(), call.is_known(), call.is_ignored);
         loop {

@@ -15,6 +15,7 @@ use crate::limits::{
 };
 use crate::native::Credit;
 use crate::native::{Body, Gone, Outgoing};
+use crate::rates::moved;
 use crate::stamp::{AT_NEXT_LOOK, Stamp};
 
 impl<R: Role> Connection<R> {
@@ -268,7 +269,7 @@ impl<R: Role> Connection<R> {
         }
         s.compact();
         s.credit -= len as i64;
-        s.touched = self.now;
+        s.touched = moved(s.touched, len, self.now);
         let stream = StreamHandle { id: s.id, slot };
         self.credit -= len as i64;
         self.queued -= len;

@@ -71,7 +71,7 @@ pub(super) struct OpenStream {
     pub(super) window: Window,
     /// Bytes that the peer accepts; negative if SETTINGS made it so (section 6.9.2).
     pub(super) credit: i64,
-    /// When data was last sent, or was queued on an empty queue; perhaps [`AT_NEXT_LOOK`](crate::stamp::AT_NEXT_LOOK).
+    /// Since when no data was sent, or too few, or when some was queued on an empty queue; perhaps [`AT_NEXT_LOOK`](crate::stamp::AT_NEXT_LOOK).
     pub(super) touched: Duration,
     /// The moment at which its head arrived, as `rates::moment` counts it.
     pub(super) came: u32,

@@ -21,6 +21,7 @@ use crate::limits::{
     NATIVE_ANSWERS_MAX, NATIVE_ASSEMBLY_MAX, NATIVE_IDLE_RATE, NATIVE_PING_RATE, NATIVE_REASON_MAX,
     NATIVE_REQUEST_HEAD_MAX, NATIVE_SETTINGS_RATE,
 };
+use crate::rates::moved;
 use crate::rates::{Allowance, Bucket};
 use crate::reading_clock::ReadingClock;
 
@@ -311,9 +312,9 @@ impl NativeConnection {
         let announced = if has_more { header.aux } else { 0 };
         let (stream, message_max) = (header.stream, settings.max_message);
         let fragment = IncomingFragment { stream, payload, has_more, announced, message_max };
-        let touched = self.reading.at(self.now);
+        let read_until = self.reading.at(self.now);
         let stream = self.streams.at(stream_index);
-        stream.touched = touched;
+        stream.touched = moved(stream.touched, fragment.payload.len(), read_until);
         if has_more && stream.receive.growth(&fragment) > self.assembly_room() {
             return Ok(Assembled::TooLarge(self.too_large(announced)));
         }

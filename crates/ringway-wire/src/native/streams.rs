@@ -26,7 +26,7 @@ pub(super) struct Stream {
     kept: Kept,
     /// The deadline of its call.
     pub(super) until: Duration,
-    /// When something was last received, by the clock of reading; or sent, once its call is answered, and
+    /// Since when nothing was received, or too little, by the clock of reading; or sent, once its call is answered, and
     /// [`AT_NEXT_LOOK`](crate::stamp::AT_NEXT_LOOK) until then.
     pub(super) touched: Duration,
 }

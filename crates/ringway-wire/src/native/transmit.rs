@@ -9,6 +9,7 @@ use crate::limits::{
     NATIVE_FRAGMENT_MIN, NATIVE_PAYLOAD_DEFAULT, NATIVE_QUEUED_MARK, NATIVE_WRITTEN_MARK,
     UNSENT_MARK,
 };
+use crate::rates::moved;
 
 /// The result of a stream's turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,13 +69,14 @@ impl NativeConnection {
         if !self.streams.dequeue(index) {
             return (0, Served::Gone);
         }
-        let stream = self.streams.at(index);
-        stream.touched = self.now;
-        match stream.send.ready() {
+        let (used, served) = match self.streams.at(index).send.ready() {
             None => (0, Served::Some),
             Some(Lane::Small) => self.serve_small(index, budget, out),
             Some(Lane::Large) => self.serve_fragment(index, budget, out),
-        }
+        };
+        let stream = self.streams.at(index);
+        stream.touched = moved(stream.touched, used, self.now);
+        (used, served)
     }
 
     fn serve_small(

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use ringway_wire::grpc::{GrpcServer, RequestNames, ServerConfig};
 use ringway_wire::http2::{Http2Config, Violation, Vocabulary};
+use ringway_wire::native::{Body, Reply, ServerEvent};
 
 use crate::support::grpc::{MESSAGE_MAX, Pair, echo, message};
-use crate::support::http2::{HEADERS, NOW, PREFACE, SETTINGS, frame};
+use crate::support::http2::{HEADERS, NOW, PREFACE, SETTINGS, WINDOW_UPDATE, frame};
 
 /// Time without progress after which a request of a client without a timeout ends.
 const STALL: Duration = Duration::from_secs(300);
@@ -116,4 +117,53 @@ fn a_request_that_is_whole_only_after_its_deadline_is_late() {
     pair.run();
     assert_eq!(pair.status(late), "4 the request did not arrive completely in time");
     assert_eq!((pair.status(early).as_str(), pair.server.unserved().overdue), ("0", 1));
+}
+
+/// For two hours, so many bytes of a request come every 299 seconds. Whether it is late.
+fn trickles(bytes: usize) -> bool {
+    let mut pair = Pair::new(echo);
+    pair.server = server();
+    let call = pair.call(&[], &message(&[7; 200_000])[..1_000], false);
+    pair.run();
+    for round in 1..25 {
+        pair.now = at(299 * round);
+        pair.server.handle_timeout(pair.now).expect("the connection is sound");
+        pair.run();
+        let _gone = pair.client.send(call, &[], Body::Copy(&vec![7; bytes]), false);
+        pair.run();
+    }
+    pair.server.unserved().overdue > 0
+}
+
+#[test]
+fn a_request_that_comes_byte_by_byte_is_late() {
+    assert_eq!([1, 1_000, 4_096].map(trickles), [true, true, false]);
+}
+
+/// For two hours, a client lets so many bytes of a reply pass every 299 seconds. Whether the reply is given up.
+fn is_taken_by(bytes: u32) -> bool {
+    let mut pair = Pair::new(|server, event| {
+        if let ServerEvent::Request { stream, .. } = event {
+            let message = Some(Body::Shared(vec![7; 3 << 20].into()));
+            server.respond(*stream, Reply { status: 0, meta: &[], message });
+        }
+    });
+    pair.server = server();
+    pair.reads = false;
+    let call = pair.call(&[], &message(b"x"), true);
+    pair.run();
+    for round in 1..25 {
+        pair.now = at(299 * round);
+        pair.server.handle_timeout(pair.now).expect("the connection is sound");
+        pair.receive(&frame(WINDOW_UPDATE, 0, call.id(), &bytes.to_be_bytes()))
+            .expect("a good frame");
+        // The client of these tests would not take more than it has granted.
+        pair.server.transmit(usize::MAX, &mut |_| {});
+    }
+    pair.server.unserved().stalled > 0
+}
+
+#[test]
+fn a_reply_that_is_taken_byte_by_byte_is_given_up() {
+    assert_eq!([1, 1_000, 4_096].map(is_taken_by), [true, true, false]);
 }

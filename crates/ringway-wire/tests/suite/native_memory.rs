@@ -210,20 +210,61 @@ fn give_back(server: &mut Server, asked: &[Asked]) {
 }
 
 #[test]
-fn a_request_without_a_time_may_take_as_long_as_something_comes() {
+fn a_request_without_a_time_may_take_as_long_as_enough_comes() {
     let mut server = server();
     feed_at(&mut server, &timed(MORE, id(0, 1), 0, &[], b"1"), NOW).expect("in order");
     let mut now = NOW;
     for _ in 0..3 {
         now += STALL - SECOND;
         run(&mut server, now);
-        feed_at(&mut server, &frame(DATA, MORE, id(0, 1), 0, b"2"), now).expect("in order");
+        let enough = frame(DATA, MORE, id(0, 1), 0, &[2; 3_000]);
+        feed_at(&mut server, &enough, now).expect("in order");
     }
     assert_eq!(server.in_flight(), 1);
     run(&mut server, now + STALL - MS);
     assert_eq!(server.in_flight(), 1);
     run(&mut server, now + STALL);
     assert_eq!(server.in_flight(), 0);
+}
+
+/// For two hours, so many bytes of a request come just before it would be late. Whether it is late.
+fn trickles(bytes: usize) -> bool {
+    let mut server = server();
+    feed_at(&mut server, &timed(MORE, id(0, 1), 0, &[], b"1"), NOW).expect("in order");
+    for round in 1..25 {
+        let now = (STALL - SECOND) * round;
+        run(&mut server, now);
+        let more = frame(DATA, MORE, id(0, 1), 0, &vec![2; bytes]);
+        feed_at(&mut server, &more, now).expect("in order");
+    }
+    server.unserved().overdue > 0
+}
+
+#[test]
+fn a_request_that_comes_byte_by_byte_is_late() {
+    assert_eq!([1, 1_000, 4_096].map(trickles), [true, true, false]);
+}
+
+/// For two hours, a client gives so much credit for a reply just before that would be given up. Whether it is given up.
+fn is_taken_by(bytes: u32) -> bool {
+    let mut server = server();
+    feed_at(&mut server, &timed(END, id(0, 1), 0, &[], b"x"), NOW).expect("in order");
+    let message = Some(Body::Shared(vec![7; 4 << 20].into()));
+    let call = StreamId::from_raw(id(0, 1));
+    assert!(server.respond(call, Reply { status: OK, meta: &[], message }).is_some());
+    for round in 0..25 {
+        let now = (STALL - SECOND) * round;
+        run(&mut server, now);
+        let credit = frame(CREDIT, 0, id(0, 1), bytes, &[]);
+        feed_at(&mut server, &credit, now).expect("in order");
+        drain(|out| server.transmit(usize::MAX, out));
+    }
+    server.unserved().stalled > 0
+}
+
+#[test]
+fn a_reply_that_is_taken_byte_by_byte_is_given_up() {
+    assert_eq!([1, 1_000, 4_096].map(is_taken_by), [true, true, false]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! From received texts to calls.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use bytes::Bytes;
 use ringway_wire::jsonrpc::{
@@ -79,6 +80,7 @@ impl JsonMachine {
         }
         let none = Lines::new(self.config.text_max);
         let mut lines = std::mem::replace(&mut self.lines, none);
+        let before = lines.part_len();
         let taken = match lines.next(input) {
             Ok(Some(line)) => {
                 self.part_at = None;
@@ -86,7 +88,8 @@ impl JsonMachine {
                 true
             }
             Ok(None) => {
-                self.part_at = (lines.part_len() > 0).then_some(self.now);
+                let came = lines.part_len().saturating_sub(before);
+                self.part_at = (lines.part_len() > 0).then(|| self.part_at_with(came));
                 false
             }
             Err(_) => {
@@ -97,6 +100,13 @@ impl JsonMachine {
         };
         self.lines = lines;
         taken
+    }
+
+    /// When the line whose front has grown by `came` bytes counts as having stood still, at the latest.
+    fn part_at_with(&self, came: usize) -> Duration {
+        let time =
+            limits::JSONRPC_BYTE_TIME.saturating_mul(u32::try_from(came).unwrap_or(u32::MAX));
+        self.part_at.map_or(self.now, |at| at.saturating_add(time).min(self.now))
     }
 
     /// Takes in one text, with metadata that holds for all of its requests.

@@ -42,7 +42,7 @@ pub(crate) struct JsonMachine {
     pub(super) lines: Lines,
     /// What whoever carries the texts keeps of one that is not whole.
     pub(super) carried: BodyAccount,
-    /// When the front of a line came whose end is missing.
+    /// Since when nothing of a line came whose end is missing, or too little.
     pub(super) part_at: Option<Duration>,
     /// Since when the client is not read, if it is not: its silence means nothing then.
     pub(super) unread_since: Option<Duration>,

@@ -1,9 +1,10 @@
-//! A client that reads slowly: while its replies wait, the server reads none of its requests.
+//! Clients that read slowly, or write so: while their replies wait, the server reads none of their requests, and in the end it
+//! gives them up.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use ringway_runtime::io::Stream;
+use ringway_runtime::io::{Stream, StreamLimits};
 use ringway_runtime::sim::SimConfig;
 use ringway_runtime::{Builder, CoreHandle, sleep, timeout, uptime};
 use ringway_wire::native::{Body, Client, ClientEvent, Config, Open};
@@ -43,6 +44,49 @@ fn a_client_whose_requests_are_not_read_is_not_taken_for_dead() {
     let config = SimConfig { socket_buffer_bytes: SOCKET, ..SimConfig::new(1) };
     Builder::simulate(config, async { timeout(LIMIT, run()).await.expect("in time") })
         .expect("it is never stuck");
+}
+
+/// A client by hand says `begin`, then a space again and again, with a pause before each and before each look at what
+/// has come. Whether the server ends its connection within half an hour.
+async fn tires(begin: Vec<u8>, pause: Duration) -> bool {
+    let server = SimServer::new(Settings::default(), Talker);
+    let (listener, address) = listen();
+    let serving = server.serve(address);
+    let peer = accept(&listener).await;
+    peer.set_limits(StreamLimits { recv_high_water: 1, ..StreamLimits::default() }.into());
+    let _pressure = peer.write(&begin);
+    let reads = begin.starts_with(b"POST");
+    while uptime() < Duration::from_secs(1_800) && !serving.is_finished() {
+        sleep(pause).await;
+        match reads {
+            true if !matches!(peer.recv().await, Ok(Some(_))) => return true,
+            true => {}
+            false => drop(peer.write(b" ")),
+        }
+    }
+    serving.is_finished()
+}
+
+#[test]
+fn a_client_that_gets_on_by_a_byte_now_and_then_is_given_up() {
+    let line = || br#"{"jsonrpc":"2.0","id":1,"#.to_vec();
+    // As many requests as the socket takes: their replies are 4 MB.
+    let post = b"POST /slow.Reader/Say HTTP/1.1\r\nhost: here\r\n\
+        content-type: application/octet-stream\r\ncontent-length: 0\r\n\r\n";
+    let posts = || post.repeat(1_000);
+    let cases = [
+        ("lines", line(), 29_000, true),
+        ("lines", line(), 20, true),
+        ("lines", line(), 5, false),
+        ("answers", posts(), 29_000, true),
+        ("answers", posts(), 800, true),
+        ("answers", posts(), 200, false),
+    ];
+    for (what, begin, pause_ms, is_given_up) in cases {
+        let config = SimConfig { socket_buffer_bytes: 64, ..SimConfig::new(1) };
+        let tires = Builder::simulate(config, tires(begin, Duration::from_millis(pause_ms)));
+        assert_eq!(tires.expect("not stuck"), is_given_up, "{what}, {pause_ms} ms");
+    }
 }
 
 /// Sends some calls, and the bytes of `more` behind them.
