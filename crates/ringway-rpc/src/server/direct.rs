@@ -3,18 +3,17 @@
 //! [`DirectMachine`] takes the place of a protocol's machine, so a call is admitted, limited, run, cancelled and
 //! counted by the same code, whoever makes it.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::Context;
 use std::time::Duration;
 
 use bytes::Bytes;
 use ringway_http::{BodyAccount, ReplyAccount, Request};
 use ringway_net::{Connection, WeakPeer};
-use ringway_runtime::drop_each;
 use ringway_wire::native::{
     Body, GoAwayCode, Gone, MetaWriter, Outgoing, Piece, PlainRequest, Reply, RequestHead,
     ServerEvent, Side, StreamId, Unserved,
@@ -26,7 +25,6 @@ use super::direct_flow::DirectFlow;
 use super::machine::{Machine, Translation};
 use crate::call::context::Site;
 use crate::call::status::{Code, Status};
-use crate::connection::driver::MESSAGE;
 
 /// The calls of one connection, by the slots of their streams.
 #[derive(Debug, Default)]
@@ -284,7 +282,7 @@ impl Machine for DirectMachine {
         !(is_quiet && self.failed.is_empty() && self.writable.is_empty())
     }
 
-    /// There is no output; this has the connection's task woken.
+    /// No output: this has the connection's task woken.
     fn has_output(&self) -> bool {
         self.has_news
     }
@@ -413,18 +411,24 @@ impl Machine for DirectMachine {
 }
 
 /// The calls of one connection, all made by its one task. They are cancelled when this is dropped.
-pub(super) struct DirectCalls(Rc<ServerConnection<DirectMachine>>);
+pub(super) struct DirectCalls {
+    connection: Rc<ServerConnection<DirectMachine>>,
+    /// Whoever counts the request that makes the next call, until that has begun.
+    pub(super) counts: Cell<Option<Box<dyn FnOnce()>>>,
+}
 
 impl DirectCalls {
     pub(super) fn open(core: Rc<ServerCore>, connection: &Connection) -> Self {
-        let peer = Some(connection.downgrade());
-        let machine = DirectMachine { peer, ..DirectMachine::default() };
-        Self(ServerConnection::open(core, connection, machine))
+        let machine =
+            DirectMachine { peer: Some(connection.downgrade()), ..DirectMachine::default() };
+        let connection = ServerConnection::open(core, connection, machine);
+        Self { connection, counts: Cell::default() }
     }
 
     /// Calls of requests that come from `site`, whose connection counts what it keeps for them by itself.
     pub(super) fn of_site(core: Rc<ServerCore>, site: Rc<Site>) -> Self {
-        Self(ServerConnection::open_part(core, site, DirectMachine::default()))
+        let connection = ServerConnection::open_part(core, site, DirectMachine::default());
+        Self { connection, counts: Cell::default() }
     }
 
     /// Runs what carries the calls, and counts what is kept for them after each turn of it.
@@ -432,9 +436,9 @@ impl DirectCalls {
         let mut carrier = pin!(carrier);
         poll_fn(|cx| {
             let polled = carrier.as_mut().poll(cx);
-            self.0.begin_turn(cx.waker());
-            self.0.settle();
-            self.0.end_turn();
+            self.connection.begin_turn(cx.waker());
+            self.connection.settle();
+            self.connection.end_turn();
             polled
         })
         .await
@@ -442,55 +446,35 @@ impl DirectCalls {
 
     /// Counts what is kept of the body of a request, and of its reply, for this connection.
     pub(super) fn count(&self, request: &Request) {
-        let mut machine = self.0.machine();
+        let mut machine = self.connection.machine();
         machine.body = request.body().account();
         machine.replies = request.body().replies().clone();
     }
 
     /// Whether the connection is to be closed: the core has given it up, or it has reached its age.
     pub(super) fn is_over(&self) -> bool {
-        self.0.is_ended() || self.0.is_retired()
+        self.connection.is_ended() || self.connection.is_retired()
     }
 
     /// Where they come from.
     pub(super) fn site(&self) -> &Rc<Site> {
-        self.0.site()
+        self.connection.site()
     }
 
     /// The connection that makes the calls.
     pub(super) fn connection(&self) -> &Rc<ServerConnection<DirectMachine>> {
-        &self.0
+        &self.connection
     }
 }
 
 impl Drop for DirectCalls {
     fn drop(&mut self) {
-        self.0.close();
+        self.connection.close();
     }
 }
 
 /// The message for calls of a connection that the core has given up.
 pub(super) const ENDED: &str = "the server is short of memory and has ended the connection";
-
-/// Has the server hear what was said, and runs what that begins.
-pub(super) fn take_turn(connection: &Rc<ServerConnection<DirectMachine>>, cx: &mut Context<'_>) {
-    connection.machine().has_news = false;
-    connection.begin_turn(cx.waker());
-    connection.begin_deferred();
-    take_events(connection);
-    connection.settle();
-    connection.end_turn();
-    drop_each(MESSAGE, connection.take_discarded());
-    if connection.has_deferred() {
-        cx.waker().wake_by_ref(); // the other tasks of the core come first
-    }
-}
-
-pub(super) fn take_events(connection: &Rc<ServerConnection<DirectMachine>>) {
-    if connection.has_events() {
-        let Ok(()) = connection.take_in(None);
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -11,9 +11,7 @@ use ringway_runtime::drop_each;
 use ringway_wire::native::{RequestHead, StreamId};
 
 use super::connection::ServerConnection;
-use super::direct::{
-    DirectCalls, DirectMachine, DirectReply, DirectRequest, ENDED, Said, take_events, take_turn,
-};
+use super::direct::{DirectCalls, DirectMachine, DirectReply, DirectRequest, ENDED, Said};
 use super::drain_alarm::DrainAlarm;
 use crate::call::status::{Code, Status};
 use crate::connection::driver::MESSAGE;
@@ -91,21 +89,34 @@ pub(super) struct DirectUpload {
 impl DirectCalls {
     /// Makes a call, which begins when the future is first polled and is cancelled with it.
     pub(super) fn call(&self, request: DirectRequest) -> DirectCall {
+        self.note_begin();
         let stream = self.connection().machine().begin(request);
         DirectCall::new(Rc::clone(self.connection()), stream)
     }
 
     /// Begins a call whose one message is there.
     pub(super) fn open_single(&self, request: DirectRequest) -> DirectStream {
+        self.note_begin();
         let stream = self.connection().machine().begin(request);
         self.stream_of(stream)
     }
 
     /// Begins a call whose messages [`DirectUpload`] sends.
     pub(super) fn open_stream(&self, head: RequestHead, meta: Vec<u8>) -> DirectStream {
+        self.note_begin();
         let begin = Said::Begin { head, meta, message: None, end: false };
         let stream = self.connection().machine().begin_with(begin, None);
         self.stream_of(stream)
+    }
+
+    /// Has `counts` told when the next request becomes a call, which counts from then on.
+    pub(super) fn tell_of_begin(&self, counts: impl FnOnce() + 'static) {
+        self.counts.set(Some(Box::new(counts)));
+    }
+
+    /// The request becomes a call.
+    fn note_begin(&self) {
+        self.counts.take().into_iter().for_each(|counts| counts());
     }
 
     fn stream_of(&self, stream: StreamId) -> DirectStream {
@@ -202,5 +213,25 @@ impl DirectUpload {
 
     pub(super) fn end(&self) {
         self.connection.machine().push_end(self.stream);
+    }
+}
+
+/// Has the server hear what was said, and runs what that begins.
+fn take_turn(connection: &Rc<ServerConnection<DirectMachine>>, cx: &mut Context<'_>) {
+    connection.machine().has_news = false;
+    connection.begin_turn(cx.waker());
+    connection.begin_deferred();
+    take_events(connection);
+    connection.settle();
+    connection.end_turn();
+    drop_each(MESSAGE, connection.take_discarded());
+    if connection.has_deferred() {
+        cx.waker().wake_by_ref(); // the other tasks of the core come first
+    }
+}
+
+fn take_events(connection: &Rc<ServerConnection<DirectMachine>>) {
+    if connection.has_events() {
+        let Ok(()) = connection.take_in(None);
     }
 }

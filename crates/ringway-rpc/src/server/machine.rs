@@ -150,7 +150,7 @@ pub(crate) trait Machine: 'static {
         None
     }
 
-    /// Requests that came in part and are not answered.
+    /// Requests that came in part, or that wait to become calls.
     #[inline]
     fn unbegun(&self) -> usize {
         0
@@ -218,6 +218,11 @@ impl Machine for native::Server {
     #[inline]
     fn receive_message<'i>(&mut self, input: &mut &'i [u8]) -> Option<(StreamId, &'i [u8])> {
         Self::receive_message(self, input)
+    }
+
+    #[inline]
+    fn unbegun(&self) -> usize {
+        Self::unbegun(self)
     }
 
     fn credit(&self, stream: StreamId) -> Option<Credit> {

@@ -1,9 +1,11 @@
 //! Nothing is bought before it is admitted: requests count from their heads on, with what they take.
 
-use ringway_rpc::{Compression, ServerHandle};
+use ringway_rpc::{Code, Compression, ServerHandle};
 use ringway_wire::grpc::{Compression as By, compress, prefix};
 use ringway_wire::http2::StreamHandle;
+use ringway_wire::native::{Body, Open};
 
+use crate::support::caller::Caller;
 use crate::support::echo::{Echo, serve};
 use crate::support::grpc_caller::GrpcCaller;
 use crate::support::web_service::{Reports, start};
@@ -97,6 +99,51 @@ fn incomplete_calls_of_grpc_count_as_calls_in_flight() {
     assert_eq!(failed.len(), 6);
     assert!(failed.iter().all(|(code, text)| *code == 8 && text.contains("in_flight_max")));
     leave(handle, caller);
+}
+
+#[test]
+fn an_open_stream_of_connect_counts_once() {
+    let handle = serve(&Echo::default(), |server| server.in_flight_max(2));
+    let mut caller = GrpcCaller::connect(socket_addr(&handle));
+    let kind = [("content-type", "application/connect+octet-stream")];
+    let open = |caller: &mut GrpcCaller| caller.open_with("echo.Echo/Chat", &kind, b"", false);
+    for running in 1..=2 {
+        open(&mut caller);
+        eventually("it runs", || handle.stats().in_flight == running);
+    }
+    let third = open(&mut caller);
+    assert_eq!(caller.answer(third).field(":status"), Some("503"));
+    leave(handle, caller);
+}
+
+#[test]
+fn incomplete_native_calls_count_as_calls_in_flight() {
+    let handle = serve(&Echo::default(), |server| server.in_flight_max(2));
+    let mut caller = Caller::connect(socket_addr(&handle));
+    // One whose end is missing, and one whose message is.
+    let endless = caller.open_with("echo.Echo/Say", Some(b"hi"), false, |_| {});
+    let long = vec![7; 200_000];
+    let open = Open {
+        name: "echo.Echo/Say",
+        message: Some(Body::Copy(&long)),
+        end: true,
+        ..Open::default()
+    };
+    let partly = caller.machine.open(open).expect("room");
+    caller.send_some(100_000);
+    eventually("they came", || handle.stats().unread_bytes > 10_000);
+    let mut other = Caller::connect(socket_addr(&handle));
+    let answer = other.call("echo.Echo/Say", b"me too");
+    assert_eq!(
+        (answer.code, answer.text.contains("in_flight_max")),
+        (Code::ResourceExhausted, true)
+    );
+    assert_eq!(handle.stats().in_flight, 0, "no call has begun");
+    caller.finish(endless);
+    assert_eq!(caller.answer(endless).ok(), "hi");
+    assert_eq!(caller.answer(partly).ok().len(), long.len());
+    assert_eq!(other.call("echo.Echo/Say", b"now").ok(), "now");
+    end(handle);
 }
 
 #[test]

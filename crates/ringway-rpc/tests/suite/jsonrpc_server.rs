@@ -115,6 +115,24 @@ fn calls_beyond_a_limit_wait_and_more_are_refused() {
 }
 
 #[test]
+fn requests_that_wait_for_others_of_their_connection_count_as_calls_in_flight() {
+    let plain = Plain::default();
+    let address = "tcp://127.0.0.1:0".parse().expect("an address");
+    let handle = serve_math(address, &plain, |server| {
+        server.in_flight_per_connection_max(1).in_flight_max(2)
+    });
+    let mut connection = JsonLines::tcp(socket_addr(&handle));
+    connection.send("{\"jsonrpc\":\"2.0\",\"method\":\"never\",\"id\":1}\n".repeat(2));
+    let mut other = JsonLines::tcp(socket_addr(&handle));
+    let mut sum = || other.ask(r#"{"jsonrpc":"2.0","method":"sum","params":[1,2],"id":7}"#);
+    eventually("one runs, and one waits", || sum().contains("in_flight_max"));
+    assert_eq!(handle.stats().in_flight, 1, "the one that waits has not begun");
+    drop(connection);
+    eventually("there is room again", || sum().contains(r#""result":3"#));
+    end(handle);
+}
+
+#[test]
 fn a_drain_lets_calls_finish_and_refuses_new_ones() {
     let plain = Plain::default();
     let handle = serve(&plain);

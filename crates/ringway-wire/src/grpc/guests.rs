@@ -14,8 +14,8 @@ pub(super) struct Guests {
     open: BTreeMap<usize, Guest>,
     /// Memory that a request takes beside its fields and its content.
     cost: usize,
-    /// Requests whose content has not come whole.
-    incomplete: usize,
+    /// Requests whose content has not come whole, and that have not begun.
+    unbegun: usize,
     /// Memory of all requests: their costs, their fields and the content that nobody has taken.
     kept: usize,
 }
@@ -26,7 +26,8 @@ struct Guest {
     /// Its cost and its fields.
     held: usize,
     unread: usize,
-    is_whole: bool,
+    /// Whether its content has not come whole, and it has not begun.
+    is_unbegun: bool,
     /// Whether the head of the answer was sent.
     has_head: bool,
 }
@@ -40,7 +41,7 @@ impl Guests {
         self.get(stream)?;
         let guest = self.open.remove(&stream.slot())?;
         self.kept -= guest.kept();
-        self.incomplete -= usize::from(!guest.is_whole);
+        self.unbegun -= usize::from(guest.is_unbegun);
         Some(guest)
     }
 
@@ -48,8 +49,13 @@ impl Guests {
         self.kept
     }
 
-    pub(super) fn incomplete(&self) -> usize {
-        self.incomplete
+    pub(super) fn unbegun(&self) -> usize {
+        self.unbegun
+    }
+
+    fn note_begun(&mut self, stream: StreamHandle) {
+        let begun = self.get(stream).is_some_and(|guest| std::mem::take(&mut guest.is_unbegun));
+        self.unbegun -= usize::from(begun);
     }
 
     fn largest(&self) -> Option<(StreamHandle, usize)> {
@@ -90,9 +96,9 @@ impl GrpcServer {
         let texts = self.http.take_texts();
         let fields = texts.iter().map(|(name, value)| name.len() + value.len() + GUEST_FIELD_COST);
         let held = guests.cost + fields.sum::<usize>();
-        let guest = Guest { stream, held, unread: data.len(), is_whole: end, has_head: false };
+        let guest = Guest { stream, held, unread: data.len(), is_unbegun: !end, has_head: false };
         guests.kept += guest.kept();
-        guests.incomplete += usize::from(!end);
+        guests.unbegun += usize::from(!end);
         guests.open.insert(stream.slot(), guest);
         told(stream, GuestEvent::Head { texts, is_cut, data, end })
     }
@@ -108,9 +114,10 @@ impl GrpcServer {
         let guests = self.guests.as_mut()?;
         let guest = guests.get(stream)?;
         guest.unread += data.len();
-        let has_ended = end && !std::mem::replace(&mut guest.is_whole, end);
         guests.kept += data.len();
-        guests.incomplete -= usize::from(has_ended);
+        if end {
+            guests.note_begun(stream);
+        }
         told(stream, GuestEvent::Data { data, end })
     }
 
@@ -127,6 +134,12 @@ impl GrpcServer {
     pub(super) fn on_guest_gone(&mut self, stream: StreamHandle) -> Option<ServerEvent<'static>> {
         self.guests.as_mut()?.remove(stream)?;
         told(stream, GuestEvent::Gone)
+    }
+
+    /// Reports that a guest has become a call, which the caller counts. It does not count as [unbegun](Self::unbegun) from
+    /// now on, although more of its content comes.
+    pub fn guest_begun(&mut self, stream: StreamHandle) {
+        self.guests.iter_mut().for_each(|guests| guests.note_begun(stream));
     }
 
     /// Reports that so many bytes of a guest's content were taken, so that credit for them is

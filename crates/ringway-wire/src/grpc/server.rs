@@ -264,11 +264,11 @@ impl GrpcServer {
         }
     }
 
-    /// Requests that have not come whole and are not answered, guests among them.
+    /// Requests that have not come whole, and have neither begun nor been answered, guests among them.
     #[inline]
     #[must_use]
     pub fn unbegun(&self) -> usize {
-        self.calls.held_back() + self.guests.as_ref().map_or(0, |guests| guests.incomplete())
+        self.calls.held_back() + self.guests.as_ref().map_or(0, |guests| guests.unbegun())
     }
 
     /// Takes the number of bytes into which messages were decompressed since the last time.

@@ -440,6 +440,13 @@ impl Server {
         self.connection.streams.drop_spare();
     }
 
+    /// Requests that have not come whole and are not answered.
+    #[inline]
+    #[must_use]
+    pub fn unbegun(&self) -> usize {
+        self.connection.streams.held_back()
+    }
+
     /// Calls that this machine has ended by itself.
     #[inline]
     #[must_use]

@@ -43,6 +43,8 @@ struct Kept {
     untaken: usize,
     /// Output that waits to be sent.
     queued: usize,
+    /// Requests that are held back: one or none of a stream.
+    held_back: usize,
 }
 
 /// The two directions in which a connection holds memory.
@@ -72,6 +74,7 @@ impl Kept {
         self.unready = self.unready - before.unready + now.unready;
         self.untaken = self.untaken - before.untaken + now.untaken;
         self.queued = self.queued - before.queued + now.queued;
+        self.held_back = self.held_back - before.held_back + now.held_back;
     }
 }
 
@@ -159,6 +162,7 @@ impl Streams {
             unready,
             untaken: stream.receive.untaken(),
             queued: stream.send.waiting(),
+            held_back: usize::from(stream.receive.request.is_some()),
         };
         // The count of most streams stays at zero.
         if now != stream.kept {
@@ -293,6 +297,12 @@ impl Streams {
     #[inline]
     pub(super) fn unready(&self) -> usize {
         self.kept.unready
+    }
+
+    /// Requests that are held back because they are incomplete.
+    #[inline]
+    pub(super) fn held_back(&self) -> usize {
+        self.kept.held_back
     }
 
     /// Memory, in bytes, of finished streams kept for reuse.

@@ -25,6 +25,12 @@ pub(super) async fn answer(
 ) {
     let answering = Answering { connection, table, exchange };
     let doors = answering.table.doors(&answering.connection);
+    let (of, stream) = (Rc::downgrade(&answering.connection), answering.exchange.stream);
+    doors.calls().tell_of_begin(move || {
+        let Some(connection) = of.upgrade() else { return };
+        connection.machine().guest_begun(stream);
+        connection.update_usage();
+    });
     let is_sent = {
         let mut answered = pin!(doors.calls().carry(answering.run(&doors, request)));
         poll_fn(|cx| {

@@ -76,6 +76,11 @@ impl Machine for JsonMachine {
     }
 
     #[inline]
+    fn unbegun(&self) -> usize {
+        self.begun.len()
+    }
+
+    #[inline]
     fn in_flight(&self) -> usize {
         self.calls.len() + self.begun.len()
     }

@@ -187,8 +187,13 @@ impl Caller {
     }
 
     pub(crate) fn flush(&mut self) {
+        self.send_some(usize::MAX);
+    }
+
+    /// Sends about so many bytes of what waits to be sent.
+    pub(crate) fn send_some(&mut self, bytes: usize) {
         let mut out = Vec::new();
-        self.machine.transmit(usize::MAX, &mut |outgoing| match outgoing {
+        self.machine.transmit(bytes, &mut |outgoing| match outgoing {
             Outgoing::Copy(bytes) => out.extend_from_slice(bytes),
             Outgoing::Shared(bytes) => out.extend_from_slice(&bytes),
         });
