@@ -396,6 +396,10 @@ pub(crate) const HTTP2_QUEUED_MARK: usize = NATIVE_QUEUED_MARK;
 /// Capacity in bytes of the output buffer that a connection keeps after a burst.
 pub(crate) const HTTP2_OUTPUT_KEPT: usize = NATIVE_OUTPUT_KEPT;
 
+/// Memory of a stream that has something queued, beside the bytes of it: its slot, the list of its queue, and what the
+/// buffers of a few bytes take more. A peer whose windows are closed has a thousand of them wait at no cost of its own.
+pub(crate) const HTTP2_QUEUED_COST: usize = 512;
+
 /// Capacity of a stream's queue that is kept for the next stream.
 pub(crate) const HTTP2_CHUNKS_KEPT: usize = NATIVE_ITEMS_KEPT;
 

@@ -16,10 +16,10 @@ pub(super) struct Budgets {
     resets: Allowance<2>,
     own_resets: Allowance<2>,
     idle: Allowance<4>,
-    /// Number of streams that completed.
-    pub(super) finished: u64,
-    /// Number of requests, and of DATA frames in both directions.
-    pub(super) progress: u64,
+    /// Number of streams that completed, modulo 2^32.
+    finished: u32,
+    /// Number of requests, and of DATA frames in both directions, modulo 2^32.
+    progress: u32,
 }
 
 impl Budgets {
@@ -35,6 +35,18 @@ impl Budgets {
         }
     }
 
+    /// Counts a stream that has completed.
+    #[inline]
+    pub(super) fn note_finished(&mut self) {
+        self.finished = self.finished.wrapping_add(1);
+    }
+
+    /// Counts a request, or a DATA frame in either direction.
+    #[inline]
+    pub(super) fn note_progress(&mut self) {
+        self.progress = self.progress.wrapping_add(1);
+    }
+
     /// Counts a PING from the peer. Each request and DATA frame allows one more: grpc-go measures the path whenever
     /// DATA has come.
     ///
@@ -42,7 +54,7 @@ impl Budgets {
     ///
     /// Fails when there are too many, as the other counters do.
     pub(super) fn bear_ping(&mut self, now: Duration) -> Result<(), Violation> {
-        match self.pings.take(HTTP2_PING_RATE, now, self.progress) {
+        match self.pings.take(HTTP2_PING_RATE, now, self.progress.into()) {
             true => Ok(()),
             false => Err(Violation::TooManyPings),
         }
@@ -60,7 +72,7 @@ impl Budgets {
     /// Counts a stream that the peer resets in the moment it opens it, or makes us reset. Each
     /// completed stream allows one more.
     pub(super) fn bear_reset(&mut self, now: Duration) -> Result<(), Violation> {
-        match self.resets.take(HTTP2_RESET_RATE, now, self.finished) {
+        match self.resets.take(HTTP2_RESET_RATE, now, self.finished.into()) {
             true => Ok(()),
             false => Err(Violation::TooManyResets),
         }
@@ -68,7 +80,7 @@ impl Budgets {
 
     /// Whether a client may reset one more stream now.
     pub(super) fn may_reset(&mut self, now: Duration) -> bool {
-        self.own_resets.take(HTTP2_OWN_RESET_RATE, now, self.finished)
+        self.own_resets.take(HTTP2_OWN_RESET_RATE, now, self.finished.into())
     }
 
     /// The latest time at which a client may reset one more stream.
@@ -78,7 +90,7 @@ impl Budgets {
 
     /// Counts a frame without content. Each request and DATA frame allows two more.
     pub(super) fn bear_idle(&mut self, now: Duration) -> Result<(), Violation> {
-        match self.idle.take(HTTP2_IDLE_RATE, now, self.progress) {
+        match self.idle.take(HTTP2_IDLE_RATE, now, self.progress.into()) {
             true => Ok(()),
             false => Err(Violation::TooManyIdleFrames),
         }

@@ -66,7 +66,7 @@ pub struct Connection<R: Role> {
     pub(super) line: RareQueue<u32>,
     /// Number of messages written ahead of that queue since one of its streams had a turn.
     pub(super) streak: u32,
-    /// Bytes queued in all streams.
+    /// Memory that the queues of all streams hold.
     pub(super) queued: usize,
     /// Bytes that the peer may send on the connection.
     pub(super) window_left: u32,

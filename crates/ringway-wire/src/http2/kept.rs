@@ -8,17 +8,17 @@ use super::stream::{ANY_LENGTH, OpenStream};
 use super::{ErrorCode, StreamHandle};
 
 impl<R: Role> Connection<R> {
-    /// Bytes to be sent: written frames, and data queued by streams.
+    /// Memory of what is to be sent: written frames, and the queues of streams.
     #[inline]
     #[must_use]
     pub fn unsent_len(&self) -> usize {
         self.outbox.backlog() + self.queued
     }
 
-    /// The stream with the most queued bytes, and how many. Visits all streams.
+    /// The stream whose queue holds the most memory, and how much. Visits all streams.
     #[must_use]
     pub fn largest_unsent(&self) -> Option<(StreamHandle, usize)> {
-        let queued = self.streams.open_streams().map(|(stream, s)| (stream, s.queued()));
+        let queued = self.streams.open_streams().map(|(stream, s)| (stream, s.held()));
         queued.filter(|&(_, len)| len > 0).max_by_key(|&(_, len)| len)
     }
 
@@ -44,7 +44,7 @@ impl<R: Role> Connection<R> {
             return false;
         }
         *input = rest;
-        self.budgets.progress += 1;
+        self.budgets.note_progress();
         self.end_remote(stream);
         true
     }

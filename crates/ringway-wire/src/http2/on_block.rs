@@ -114,7 +114,7 @@ impl<R: Role> Connection<R> {
             return Err(Violation::WrongParity);
         }
         self.last_peer = id;
-        self.budgets.progress += 1;
+        self.budgets.note_progress();
         if self.streams.live() >= self.config.max_streams as usize || self.drain.refuses(id) {
             self.refuse(id, ErrorCode::REFUSED_STREAM, end)?;
             return self.budgets.bear_reset(self.now).map(|()| None);
@@ -179,7 +179,7 @@ impl<R: Role> Connection<R> {
         let s = self.streams.at(stream.slot);
         s.has_head = true;
         s.content_left = length.unwrap_or(ANY_LENGTH);
-        self.budgets.progress += 1;
+        self.budgets.note_progress();
         if end {
             // The content-length may describe content that a HEAD request did not ask for.
             self.end_remote(stream);

@@ -155,7 +155,7 @@ impl<R: Role> Connection<R> {
                 }
             }
         }
-        self.budgets.progress += 1;
+        self.budgets.note_progress();
         if end {
             self.end_remote(stream);
         }
@@ -248,7 +248,7 @@ impl<R: Role> Connection<R> {
         // Cannot fail: the window was checked above.
         let _ = self.spend_window(header.len);
         *input = rest;
-        self.budgets.progress += 1;
+        self.budgets.note_progress();
         if end {
             self.end_remote(stream);
         }
@@ -271,7 +271,7 @@ impl<R: Role> Connection<R> {
         let s = self.streams.at(stream.slot);
         self.growth.note_ended(&s.window);
         self.streams.close(stream);
-        self.budgets.finished += 1;
+        self.budgets.note_finished();
         self.note_capacity();
     }
 }

@@ -62,6 +62,7 @@ impl<R: Role> Connection<R> {
             self.note_local_end(stream, true);
             return Ok(());
         }
+        let before = s.held();
         s.ending = match trailers {
             [] => QueueEnd::Data,
             _ => {
@@ -70,6 +71,7 @@ impl<R: Role> Connection<R> {
                 QueueEnd::Trailers(block)
             }
         };
+        self.queued += s.held() - before;
         Ok(())
     }
 
@@ -146,7 +148,7 @@ impl<R: Role> Connection<R> {
         }
         self.streams.at(stream.slot).credit -= len as i64;
         self.credit -= len as i64;
-        self.budgets.progress += 1;
+        self.budgets.note_progress();
         self.streak += u32::from(!self.line.is_empty());
     }
 
@@ -177,14 +179,14 @@ impl<R: Role> Connection<R> {
             put_reset(stream.id, ErrorCode::NO_ERROR, &mut self.outbox.written);
             self.growth.note_ended(&s.window);
             self.streams.reset(stream);
-            self.budgets.finished += 1;
+            self.budgets.note_finished();
         }
     }
 
     /// Queues content, and returns whether the writer may go on.
     fn queue(&mut self, stream: StreamHandle, prefix: &[u8], body: Body<'_>, end: bool) -> bool {
         let s = self.streams.at(stream.slot);
-        let before = s.queued();
+        let before = s.held();
         if before == 0 {
             // Nothing may have come for long, so that the time is not known.
             (s.touched, self.stall_at) = (AT_NEXT_LOOK, Stamp::of(self.now));
@@ -197,7 +199,7 @@ impl<R: Role> Connection<R> {
         if end {
             s.ending = QueueEnd::Data;
         }
-        self.queued += s.queued() - before;
+        self.queued += s.held() - before;
         s.wants_writable |= s.queued() > UNSENT_MARK || self.queued > HTTP2_QUEUED_MARK;
         let has_room = !s.wants_writable;
         self.schedule(stream.slot);
@@ -216,7 +218,7 @@ impl<R: Role> Connection<R> {
 
     /// Drops the queue of a stream.
     pub(super) fn forget_queue(&mut self, stream: StreamHandle) {
-        self.queued -= self.streams.at(stream.slot).queued();
+        self.queued -= self.streams.at(stream.slot).held();
         self.streams.clear_queue(stream.slot);
     }
 
@@ -252,6 +254,7 @@ impl<R: Role> Connection<R> {
             return 0;
         }
         let len = len as usize;
+        let before = s.held();
         let is_last = len == s.queued();
         let end = is_last && s.ending == QueueEnd::Data;
         let flags = if end { flag::END_STREAM } else { 0 };
@@ -272,8 +275,8 @@ impl<R: Role> Connection<R> {
         s.touched = moved(s.touched, len, self.now);
         let stream = StreamHandle { id: s.id, slot };
         self.credit -= len as i64;
-        self.queued -= len;
-        self.budgets.progress += 1;
+        self.queued -= before - s.held();
+        self.budgets.note_progress();
         if is_last {
             self.end_queue(stream);
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::limits::{HTTP2_CHUNKS_KEPT, HTTP2_SMALL_KEPT};
+use crate::limits::{HTTP2_CHUNKS_KEPT, HTTP2_QUEUED_COST, HTTP2_SMALL_KEPT};
 use crate::native::{Outgoing, Window};
 
 /// Stands for a message without content-length.
@@ -129,6 +129,16 @@ impl OpenStream {
     #[inline]
     pub(super) fn queued(&self) -> usize {
         self.queued
+    }
+
+    /// Memory that the queue holds: its bytes, the trailers behind them, and what a stream takes that waits.
+    #[inline]
+    pub(super) fn held(&self) -> usize {
+        let trailers = match &self.ending {
+            QueueEnd::Trailers(block) => block.len(),
+            QueueEnd::Open | QueueEnd::Data => 0,
+        };
+        if self.queued > 0 { self.queued + trailers + HTTP2_QUEUED_COST } else { 0 }
     }
 
     /// Whether the caller may still send.

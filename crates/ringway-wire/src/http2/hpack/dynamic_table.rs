@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use crate::http2::fields::field_size;
 use crate::http2::meaning::{Meaning, NameClass, PackedMeaning};
+use crate::rare_queue::RareQueue;
 
 /// An entry of the table, without its text. It is as short as it can be, since idle connections keep
 /// their tables.
@@ -38,12 +39,12 @@ pub(super) struct DynamicTable {
     entries: VecDeque<Entry>,
     /// What the block under way has evicted, the oldest first, if that is wanted: the block may have
     /// named it before.
-    evicted: Vec<Entry>,
+    evicted: RareQueue<Entry>,
     evicted_use: EvictedUse,
     /// Texts of the entries in order, preceded by some of evicted entries.
     texts: Vec<u8>,
-    /// Changes whenever the entries do.
-    version: u64,
+    /// Changes whenever the entries do; modulo 2^32, after which a peer that sent so many would fool itself.
+    version: u32,
     /// Position of the first byte of `texts`.
     base: u32,
     size: u16,
@@ -65,7 +66,7 @@ impl DynamicTable {
     pub(super) fn new(size_max: u16) -> Self {
         Self {
             entries: VecDeque::new(),
-            evicted: Vec::new(),
+            evicted: RareQueue::default(),
             evicted_use: EvictedUse::None,
             texts: Vec::new(),
             base: 0,
@@ -79,7 +80,7 @@ impl DynamicTable {
     #[inline]
     pub(super) fn begin_block(&mut self, keeps_evicted: bool) {
         if !self.evicted.is_empty() {
-            self.evicted.clear();
+            self.evicted.retain(|_| false); // its memory is for the next block
         }
         self.evicted_use = if keeps_evicted { EvictedUse::Kept } else { EvictedUse::None };
     }
@@ -106,7 +107,7 @@ impl DynamicTable {
     }
 
     #[inline]
-    pub(super) fn version(&self) -> u64 {
+    pub(super) fn version(&self) -> u32 {
         self.version
     }
 
@@ -117,14 +118,14 @@ impl DynamicTable {
     /// Changes the size limit of the table, and evicts entries beyond it.
     pub(super) fn resize(&mut self, size_max: u16) {
         self.size_max = size_max;
-        self.version += 1;
+        self.version = self.version.wrapping_add(1);
         self.evict(0);
     }
 
     /// Adds an entry at the front. One that is larger than the table only empties it.
     pub(super) fn insert(&mut self, name: &[u8], value: &[u8], class: NameClass, meaning: Meaning) {
         let size = field_size(name.len(), value.len());
-        self.version += 1;
+        self.version = self.version.wrapping_add(1);
         self.evict(size);
         let start = self.base.wrapping_add(self.texts.len() as u32);
         let meaning = meaning.pack();
@@ -154,13 +155,13 @@ impl DynamicTable {
     #[inline]
     fn note_evicted(&mut self, entry: Entry) {
         if self.evicted_use == EvictedUse::Kept {
-            self.evicted.push(entry);
+            self.evicted.push_back(entry);
         }
     }
 
     /// Frees the memory that is kept for more entries.
     pub(super) fn shrink_to_fit(&mut self) {
-        self.evicted = Vec::new();
+        self.evicted.clear();
         self.drop_evicted();
         self.texts.shrink_to_fit();
         self.entries.shrink_to_fit();
@@ -187,7 +188,7 @@ impl DynamicTable {
     fn drop_evicted(&mut self) {
         let live = self
             .evicted
-            .first()
+            .front()
             .or_else(|| self.entries.back())
             .map_or(self.texts.len(), |oldest| oldest.start.wrapping_sub(self.base) as usize);
         self.texts.drain(..live);

@@ -21,8 +21,8 @@ pub struct Encoder {
     size_max: u16,
     /// The smallest size since the last block, to be announced at the start of the next.
     said_least: Option<u16>,
-    /// Number of changes of the table, by which indices and sizes change.
-    version: u64,
+    /// Number of changes of the table, by which indices and sizes change, modulo 2^32.
+    version: u32,
 }
 
 /// A block whose fields are one byte each. It means the same until the table changes.
@@ -30,7 +30,7 @@ pub struct Encoder {
 pub(crate) struct ShortBlock {
     pub(in crate::http2) bytes: [u8; SHORT_MAX],
     pub(in crate::http2) len: u8,
-    version: u64,
+    version: u32,
 }
 
 impl Default for Encoder {
@@ -57,7 +57,7 @@ impl Encoder {
             self.said_least = Some(least);
         }
         self.size_max = limit;
-        self.version += 1;
+        self.version = self.version.wrapping_add(1);
     }
 
     /// Frees the memory that is kept for more entries.
@@ -152,7 +152,7 @@ impl Encoder {
         put_literal(0x40, 0x3f, name, value, out);
         self.size += size as u16;
         self.entries += 1;
-        self.version += 1;
+        self.version = self.version.wrapping_add(1);
         let id = usize::from(id);
         if self.added_at.len() <= id {
             self.added_at.resize(id + 1, 0);

@@ -41,7 +41,7 @@ impl IndexRun {
 #[derive(Debug, Clone, Copy)]
 struct KnownRun {
     run: IndexRun,
-    version: u64,
+    version: u32,
     noted: Noted,
 }
 
@@ -51,13 +51,13 @@ pub(super) struct Runs(Option<Box<[Option<KnownRun>; RUNS]>>);
 
 impl Runs {
     #[inline]
-    pub(super) fn find(&self, run: IndexRun, version: u64) -> Option<&Noted> {
+    pub(super) fn find(&self, run: IndexRun, version: u32) -> Option<&Noted> {
         let known = self.0.as_ref()?[bucket(run)].as_ref()?;
         (known.run == run && known.version == version).then_some(&known.noted)
     }
 
     #[cold]
-    pub(super) fn keep(&mut self, run: IndexRun, version: u64, noted: Noted) {
+    pub(super) fn keep(&mut self, run: IndexRun, version: u32, noted: Noted) {
         let known = self.0.get_or_insert_default();
         known[bucket(run)] = Some(KnownRun { run, version, noted });
     }
