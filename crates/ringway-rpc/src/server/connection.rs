@@ -75,7 +75,8 @@ pub(crate) struct ServerConnection<M: Machine> {
     put_off: Cell<Option<Box<View>>>,
     age: Age,
     rest: Rest,
-    opened_at: Duration,
+    /// When it was opened, in milliseconds.
+    opened_ms: u64,
     /// The last failure of a call, and when that was.
     pub(super) last_failure: Cell<Option<Box<(Code, Duration)>>>,
     /// Answers requests that are no calls.
@@ -128,7 +129,7 @@ impl<M: Machine> ServerConnection<M> {
             put_off: Cell::new(None),
             age: Age::new(core.settings(), core.now()),
             rest: Rest::new(core.now()),
-            opened_at: core.now(),
+            opened_ms: core.now().as_millis() as u64,
             last_failure: Cell::new(None),
             guest_host: OnceCell::new(),
             leased: Cell::new(None),
@@ -152,7 +153,7 @@ impl<M: Machine> ServerConnection<M> {
     }
 
     pub(super) fn opened_at(&self) -> Duration {
-        self.opened_at
+        Duration::from_millis(self.opened_ms)
     }
 
     pub(super) fn site(&self) -> &Rc<Site> {

@@ -41,11 +41,11 @@ pub(super) struct TurnIntake {
 #[derive(Default)]
 pub(super) struct IntakeShare {
     /// Bytes taken in during this poll of the connection's task.
-    taken: Cell<usize>,
+    taken: Cell<u32>,
     /// What was processed during this poll that costs more than its bytes do, as if it were so many.
     work: Cell<u32>,
     /// Bytes taken in during the polls before; each poll halves what is remembered.
-    before: Cell<usize>,
+    before: Cell<u32>,
     state: Cell<ShareState>,
 }
 
@@ -134,10 +134,12 @@ impl IntakeShare {
 
     #[inline]
     fn note(&self, bytes: usize) {
-        self.taken.set(self.taken.get() + bytes);
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.taken.set(self.taken.get().saturating_add(bytes));
     }
 
     fn is_small(&self) -> bool {
-        self.taken.get() + self.before.get() < limits::INTAKE_SMALL_BYTES
+        let all = self.taken.get().saturating_add(self.before.get());
+        (all as usize) < limits::INTAKE_SMALL_BYTES
     }
 }

@@ -13,8 +13,8 @@ use crate::support::{LIMIT, end, eventually, socket_addr};
 /// As many descriptors at both ends as a process may have without asking for more.
 const CONNECTIONS: usize = 450;
 
-/// Bytes for each connection that rests, whatever it has done before: 3 KiB, and what it takes to admit requests by what they hold.
-const BYTES_MAX: usize = 3_200;
+/// Bytes for each connection that rests, whatever it has done before.
+const BYTES_MAX: usize = 3 << 10;
 
 /// Client side by hand, without memory of its own but the descriptor.
 struct Idle(TcpStream);
@@ -107,5 +107,52 @@ fn check(calls: u32) {
 fn a_connection_that_rests_holds_little_whatever_it_has_done() {
     alone(|| {
         [0, 1, 5].into_iter().for_each(check);
+    });
+}
+
+/// Requests of one connection that are open at once.
+const OPEN: usize = 500;
+
+/// What a request costs that has begun and does not end, and what it counts.
+fn check_open(path: &str, kind: &str) {
+    let handle = serve(&Echo::default(), |server| server);
+    let mut idle = Idle::connect(socket_addr(&handle));
+    let fields = [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", path),
+        (":authority", "localhost"),
+        ("content-type", kind),
+    ];
+    let block = head(&fields);
+    let open = |idle: &mut Idle, from: usize, to: usize| {
+        let heads = (from..to).map(|at| frame(HEADERS, END_HEADERS, 2 * at as u32 + 1, &block));
+        idle.write(&heads.collect::<Vec<_>>().concat());
+        idle.write(&frame(PING, 0, 0, &[0; 8]));
+        idle.read_until(PING, 1); // all of them have been taken in
+    };
+    open(&mut idle, 0, 10);
+    let before = held();
+    open(&mut idle, 10, 10 + OPEN);
+    // A few begin in each turn.
+    let each = || held().saturating_sub(before) / OPEN;
+    let (mut last, mut same) = (0, 0);
+    eventually("they have begun", || {
+        same = if each() == last { same + 1 } else { 0 };
+        last = each();
+        same > 20_000
+    });
+    let counts = handle.stats().unread_bytes as usize / (10 + OPEN);
+    println!("{path}, {kind}: {last} bytes for each open request, which counts {counts}");
+    assert!(last <= counts, "{last} bytes, and {counts} are counted");
+    drop(idle);
+    end(handle);
+}
+
+#[test]
+fn an_open_request_counts_what_it_takes() {
+    alone(|| {
+        check_open("/echo.Echo/Say", "application/octet-stream");
+        check_open("/echo.Echo/Chat", "application/connect+octet-stream");
     });
 }

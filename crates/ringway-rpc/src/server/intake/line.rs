@@ -55,7 +55,9 @@ impl<M: Machine> ServerConnection<M> {
         let (share, core) = (&self.intake, self.core());
         match share.state.get() {
             ShareState::Waits => return true,
-            ShareState::Goes if share.taken.get() < limits::INTAKE_BYTES_PER_TURN => return false,
+            ShareState::Goes if (share.taken.get() as usize) < limits::INTAKE_BYTES_PER_TURN => {
+                return false;
+            }
             ShareState::Goes | ShareState::Free => {}
         }
         let (intake, now) = (core.intake(), core.now());
