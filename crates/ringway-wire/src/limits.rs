@@ -468,6 +468,11 @@ pub(crate) const WEBSOCKET_FINAL_BLOCK_BYTES: usize = 1 << 10;
 #[cfg(feature = "compression")]
 pub(crate) const WEBSOCKET_INFLATE_CHUNK: usize = 1 << 10;
 
+/// Bytes, taken and made, after which other tasks run before more of a message is decompressed: about a millisecond of
+/// work, in which most messages are whole.
+#[cfg(feature = "compression")]
+pub(crate) const WEBSOCKET_INFLATE_STEP: usize = 1 << 20;
+
 /// Payload of a WebSocket control frame (RFC 6455 section 5.5).
 pub(crate) const WEBSOCKET_CONTROL_MAX: usize = 125;
 

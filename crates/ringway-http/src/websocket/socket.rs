@@ -10,7 +10,7 @@ use bytes::Buf;
 use http::StatusCode;
 use ringway_net::{Connection, Peer, View};
 use ringway_runtime::sync::CancellationToken;
-use ringway_runtime::{now, now_exact, sleep_until, timeout};
+use ringway_runtime::{now, now_exact, sleep_until, timeout, yield_now};
 use ringway_wire::websocket::{
     Arrival, CloseCode, Closing, FrameFault, MessageReader, WebSocketMessage,
 };
@@ -121,6 +121,12 @@ impl WebSocket {
                     return Ok(Some(message));
                 }
                 Ok(Some(control)) => self.take_control(control),
+                Ok(None) if self.reader.is_unpacking() => {
+                    yield_now().await;
+                    if self.account.is_given_up() {
+                        self.give_up();
+                    }
+                }
                 Ok(None) => {
                     let waited = self.wait().await;
                     self.note(waited);
@@ -210,6 +216,7 @@ impl WebSocket {
                 Ok(Some(Arrival::Close(closing))) => self.closing = Some(closing),
                 Ok(Some(_)) => {}
                 Err(_) if !has_failed => return,
+                Ok(None) if self.reader.is_unpacking() => yield_now().await,
                 Ok(None) | Err(_) => match self.connection.recv().await {
                     Ok(Some(view)) => self.received.view = Some(view),
                     _ => return,
@@ -220,12 +227,18 @@ impl WebSocket {
 
     /// Takes the item at the front of the received bytes.
     fn next_arrival(&mut self) -> Result<Option<Arrival>, FrameFault> {
+        if self.reader.is_unpacking() {
+            let arrival = self.reader.next(&mut &[][..]);
+            if !matches!(arrival, Ok(None)) || self.reader.is_unpacking() {
+                return arrival;
+            }
+        }
         let Received { early, view } = &mut self.received;
         if !early.is_empty() {
             let mut input = &early[..];
             let arrival = self.reader.next(&mut input);
             early.advance(early.len() - input.len());
-            if !matches!(arrival, Ok(None)) {
+            if !matches!(arrival, Ok(None)) || self.reader.is_unpacking() {
                 return arrival;
             }
         }

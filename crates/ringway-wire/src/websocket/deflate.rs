@@ -1,6 +1,7 @@
 //! Compressed messages: permessage-deflate, RFC 7692, without context takeover.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::fmt;
 
 use flate2::{Compress, Compression, FlushCompress};
 use miniz_oxide::inflate::TINFLStatus;
@@ -12,7 +13,7 @@ use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
 use super::fault::FrameFault;
 use crate::limits::{
     WEBSOCKET_DEFLATE_MIN, WEBSOCKET_FINAL_BLOCK_BYTES, WEBSOCKET_FINAL_BLOCKS,
-    WEBSOCKET_INFLATE_CHUNK,
+    WEBSOCKET_INFLATE_CHUNK, WEBSOCKET_INFLATE_STEP,
 };
 
 /// Whether this build can compress messages: it has the feature `compression`.
@@ -25,7 +26,7 @@ thread_local! {
     // Some hundred KiB of tables, which are used again.
     static DEFLATE: RefCell<Option<Compress>> = const { RefCell::new(None) };
     // Its tables of some ten KiB are used again.
-    static INFLATE: RefCell<Option<Box<DecompressorOxide>>> = const { RefCell::new(None) };
+    static INFLATE: Cell<Option<Box<DecompressorOxide>>> = const { Cell::new(None) };
 }
 
 /// Compresses the payload of a message by itself (section 7.2.1); `None` if that would not shorten it.
@@ -50,28 +51,20 @@ pub(super) fn deflate(payload: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// Decompresses the payload of a message (section 7.2.2). Memory grows with the result, up to `max` bytes.
-pub(super) fn inflate(payload: &[u8], max: usize) -> Result<Vec<u8>, FrameFault> {
-    INFLATE.with_borrow_mut(|tables| {
-        let tables = tables.get_or_insert_with(Box::default);
-        tables.init();
-        let ends_left = WEBSOCKET_FINAL_BLOCKS + payload.len() / WEBSOCKET_FINAL_BLOCK_BYTES;
-        let mut message = Inflated { out: Vec::new(), len: 0, max, ends_left };
-        for input in [payload, &TAIL] {
-            message.take(tables, input)?;
-        }
-        message.out.truncate(message.len);
-        message.out.shrink_to_fit();
-        Ok(message.out)
-    })
-}
-
-/// The content of a message that is being decompressed. It is its own window: what refers to something before its
-/// beginning is an error, so nothing of another message has to be cleared.
-struct Inflated {
+/// A message that is being decompressed (section 7.2.2), a part in each [step](Self::step): a few bytes may become a
+/// thousand times as many. It is its own window: what refers to something before its beginning is an error, so nothing of
+/// another message has to be cleared.
+pub(super) struct Inflating {
+    /// Given back to the thread at the end.
+    tables: Option<Box<DecompressorOxide>>,
+    payload: Vec<u8>,
+    /// Bytes that were taken of the payload, and of the tail behind it.
+    taken: usize,
     /// The content, and zeros up to which it may grow.
     out: Vec<u8>,
     len: usize,
+    /// Whether there is more to write of what was taken.
+    has_more: bool,
     max: usize,
     /// How many final blocks it may still have.
     ends_left: usize,
@@ -81,40 +74,89 @@ const FLAGS: u32 = TINFL_FLAG_HAS_MORE_INPUT
     | TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF
     | TINFL_FLAG_IGNORE_ADLER32;
 
-impl Inflated {
-    fn take(&mut self, tables: &mut DecompressorOxide, mut input: &[u8]) -> Result<(), FrameFault> {
-        loop {
-            if self.len == self.out.len() {
-                self.grow();
-            }
-            let (status, taken, made) = decompress(tables, input, &mut self.out, self.len, FLAGS);
-            input = &input[taken..];
-            self.len += made;
-            if self.len > self.max {
-                return Err(FrameFault::TooLong { max: self.max });
-            }
-            match status {
-                TINFLStatus::HasMoreOutput => {}
-                TINFLStatus::NeedsMoreInput if input.is_empty() => return Ok(()),
-                // A final block may be followed by others (section 7.2.3.4).
-                TINFLStatus::Done => {
-                    self.ends_left =
-                        self.ends_left.checked_sub(1).ok_or(FrameFault::Compression)?;
-                    tables.init();
-                    if input.is_empty() {
-                        return Ok(());
-                    }
-                }
-                _ => return Err(FrameFault::Compression),
-            }
-        }
+impl Inflating {
+    /// The payload of a message that contains `max` bytes at most. Memory grows with the result.
+    pub(super) fn new(payload: Vec<u8>, max: usize) -> Self {
+        let mut tables = INFLATE.take().unwrap_or_default();
+        tables.init();
+        let ends_left = WEBSOCKET_FINAL_BLOCKS + payload.len() / WEBSOCKET_FINAL_BLOCK_BYTES;
+        let (tables, out) = (Some(tables), Vec::new());
+        Self { tables, payload, taken: 0, out, len: 0, has_more: false, max, ends_left }
     }
 
-    /// Makes room. One byte more than is taken tells that there are too many.
+    /// Memory that it holds besides its tables, in bytes.
+    pub(super) fn held(&self) -> usize {
+        self.payload.capacity() + self.out.capacity()
+    }
+
+    /// Does a part of the work. The content once that is whole; `None` if another step is to follow.
+    pub(super) fn step(&mut self) -> Result<Option<Vec<u8>>, FrameFault> {
+        let mut work = 0;
+        while self.has_more || self.taken < self.payload.len() + TAIL.len() {
+            if work >= WEBSOCKET_INFLATE_STEP {
+                return Ok(None);
+            }
+            work += self.decompress()?;
+        }
+        self.out.truncate(self.len);
+        self.out.shrink_to_fit();
+        Ok(Some(std::mem::take(&mut self.out)))
+    }
+
+    /// Decompresses some of it, and returns how many bytes were taken and made.
+    fn decompress(&mut self) -> Result<usize, FrameFault> {
+        if self.len == self.out.len() {
+            self.grow();
+        }
+        let input = match self.taken.checked_sub(self.payload.len()) {
+            None => &self.payload[self.taken..],
+            Some(of_tail) => &TAIL[of_tail..],
+        };
+        let input = &input[..input.len().min(WEBSOCKET_INFLATE_STEP)];
+        let tables = self.tables.as_mut().expect("until it is dropped");
+        let (status, taken, made) = decompress(tables, input, &mut self.out, self.len, FLAGS);
+        let is_used_up = taken == input.len();
+        self.taken += taken;
+        self.len += made;
+        if self.len > self.max {
+            return Err(FrameFault::TooLong { max: self.max });
+        }
+        self.has_more = status == TINFLStatus::HasMoreOutput;
+        match status {
+            TINFLStatus::HasMoreOutput => {}
+            TINFLStatus::NeedsMoreInput if is_used_up => {}
+            // A final block may be followed by others (section 7.2.3.4).
+            TINFLStatus::Done => {
+                self.ends_left = self.ends_left.checked_sub(1).ok_or(FrameFault::Compression)?;
+                tables.init();
+            }
+            _ => return Err(FrameFault::Compression),
+        }
+        Ok(taken + made)
+    }
+
+    /// Makes room, of which a step clears no more than it fills. One byte more than is taken tells that there are too
+    /// many.
     fn grow(&mut self) {
         let most = self.max.max(WEBSOCKET_INFLATE_CHUNK).saturating_add(1);
-        let room = (2 * self.out.len()).clamp(WEBSOCKET_INFLATE_CHUNK, most);
-        self.out.reserve_exact(room - self.out.len());
-        self.out.resize(room, 0);
+        let len = self.out.len();
+        let room = (2 * len).clamp(WEBSOCKET_INFLATE_CHUNK, most);
+        if self.out.capacity() < room {
+            self.out.reserve_exact(room - len);
+        }
+        self.out.resize(room.min(len + WEBSOCKET_INFLATE_STEP), 0);
+    }
+}
+
+impl Drop for Inflating {
+    fn drop(&mut self) {
+        let tables = self.tables.take();
+        let _thread_ends = INFLATE.try_with(|kept| kept.set(tables));
+    }
+}
+
+impl fmt::Debug for Inflating {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inflating").field("taken", &self.taken).field("made", &self.len).finish()
     }
 }

@@ -1,7 +1,7 @@
 //! Frames become messages.
 
 use super::close_code::CloseCode;
-use super::deflate::inflate;
+use super::deflate::Inflating;
 use super::fault::FrameFault;
 use super::head::{ControlKind, DataKind, FrameHead, HEAD_LEN_MAX, Opcode, Rules};
 use super::mask;
@@ -53,6 +53,8 @@ struct PartialMessage {
     bytes: Vec<u8>,
     /// Bytes of a text that were found to be UTF-8; it ends at a character.
     checked: usize,
+    /// The message before it, which has come whole and is not decompressed.
+    unpacking: Option<Box<(DataKind, Inflating)>>,
 }
 
 impl MessageReader {
@@ -93,6 +95,9 @@ impl MessageReader {
     /// Takes the next thing that is whole off the front of `input`, or all of `input` if nothing is. Behind a
     /// Close frame, everything is ignored.
     ///
+    /// A long message that is compressed takes several calls, so that other work goes on between them: while it
+    /// [is unpacking](Self::is_unpacking) one, `None` leaves `input` as it is, and asks to be called again.
+    ///
     /// # Errors
     /// The first fault of the peer, again and again.
     pub fn next(&mut self, input: &mut &[u8]) -> Result<Option<Arrival>, FrameFault> {
@@ -116,8 +121,10 @@ impl MessageReader {
     /// next there, or not all of it, which [`next`](Self::next) then reads.
     #[inline]
     pub fn next_in_place<'i>(&mut self, input: &mut &'i [u8]) -> Option<&'i str> {
-        let is_between =
-            self.payload.is_none() && self.message.kind.is_none() && self.head.len == 0;
+        let is_between = self.payload.is_none()
+            && self.message.kind.is_none()
+            && self.message.unpacking.is_none()
+            && self.head.len == 0;
         if self.rules.is_of_client || self.end.is_some() || !is_between {
             return None;
         }
@@ -132,9 +139,20 @@ impl MessageReader {
         Some(text)
     }
 
-    /// Bytes of a message that has begun and is not whole.
+    /// Whether a message has come whole, and is decompressed by the next calls of [`next`](Self::next), which need no
+    /// input.
+    #[inline]
+    #[must_use]
+    pub fn is_unpacking(&self) -> bool {
+        self.message.unpacking.is_some()
+    }
+
+    /// Bytes of a message that has begun and is not whole, or not decompressed.
     #[must_use]
     pub fn unfinished(&self) -> Option<usize> {
+        if let Some(unpacking) = &self.message.unpacking {
+            return Some(unpacking.1.held());
+        }
         let is_begun = self.message.kind.is_some()
             || matches!(&self.payload, Some(payload) if matches!(payload.opcode, Opcode::Data(_)));
         is_begun.then_some(self.message.bytes.len())
@@ -143,10 +161,14 @@ impl MessageReader {
     /// Memory that it holds besides itself, in bytes.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        self.message.bytes.capacity() + self.control.capacity()
+        let unpacking = self.message.unpacking.as_ref().map_or(0, |unpacking| unpacking.1.held());
+        self.message.bytes.capacity() + self.control.capacity() + unpacking
     }
 
     fn read(&mut self, input: &mut &[u8]) -> Result<Option<Arrival>, FrameFault> {
+        if let Some(unpacking) = self.message.unpacking.take() {
+            return Ok(self.message.unpack(unpacking)?.map(Arrival::Message));
+        }
         loop {
             let payload = match &mut self.payload {
                 Some(payload) => payload,
@@ -174,7 +196,7 @@ impl MessageReader {
                 Opcode::Control(kind) => Some(control(kind, std::mem::take(&mut self.control))?),
                 _ => self.message.end_frame(is_final, self.message_max)?.map(Arrival::Message),
             };
-            if arrival.is_some() {
+            if arrival.is_some() || self.is_unpacking() {
                 return Ok(arrival);
             }
         }
@@ -271,14 +293,26 @@ impl PartialMessage {
             }
             return Ok(None);
         }
-        let Self { kind, is_compressed, bytes, checked: _ } = std::mem::take(self);
-        let bytes = if is_compressed { inflate(&bytes, max)? } else { bytes };
-        Ok(Some(match kind.expect("begun with the frame") {
-            DataKind::Binary => WebSocketMessage::Binary(bytes.into()),
-            DataKind::Text => {
-                WebSocketMessage::Text(String::from_utf8(bytes).map_err(|_| FrameFault::NotUtf8)?)
+        let Self { kind, is_compressed, bytes, .. } = std::mem::take(self);
+        let kind = kind.expect("begun with the frame");
+        match is_compressed {
+            true => self.unpack(Box::new((kind, Inflating::new(bytes, max)))),
+            false => whole(kind, bytes).map(Some),
+        }
+    }
+
+    /// Does a part of the work to decompress a message, and keeps it if there is more to do.
+    fn unpack(
+        &mut self,
+        mut unpacking: Box<(DataKind, Inflating)>,
+    ) -> Result<Option<WebSocketMessage>, FrameFault> {
+        match unpacking.1.step()? {
+            Some(bytes) => whole(unpacking.0, bytes).map(Some),
+            None => {
+                self.unpacking = Some(unpacking);
+                Ok(None)
             }
-        }))
+        }
     }
 
     /// Checks what is new of a text; its last character may be cut.
@@ -290,6 +324,15 @@ impl PartialMessage {
         }
         Ok(())
     }
+}
+
+fn whole(kind: DataKind, bytes: Vec<u8>) -> Result<WebSocketMessage, FrameFault> {
+    Ok(match kind {
+        DataKind::Binary => WebSocketMessage::Binary(bytes.into()),
+        DataKind::Text => {
+            WebSocketMessage::Text(String::from_utf8(bytes).map_err(|_| FrameFault::NotUtf8)?)
+        }
+    })
 }
 
 fn control(kind: ControlKind, payload: Vec<u8>) -> Result<Arrival, FrameFault> {

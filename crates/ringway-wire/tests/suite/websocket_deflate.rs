@@ -96,10 +96,45 @@ fn a_bomb_ends_at_the_limit() {
     assert!(frame.len() < 100_000, "it is one: {}", frame.len());
     for max in [0, 1, 1_000, MAX] {
         let mut reader = MessageReader::of_server(max).with_deflate();
-        let fault = reader.next(&mut &frame[..]).expect_err("it is too long");
+        let mut input = &frame[..];
+        let fault = loop {
+            match reader.next(&mut input) {
+                Ok(none) => assert!(none.is_none() && reader.is_unpacking(), "it is too long"),
+                Err(fault) => break fault,
+            }
+        };
         assert_eq!((fault, fault.code()), (FrameFault::TooLong { max }, CloseCode::TOO_LONG));
         assert_eq!(reader.capacity(), 0);
     }
+}
+
+/// The whole message takes hundreds of milliseconds, in which nobody else would be served.
+#[test]
+fn a_long_message_is_decompressed_in_steps() {
+    const LEN: usize = 20 << 20;
+    const STEP: usize = 1 << 20;
+    let mut frames = Vec::new();
+    put_deflated(DataKind::Binary, &vec![7; LEN], None, &mut frames);
+    put_deflated(DataKind::Text, b"behind it", None, &mut frames);
+    let mut reader = MessageReader::of_server(LEN).with_deflate();
+    let mut input = &frames[..];
+    let mut steps = 0;
+    let arrival = loop {
+        let left = input.len();
+        let held = reader.capacity();
+        if let Some(arrival) = reader.next(&mut input).expect("good frames") {
+            break arrival;
+        }
+        assert!(reader.is_unpacking() && (steps == 0 || input.len() == left));
+        assert!(reader.unfinished().is_some_and(|held| held > 0));
+        assert!(reader.capacity() <= 2 * held.max(2 * STEP), "{} of {held}", reader.capacity());
+        steps += 1;
+    };
+    assert_eq!(arrival, Arrival::Message(WebSocketMessage::from(vec![7; LEN])));
+    assert!((LEN / STEP / 2..=LEN / STEP).contains(&steps), "{steps}");
+    assert_eq!((reader.is_unpacking(), reader.capacity()), (false, 0));
+    let behind = Ok(Some(Arrival::Message(WebSocketMessage::from("behind it"))));
+    assert_eq!(reader.next(&mut input), behind);
 }
 
 /// A final block makes the decompressor begin anew, which costs far more than the two bytes that it takes.
