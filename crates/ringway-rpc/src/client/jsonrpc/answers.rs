@@ -1,6 +1,7 @@
 //! What the answers to POSTs mean for their calls.
 
 use bytes::Bytes;
+use ringway_wire::native::FailedBy;
 
 use super::carrier::TextCarrier;
 use super::failure::CallFailure;
@@ -74,5 +75,8 @@ fn failure_of(status: u16, unread: Option<&JsonServerViolation>) -> CallFailure 
         (200..=299, Some(why)) => format!("the answer has no reply to the call: {why}"),
         _ => format!("the server answered with HTTP status {status}"),
     };
-    CallFailure::here(code, &text)
+    match status {
+        200..=299 => CallFailure::here(code, text),
+        _ => CallFailure::instead(code, FailedBy::Server, text),
+    }
 }

@@ -2,7 +2,7 @@
 
 use ringway_wire::grpc::parse_base64;
 use ringway_wire::jsonrpc::ErrorObject;
-use ringway_wire::native::MetaWriter;
+use ringway_wire::native::{FailedBy, MetaWriter};
 use serde_json::{Map, Value};
 
 use crate::call::metadata::Metadata;
@@ -15,6 +15,8 @@ pub(super) struct CallFailure {
     pub(super) meta: Vec<u8>,
     /// Whether the server says that it has not executed the call.
     pub(super) is_refused: bool,
+    /// Who has decided it in place of the server, with the reason.
+    pub(super) instead: Option<(FailedBy, String)>,
 }
 
 /// The status of an error object, which may be of one of our servers.
@@ -25,11 +27,14 @@ pub(in crate::client) fn status_of(error: &ErrorObject<'_>, is_ours: bool) -> St
 }
 
 impl CallFailure {
-    /// A failure that this side has found.
-    pub(super) fn here(code: Code, text: &str) -> Self {
-        let mut meta = Vec::new();
-        MetaWriter::new(&mut meta).status_message(text);
-        Self { code, meta, is_refused: false }
+    /// A failure that this side has found: a limit of its own, or a server that breaks the protocol.
+    pub(super) fn here(code: Code, text: impl Into<String>) -> Self {
+        Self::instead(code, FailedBy::Client, text)
+    }
+
+    /// One that comes without a reply of JSON-RPC.
+    pub(super) fn instead(code: Code, by: FailedBy, text: impl Into<String>) -> Self {
+        Self { code, meta: Vec::new(), is_refused: false, instead: Some((by, text.into())) }
     }
 
     /// Reads an error object. Codes that the specification leaves to servers are statuses only to ours: to those that
@@ -39,7 +44,8 @@ impl CallFailure {
         let ours = added.as_ref().and_then(|added| added.get("ringway")?.as_object());
         let is_known = is_ours || ours.is_some() || error.code.is_predefined();
         let code = if is_known { Code::from_wire(error.code.status()) } else { Code::Unknown };
-        let mut failure = Self::here(code, &error.message);
+        let mut failure = Self { code, meta: Vec::new(), is_refused: false, instead: None };
+        MetaWriter::new(&mut failure.meta).status_message(&error.message);
         let mut metadata = Metadata::new();
         put(&mut metadata, JSON_RPC_CODE, error.code.0.to_string().as_bytes());
         match (ours, error.data) {

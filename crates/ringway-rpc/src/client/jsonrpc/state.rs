@@ -9,7 +9,9 @@ use ringway_wire::jsonrpc::{
     CallContext, Incoming, Lines, NumberedId, Response, close, decode_responses, put_context,
     put_request,
 };
-use ringway_wire::native::{Body, ClientEvent, MetaReader, Open, OpenError, Piece, StreamId, Tag};
+use ringway_wire::native::{
+    Body, ClientEvent, FailedBy, MetaReader, Open, OpenError, Piece, StreamId, Tag,
+};
 
 use super::carrier::TextCarrier;
 use super::config::JsonClientConfig;
@@ -56,6 +58,13 @@ pub(super) enum Happened {
         status: u8,
         meta: Vec<u8>,
         message: Option<Piece<'static>>,
+    },
+    /// A call has ended without an answer of its server's.
+    Failed {
+        stream: StreamId,
+        code: Code,
+        by: FailedBy,
+        text: String,
     },
     /// The server takes no more calls, for this reason.
     Leaving(&'static str),
@@ -252,7 +261,9 @@ impl JsonClient {
         self.now = now;
         loop {
             if let Some(happened) = self.happened.pop_front() {
-                if let Happened::Response { stream, .. } = happened {
+                if let Happened::Response { stream, .. } | Happened::Failed { stream, .. } =
+                    happened
+                {
                     self.slots.free(stream);
                 }
                 return Ok(Some(happened.event()));
@@ -334,11 +345,18 @@ impl JsonClient {
     pub(super) fn end(&mut self, stream: StreamId, outcome: Result<Option<Bytes>, CallFailure>) {
         let Some(ended) = self.slots.end(stream) else { return };
         self.forget_subscription(stream, &ended);
-        let (status, meta, message) = match outcome {
-            Ok(message) => (0, Vec::new(), message.map(Piece::Owned)),
-            Err(failure) => (failure.code.number(), failure.meta, None),
-        };
-        self.happened.push_back(Happened::Response { stream, status, meta, message });
+        self.happened.push_back(match outcome {
+            Ok(message) => {
+                let message = message.map(Piece::Owned);
+                Happened::Response { stream, status: 0, meta: Vec::new(), message }
+            }
+            Err(CallFailure { code, instead: Some((by, text)), .. }) => {
+                Happened::Failed { stream, code, by, text }
+            }
+            Err(CallFailure { code, meta, .. }) => {
+                Happened::Response { stream, status: code.number(), meta, message: None }
+            }
+        });
     }
 
     /// Removes a call that nobody waits for.
@@ -427,6 +445,9 @@ impl Happened {
             Self::Message(stream, message) => ClientEvent::Message { stream, message },
             Self::Response { stream, status, meta, message } => {
                 ClientEvent::Response { stream, status, meta: Piece::Owned(meta.into()), message }
+            }
+            Self::Failed { stream, code, by, text } => {
+                ClientEvent::Failed { stream, status: code.number(), by, text: text.into() }
             }
             Self::Leaving(why) => ClientEvent::Leaving {
                 code: 0,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringway_wire::native::{Body, ClientEvent, Config, Open, Outgoing, StreamId};
+use ringway_wire::native::{Body, ClientEvent, Config, FailedBy, Open, Outgoing, StreamId};
 
 use super::violation::JsonServerViolation;
 use super::{JsonClient, JsonClientConfig, TextForm};
@@ -25,7 +25,7 @@ fn a_part_of_an_answer_does_not_keep_a_server_that_is_gone() {
     };
     call(&mut client);
     let event = client.next_event(&mut answer.as_bytes(), SECOND).expect("no violation");
-    assert!(matches!(event, Some(ClientEvent::Response { .. })), "{event:?}");
+    assert!(matches!(event, Some(ClientEvent::Failed { .. })), "{event:?}");
     assert_eq!(client.capacity(), 1);
 
     client.handle_timeout(11 * SECOND).expect("it asks");
@@ -34,6 +34,19 @@ fn a_part_of_an_answer_does_not_keep_a_server_that_is_gone() {
     let at = client.poll_timeout().expect("a time");
     assert_eq!(at, 12 * SECOND, "it waits for the rest as long as for an answer");
     assert_eq!(client.handle_timeout(at), Err(JsonServerViolation::Silent));
+}
+
+#[test]
+fn a_call_without_a_reply_is_ended_by_whoever_decides_that() {
+    for (status, by) in [(200, FailedBy::Client), (401, FailedBy::Server), (503, FailedBy::Server)]
+    {
+        let mut client = JsonClient::by_post(config(), "a:1", "/", Duration::ZERO);
+        call(&mut client);
+        let answer = format!("HTTP/1.1 {status} So\r\ncontent-length: 0\r\n\r\n");
+        let event = client.next_event(&mut answer.as_bytes(), SECOND).expect("no violation");
+        let Some(ClientEvent::Failed { by: found, .. }) = event else { panic!("{event:?}") };
+        assert_eq!(found, by, "{status}");
+    }
 }
 
 #[test]
@@ -152,7 +165,7 @@ fn id_of_a_subscription_that_is_too_long_is_not_kept() {
         let event = client.next_event(&mut answer.as_bytes(), SECOND).expect("no violation");
         match (event, is_kept) {
             (None, true) => {}
-            (Some(ClientEvent::Response { stream: of, status: 8, .. }), false) if of == stream => {}
+            (Some(ClientEvent::Failed { stream: of, status: 8, .. }), false) if of == stream => {}
             (other, _) => panic!("{len}: {other:?}"),
         }
     }

@@ -58,7 +58,7 @@ impl JsonClient {
         match named.or_else(|| self.slots.only_unanswered().filter(|_| is_object)) {
             Some(stream) => {
                 let why = format!("the reply cannot be read: {fault}");
-                self.end(stream, Err(CallFailure::here(Code::Internal, &why)));
+                self.end(stream, Err(CallFailure::here(Code::Internal, why)));
             }
             None => self.failed = Some(JsonServerViolation::NoMessage(fault.to_string())),
         }
