@@ -64,6 +64,6 @@ pub use reply_account::ReplyAccount;
 pub use router::{Params, Router, param};
 pub use serve::{HttpLimits, serve, serve_connection, serve_with};
 pub use websocket::{
-    ClientSecrets, CloseCode, Closing, MessageSending, WebSocket, WebSocketLimits,
+    ClientSecrets, CloseCode, Closing, MessageSending, RequestPage, WebSocket, WebSocketLimits,
     WebSocketMessage, WebSocketSender, WebSocketUpgrade,
 };

@@ -13,7 +13,7 @@ mod socket;
 pub use self::peer_limits::WebSocketLimits;
 pub use self::secrets::ClientSecrets;
 pub use self::sender::{MessageSending, WebSocketSender};
-pub use self::server::WebSocketUpgrade;
+pub use self::server::{RequestPage, WebSocketUpgrade};
 pub use self::socket::WebSocket;
 pub use ringway_wire::websocket::{CloseCode, Closing, WebSocketMessage};
 

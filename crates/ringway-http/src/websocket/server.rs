@@ -43,6 +43,17 @@ pub struct WebSocketUpgrade {
     limits: WebSocketLimits,
 }
 
+/// What a server knows of the page that has sent a request, in the request's extensions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum RequestPage {
+    /// A page of one of the server's own hosts, whatever a proxy has made of `Host`.
+    Own,
+    /// A page of a host whose name may be somebody else's, which leads to this server (DNS rebinding): that it has the
+    /// name of the requested host proves nothing.
+    Rebound,
+}
+
 /// The origins whose pages may open a WebSocket; browsers leave this decision to the server.
 #[derive(Debug)]
 enum Origins {
@@ -70,7 +81,7 @@ impl WebSocketUpgrade {
     /// Lets pages of another origin, such as `https://app.example.org`, open the WebSocket.
     ///
     /// By default only pages of this server may: the origin that a browser sends must equal the requested
-    /// host, or the browser says that they are the same (`Sec-Fetch-Site`). Other pages would act with the cookies of their visitors. Programs send no origin.
+    /// host, or the browser says that they are the same (`Sec-Fetch-Site`), unless the server [knows](RequestPage) more. Other pages would act with the cookies of their visitors. Programs send no origin.
     #[must_use]
     pub fn origin(mut self, origin: impl Into<String>) -> Self {
         if let Origins::Own(others) = &mut self.origins {
@@ -119,7 +130,7 @@ impl WebSocketUpgrade {
             return Ok(upgrade_required());
         }
         let key = check(&request)?;
-        if !origins.allow(headers) {
+        if !origins.allow(headers, request.extensions.get().copied()) {
             return Err(foreign(headers));
         }
         let offers = |name: &&String| {
@@ -137,14 +148,18 @@ impl WebSocketUpgrade {
 }
 
 impl Origins {
-    fn allow(&self, headers: &HeaderMap) -> bool {
+    fn allow(&self, headers: &HeaderMap, page: Option<RequestPage>) -> bool {
         let (Self::Own(others), Some(origin)) = (self, headers.get(ORIGIN)) else { return true };
         let Ok(origin) = origin.to_str() else { return false };
         let host = headers.get(HOST).and_then(|host| host.to_str().ok());
         let own = origin.split_once("://").zip(host);
-        own.is_some_and(|((_, own), host)| own.eq_ignore_ascii_case(host))
-            || is_same_origin(headers)
-            || others.iter().any(|other| other.eq_ignore_ascii_case(origin))
+        let is_same = || own.is_some_and(|((_, own), host)| own.eq_ignore_ascii_case(host));
+        let is_own = match page {
+            Some(RequestPage::Own) => true,
+            Some(RequestPage::Rebound) => false,
+            None => is_same() || is_same_origin(headers),
+        };
+        is_own || others.iter().any(|other| other.eq_ignore_ascii_case(origin))
     }
 }
 
@@ -162,7 +177,8 @@ fn foreign(headers: &HeaderMap) -> Error {
     let (origin, host) = (said(ORIGIN), said(HOST));
     let message = format!(
         "a page of another origin may not open this WebSocket: its origin is {origin}, and the request is for \
-         {host}. WebSocketUpgrade::origin allows it, also where a proxy changes Host"
+         {host}. WebSocketUpgrade::origin allows it, and Server::hosts lists the server's own names, also where a \
+         proxy changes Host"
     );
     Error::new(StatusCode::FORBIDDEN, message)
 }

@@ -67,7 +67,7 @@ impl Doors {
     }
 }
 
-async fn respond(core: &Rc<ServerCore>, calls: &DirectCalls, request: Request) -> Response {
+async fn respond(core: &Rc<ServerCore>, calls: &DirectCalls, mut request: Request) -> Response {
     let path = request.uri().path();
     if let Some(method_index) = core.method_index(path.strip_prefix('/').unwrap_or(path)) {
         return web::call(core, calls, method_index, request).await;
@@ -77,6 +77,12 @@ async fn respond(core: &Rc<ServerCore>, calls: &DirectCalls, request: Request) -
     if let Some(method_index) = called {
         return web::gateway::call(core, calls, method_index, request).await;
     }
+    if is_web_socket(request.headers())
+        && let Some(page) = web::known_page(core, calls.site(), &request)
+    {
+        request.extensions_mut().insert(page);
+    }
+    let path = request.uri().path();
     match (request.method(), path) {
         (&Method::GET | &Method::HEAD, "/metrics") if !side_doors.has_no_metrics => {
             metrics(core, &request)

@@ -13,7 +13,8 @@ impl Server {
     /// - A request for another name with a dot counts as one of a foreign page, from wherever it comes: somebody else's name
     ///   may have been made to lead here (DNS rebinding). Addresses, `localhost` and names without a dot are always good.
     ///
-    /// Without this setting, the latter holds for connections over loopback that come directly.
+    /// Without this setting, the latter holds for connections over loopback that come directly. Both hold for calls, and for
+    /// WebSockets of [routes](Self::http_routes) that have not allowed the page's origin themselves.
     ///
     /// ```
     /// # fn main() -> ringway_net::Result {

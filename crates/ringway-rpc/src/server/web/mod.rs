@@ -27,7 +27,7 @@ use ringway_http::http::StatusCode;
 use ringway_http::http::header::{
     HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN, X_CONTENT_TYPE_OPTIONS,
 };
-use ringway_http::{Request, Response};
+use ringway_http::{Request, RequestPage, Response};
 
 pub(super) use self::fields::write_metadata;
 use self::named_host::may_be_rebound;
@@ -111,6 +111,20 @@ async fn guarded(
         }
     }
     response
+}
+
+/// What is known of the page that has sent a request, if one has, for programs that ask where it comes from.
+pub(super) fn known_page(core: &ServerCore, site: &Site, request: &Request) -> Option<RequestPage> {
+    let headers = request.headers();
+    if !headers.contains_key(ORIGIN) {
+        return None;
+    }
+    let hosts = core.shared().side_doors().hosts.as_ref();
+    let may_be_rebound = may_be_rebound(site.peer(), headers, hosts);
+    match Page::of((request.method(), headers), None, hosts, may_be_rebound) {
+        Page::Own => Some(RequestPage::Own),
+        _ => may_be_rebound.then_some(RequestPage::Rebound),
+    }
 }
 
 /// Why a page may not call, and what its owner can do.
