@@ -421,12 +421,24 @@ impl ServerCore {
     ) -> Status {
         self.share.count_panicked();
         let (method, panic) = (entry.method().name, panic_message(panic));
+        let lacks_tokio = panic.contains(TOKIO_IS_MISSING);
         contain(SUBSCRIBER, || {
-            span.in_scope(|| tracing::error!(method, panic, "a handler panicked"));
+            span.in_scope(|| match lacks_tokio {
+                true => tracing::error!(method, panic, hint = TOKIO_HINT, "a handler panicked"),
+                false => tracing::error!(method, panic, "a handler panicked"),
+            });
         });
-        Status::internal("the handler failed")
+        match lacks_tokio {
+            true => Status::internal(format!("the handler failed: {TOKIO_HINT}")),
+            false => Status::internal("the handler failed"),
+        }
     }
 }
+
+/// What tokio 1 says whose functions are called elsewhere.
+const TOKIO_IS_MISSING: &str = "context of a Tokio 1.x runtime";
+const TOKIO_HINT: &str = "it calls functions of tokio on a core, where there is no tokio: declare its method \
+     `#[method(tokio)]`, or await them in `ringway::tokio::run`";
 
 /// Runs user code and returns its panic, if any. Give the panic to [`ServerCore::on_panic`], because
 /// dropping its payload runs user code too.

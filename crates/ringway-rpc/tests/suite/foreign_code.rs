@@ -27,6 +27,37 @@ trait Odd {
     async fn chat(&self, texts: Streaming<Bytes>, echoes: Sink<Bytes>) -> Result<(), Status>;
 }
 
+#[service(package = "lost.v1", crate = "ringway_rpc")]
+trait Lost {
+    async fn nap(&self) -> Result<(), Status>;
+    async fn sink(&self) -> Result<(), Status>;
+}
+
+struct Naps;
+
+impl Lost for Naps {
+    async fn nap(&self) -> Result<(), Status> {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        Ok(())
+    }
+
+    async fn sink(&self) -> Result<(), Status> {
+        panic!("a secret")
+    }
+}
+
+#[test]
+fn a_handler_that_lacks_tokio_is_told_what_to_do() {
+    let failures = simulate(1, async {
+        let server = TestServer::start_with(|server| server.service(LostServer::new(Naps)))?;
+        let client = LostClient::connect(server.address())?;
+        Ok([client.nap().await.expect_err("no tokio"), client.sink().await.expect_err("a panic")])
+    });
+    let [lost, other] = failures.expect("a server").map(|failure| failure.message().to_owned());
+    assert!(lost.contains("#[method(tokio)]"), "{lost}");
+    assert_eq!(other, "the handler failed");
+}
+
 /// Panics when it is dropped, with a payload that panics as well.
 struct Angry;
 
