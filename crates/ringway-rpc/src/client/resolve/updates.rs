@@ -108,11 +108,22 @@ pub(super) fn check(hosts: impl IntoIterator<Item = Result<Host, Status>>) -> Ch
     }
     if hosts.next().is_some() {
         // They are not looked at one by one, since there may be no end of them.
-        list.skipped += 1 + hosts.size_hint().0;
+        list.skipped = list.skipped.saturating_add(hosts.size_hint().0.saturating_add(1));
         if list.why.is_empty() {
             let most = 2 * limits::LISTED_HOSTS_MAX;
             list.why = format!("of a list the first {most} entries are looked at");
         }
     }
     list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_without_end_is_looked_at_up_to_a_bound() {
+        let list = check(std::iter::repeat_with(|| Ok(Host::new("tcp://10.0.0.1:1"))));
+        assert_eq!((list.hosts.len(), list.skipped), (1, usize::MAX));
+    }
 }
