@@ -29,7 +29,10 @@ struct Outcome {
 /// When a program that the steps need is missing and cannot be installed.
 pub(crate) fn run(settings: &Settings, only: Option<&Step>) -> Result<bool, String> {
     needs::provide(crate::root())?;
-    let steps = STEPS.iter().filter(|step| only.is_none_or(|only| only.name == step.name));
+    let is_done_elsewhere = |step: &Step| settings.lints_as_it_builds && step.name == "clippy";
+    let steps = STEPS
+        .iter()
+        .filter(|step| only.map_or(!is_done_elsewhere(step), |only| only.name == step.name));
     let outcomes: Vec<Outcome> = steps.map(|step| run_step(step, settings)).collect();
     print!("{}", summary(&outcomes));
     Ok(outcomes.iter().all(|outcome| outcome.result.is_ok()))

@@ -10,12 +10,15 @@ use std::process::{Command, Stdio};
 pub(crate) struct Settings {
     /// Whether cargo must take the versions of `Cargo.lock` as they are.
     pub(crate) is_locked: bool,
+    /// Whether clippy looks at the code as it is compiled for the tests, which spares a second pass over
+    /// all crates. What it finds then ends that build, so locally it is a step of its own.
+    pub(crate) lints_as_it_builds: bool,
     environment: &'static [(&'static str, &'static str)],
 }
 
 impl Settings {
     pub(crate) fn local() -> Self {
-        Settings { is_locked: false, environment: &[] }
+        Settings { is_locked: false, lints_as_it_builds: false, environment: &[] }
     }
 
     /// No colours in the log; a snapshot that differs fails and is not written; little disk.
@@ -26,10 +29,16 @@ impl Settings {
             // A build from nothing: what only a second build would use takes 15 GB and time.
             ("CARGO_INCREMENTAL", "0"),
             ("CARGO_PROFILE_DEV_DEBUG", "0"),
+            // As `cargo clippy -- -D warnings` sets them, which then compiles no further than to lint.
+            (WORKSPACE_COMPILER, "clippy-driver"),
+            ("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__"),
         ];
-        Settings { is_locked: true, environment }
+        Settings { is_locked: true, lints_as_it_builds: true, environment }
     }
 }
+
+/// Names the compiler of the workspace's own crates; cargo passes it rustc's arguments.
+const WORKSPACE_COMPILER: &str = "RUSTC_WORKSPACE_WRAPPER";
 
 /// One step of the gate.
 pub(crate) struct Step {
@@ -102,6 +111,7 @@ pub(crate) const STEPS: &[Step] = &[
             // A target directory of its own, because other RUSTFLAGS rebuild everything. Not
             // optimised: building takes a minute less, and the tests a second more.
             environment: &[
+                (WORKSPACE_COMPILER, ""),
                 ("RUSTFLAGS", "--cfg loom"),
                 ("CARGO_TARGET_DIR", "target/loom"),
                 ("CARGO_PROFILE_DEV_DEBUG", "0"),
@@ -151,8 +161,8 @@ pub(crate) const STEPS: &[Step] = &[
         summary: "The documentation builds, and its links work",
         work: Work::Cargo(&[
             // The tool and the facade are both called `ringway`; the libraries come last and stay.
-            Cargo { environment: DOC, ..cargo(&["doc", "--workspace", "--no-deps", "--bins"]) },
-            Cargo { environment: DOC, ..cargo(&["doc", "--workspace", "--no-deps", "--lib"]) },
+            Cargo { environment: DOC, ..cargo(&["doc", "--no-deps", "--bins"]) },
+            Cargo { environment: DOC, ..cargo(&["doc", "--no-deps", "--lib"]) },
         ]),
         requires: None,
     },
@@ -252,5 +262,22 @@ mod tests {
         assert_eq!(arguments(&doc, &Settings::ci()), ["doc", "--locked", "--no-deps"]);
         assert_eq!(arguments(&doc, &Settings::local()), ["doc", "--no-deps"]);
         assert_eq!(arguments(&cargo(&["fmt", "--all"]), &Settings::ci()), ["fmt", "--all"]);
+    }
+
+    #[test]
+    fn ci_lints_what_it_compiles_but_for_loom() {
+        let is_linted = |step: &Step, settings: &Settings| {
+            let Work::Cargo(calls) = &step.work else { return false };
+            calls.iter().all(|call| {
+                let command = call.command(Path::new("."), settings);
+                let mut envs = command.get_envs();
+                envs.any(|(name, value)| name == WORKSPACE_COMPILER && value != Some("".as_ref()))
+            })
+        };
+        let linted = |settings: &Settings| -> Vec<&str> {
+            STEPS.iter().filter(|step| is_linted(step, settings)).map(|step| step.name).collect()
+        };
+        assert_eq!(linted(&Settings::ci()), ["fmt", "clippy", "test", "interop", "etcd", "doc"]);
+        assert!(linted(&Settings::local()).is_empty(), "clippy is a step there");
     }
 }
