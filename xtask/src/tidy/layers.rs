@@ -50,6 +50,7 @@ const LAYERS: &[Layer] = &[
     layer("ringway", LIBRARIES),
     layer("ringway-build-example", &["ringway", "ringway-build"]),
     layer("ringway-build-traps", &["ringway", "ringway-build"]),
+    layer("ringway-macros-mistakes", &["ringway-rpc"]),
     layer("ringway-cli", TOOL_MAY_IMPORT),
     layer("ringway-peers", LIBRARIES),
     layer("ringway-interop", &["ringway", "ringway-build"]),

@@ -68,7 +68,6 @@ mod server_streams;
 mod server_tracing;
 mod server_unary;
 mod service;
-mod service_errors;
 mod service_names;
 mod side_doors;
 mod sink_mistakes;

@@ -15,6 +15,7 @@ impl Greeter for English {
     }
 }
 
-fn main() -> Result<(), ringway_net::Error> {
-    Server::bind("tcp://127.0.0.1:0")?.service(English).serve()
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    Server::bind("tcp://127.0.0.1:0")?.service(English).serve()?;
+    Ok(())
 }
