@@ -122,6 +122,9 @@ pub(crate) const ADAPTIVE_UNMINDED: Duration = Duration::from_millis(5);
 pub(crate) const ADAPTIVE_WORK_MAX: f64 = 100.0;
 /// Length of a measuring window that has enough calls: the limit follows within a second.
 pub(crate) const ADAPTIVE_WINDOW: Duration = Duration::from_millis(200);
+/// The same while the least latency is searched for, which takes a few windows: a method that is overloaded from the
+/// start has its limit in a quarter of a second.
+pub(crate) const ADAPTIVE_SEARCH_WINDOW: Duration = Duration::from_millis(50);
 /// Longest window in which no call had to wait; then a new one begins.
 pub(crate) const ADAPTIVE_WINDOW_MAX: Duration = Duration::from_secs(2);
 /// Calls that end a window early.
@@ -151,6 +154,16 @@ pub(crate) const PATIENCE_PART: u32 = 4;
 /// Divisor of the time that a call had, which gives what it must have left to be sent: with less, its
 /// answer mostly comes too late.
 pub(crate) const LEFT_PART_MIN: u32 = 8;
+
+/// Calls that come for each 100 that are served, from which on they are a flood: noise is less.
+pub(crate) const FLOOD_PERCENT: u64 = 150;
+/// Calls served in a window without which it is too short to say anything about that.
+pub(crate) const FLOOD_SERVED_MIN: u32 = 16;
+/// Windows in a row after which a flood is one: a burst comes in the first.
+pub(crate) const FLOOD_WINDOWS: u32 = 2;
+/// How long a call may wait in a client whose servers are overloaded and have told so: the newest are served at once, and
+/// whoever has waited for that long is mostly not served any more before its deadline.
+pub(crate) const OVERLOADED_WAIT: Duration = Duration::from_millis(50);
 
 // Metrics.
 

@@ -133,6 +133,11 @@ impl ClientConnection {
         self.state.borrow().machine.capacity()
     }
 
+    /// Whether the server has told that it takes fewer calls than it could.
+    pub(super) fn is_leased(&self) -> bool {
+        self.state.borrow().machine.is_leased()
+    }
+
     /// The number of times that the server has lowered its limit of concurrent calls.
     pub(super) fn lease_cuts(&self) -> u32 {
         self.state.borrow().machine.lease_cuts()

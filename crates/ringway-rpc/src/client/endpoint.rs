@@ -106,6 +106,11 @@ impl PoolEndpoint {
         self.connections.borrow().iter().map(|it| it.capacity()).sum()
     }
 
+    /// Whether the server has told on all connections that it takes fewer calls than it could.
+    pub(super) fn is_leased(&self) -> bool {
+        self.connections.borrow().iter().filter(|it| it.is_open()).all(|it| it.is_leased())
+    }
+
     /// Whether there is a connection, or an attempt to make one.
     pub(super) fn is_hopeful(&self) -> bool {
         self.connecting.get() > 0 || self.connections.borrow().iter().any(|it| it.is_open())

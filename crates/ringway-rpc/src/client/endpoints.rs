@@ -201,6 +201,13 @@ impl Endpoints {
         list.iter().enumerate().map(|(at, endpoint)| endpoint.capacity().min(share(at))).sum()
     }
 
+    /// Whether all servers that are connected have told that they take fewer calls than they could.
+    pub(super) fn are_leased(&self) -> bool {
+        let list = self.list.borrow();
+        let mut used = list.iter().filter(|endpoint| endpoint.is_in_use()).peekable();
+        used.peek().is_some() && used.all(|endpoint| endpoint.is_leased())
+    }
+
     /// Whether there is a connection, or an attempt to make one, or a resolver that may find a server.
     pub(super) fn is_hopeful(&self) -> bool {
         let list = self.list.borrow();

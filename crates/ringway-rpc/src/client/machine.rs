@@ -166,6 +166,11 @@ impl AnyMachine {
         }
     }
 
+    /// Whether the server has told that it takes fewer calls than it could.
+    pub(super) fn is_leased(&self) -> bool {
+        matches!(self, Self::Native(machine) if machine.is_leased())
+    }
+
     /// Whether the peer was told in the protocol's words why the connection ends.
     pub(super) fn has_said_why(&self) -> bool {
         matches!(self, Self::Json(machine) if machine.has_closed_socket())

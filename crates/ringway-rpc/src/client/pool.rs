@@ -139,6 +139,14 @@ impl Pool {
         open: impl FnMut(&Rc<ClientConnection>) -> Result<T, OpenError>,
     ) -> Result<T, NotSent> {
         let mut awaited = Awaited::Room;
+        if waiter.is_none() && args.is_late() {
+            let why = "the deadline had passed before the call was sent";
+            return Err(NotSent::Failed(Status::deadline_exceeded(why).not_executed()));
+        }
+        if let Some(waited) = waiter.and_then(|waiter| self.waiting.has_shed(waiter)) {
+            self.stop_waiting(waiter);
+            return Err(NotSent::Failed(self.overloaded(waited)));
+        }
         // A call whose turn comes too late is not sent any more.
         let is_late = waiter.is_some() && args.is_late();
         if self.waiting.may_send(waiter, || self.capacity()) && !is_late {
@@ -266,6 +274,17 @@ impl Pool {
         self.endpoints.note_opening(now, urgent, self.waiting.queued());
     }
 
+    /// The failure of a call that was shed after it had `waited`.
+    #[cold]
+    fn overloaded(&self, waited: Duration) -> Status {
+        let servers = self.endpoints.servers();
+        let why = format!(
+            "{servers} is overloaded: more calls are made than it has said to take, and this one waited {waited:.0?} in the \
+             client. Make fewer, or make it again after a pause"
+        );
+        Status::resource_exhausted(why).not_executed()
+    }
+
     fn instant(&self, args: &PickArgs) -> Instant {
         self.context.clock.instant(args.now)
     }
@@ -340,7 +359,7 @@ impl Pool {
             self.note_opening(runtime::now());
         }
         if self.waiting.has_queued() {
-            self.waiting.offer_room(self.capacity());
+            self.waiting.offer_room(self.capacity(), self.endpoints.are_leased());
         }
     }
 

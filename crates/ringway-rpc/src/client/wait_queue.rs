@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::load_balancer::EndpointId;
 use crate::limits;
-use crate::policy::Pace;
+use crate::policy::{Inflow, Pace};
 
 /// The key of a waiting call. Lower keys came earlier.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
@@ -39,6 +39,7 @@ struct Waiter {
     waker: Option<Waker>,
     standing: Standing,
     is_patient: bool,
+    since: Instant,
     wake_at: Option<Instant>,
 }
 
@@ -50,6 +51,8 @@ enum Standing {
     Called(Instant),
     /// The call does not block others: it waits for endpoints, or did not react when it was told to.
     Apart(Awaited),
+    /// The call is to fail, because it has waited too long for servers that have too much to do.
+    Shed,
 }
 
 impl Waiter {
@@ -60,7 +63,7 @@ impl Waiter {
 
 /// The waiting calls, in their order of arrival. They are served in that order while it is fast enough
 /// for new arrivals; otherwise the newest is served first, because the oldest would mostly be answered
-/// too late.
+/// too late. Those are refused soon, as a server's queue does it, if the servers have told that they are at their limit.
 #[derive(Default)]
 pub(super) struct WaitQueue {
     /// The waiting calls, sorted by key.
@@ -79,7 +82,10 @@ pub(super) struct WaitQueue {
     earliest: Option<Instant>,
     /// How fast calls are sent after they were told to, in time since `origin`.
     pace: Pace,
+    inflow: Inflow,
     origin: Option<Instant>,
+    /// Whether calls come faster than servers take them that have told how many they take. It ends with the queue.
+    is_overloaded: bool,
 }
 
 impl WaitQueue {
@@ -135,9 +141,15 @@ impl WaitQueue {
             let now = self.since_origin(now);
             self.pace.begin(now);
         }
+        if self.waiting() == 0 {
+            let now = self.since_origin(now);
+            self.inflow.begin(now);
+            self.is_overloaded = false;
+        }
+        self.inflow.came();
         self.count(standing, is_patient, 1);
-        let waker = Some(waker);
-        self.waiters.push_back(Waiter { key, waker, standing, is_patient, wake_at: until });
+        let (waker, wake_at, since) = (Some(waker), until, now);
+        self.waiters.push_back(Waiter { key, waker, standing, is_patient, since, wake_at });
         (key, None)
     }
 
@@ -147,6 +159,7 @@ impl WaitQueue {
         if let Standing::Called(_) = self.waiters[at].standing {
             let now = self.since_origin(now);
             self.pace.served(now);
+            self.inflow.served(now);
         }
         self.remove(at)
     }
@@ -177,7 +190,7 @@ impl WaitQueue {
     fn count(&mut self, standing: Standing, is_patient: bool, change: isize) {
         let count = match standing {
             Standing::Called(_) => &mut self.called,
-            Standing::Apart(_) => &mut self.apart,
+            Standing::Apart(_) | Standing::Shed => &mut self.apart,
             Standing::Waiting if is_patient => return,
             Standing::Waiting => &mut self.impatient,
         };
@@ -233,6 +246,47 @@ impl WaitQueue {
         }
     }
 
+    /// Looks whether more calls come than can be served, where servers have told that they take no more: then the
+    /// oldest are [shed](Self::shed).
+    pub(super) fn look_at_load(&mut self, are_leased: bool, now: Instant) {
+        let patience = self.patience(now).filter(|_| are_leased);
+        self.is_overloaded = patience.is_some_and(|patience| {
+            self.is_overloaded || self.inflow.is_too_much(self.waiting(), patience)
+        });
+    }
+
+    /// The time that the newest waiting call has left.
+    fn patience(&self, now: Instant) -> Option<Duration> {
+        let newest = self.waiters.iter().rfind(|waiter| waiter.is_waiting())?;
+        Some(newest.wake_at.map_or(Duration::MAX, |until| until.saturating_duration_since(now)))
+    }
+
+    /// Wakes calls that an overloaded queue keeps no longer. They fail when they react.
+    pub(super) fn shed(&mut self, now: Instant, woken: &mut Vec<Waker>) {
+        while self.shed_at(now).is_some_and(|at| at <= now) {
+            let oldest = self.first_waiting(self.waiters.len() - 1);
+            self.stand(oldest, Standing::Shed);
+            woken.extend(self.waiters[oldest].waker.take());
+        }
+    }
+
+    /// When the next call is to be [shed](Self::shed), as it seems at `now`.
+    pub(super) fn shed_at(&self, now: Instant) -> Option<Instant> {
+        if !self.is_overloaded || self.waiting() <= self.inflow.keeps(self.patience(now)?) {
+            return None;
+        }
+        let from = self.waiters.partition_point(|waiter| waiter.key < self.none_before);
+        let oldest = self.waiters.range(from..).find(|waiter| waiter.is_waiting());
+        oldest.map(|oldest| oldest.since + limits::OVERLOADED_WAIT)
+    }
+
+    /// How long a call has waited that is to fail, because it was [shed](Self::shed).
+    pub(super) fn has_shed(&self, key: WaiterKey, now: Instant) -> Option<Duration> {
+        let waiter = &self.waiters[self.find(key)?];
+        let is_shed = waiter.standing == Standing::Shed;
+        is_shed.then(|| now.saturating_duration_since(waiter.since))
+    }
+
     /// The oldest call that has a fair part of the newest call's time left. Those with less would be
     /// answered too late.
     fn first_in_time(&mut self, latest: usize, now: Instant) -> usize {
@@ -264,6 +318,9 @@ impl WaitQueue {
     }
 
     fn serves_latest(&mut self, latest: usize, now: Instant) -> bool {
+        if self.is_overloaded {
+            return true;
+        }
         let Some(deadline) = self.waiters[latest].wake_at else { return false };
         let patience = deadline.saturating_duration_since(now);
         let now = self.since_origin(now);
@@ -289,7 +346,9 @@ impl WaitQueue {
         for at in 0..self.waiters.len() {
             match self.waiters[at].wake_at {
                 Some(until) if until <= now => {
-                    self.stand(at, Standing::Apart(Awaited::Room));
+                    if self.waiters[at].standing != Standing::Shed {
+                        self.stand(at, Standing::Apart(Awaited::Room));
+                    }
                     let waiter = &mut self.waiters[at];
                     waiter.wake_at = None;
                     woken.extend(waiter.waker.take());
@@ -516,6 +575,65 @@ mod tests {
         }
         let (_, order) = serve(2, None);
         assert!(order.is_sorted(), "whoever can wait is served in order");
+    }
+
+    /// Simulates servers at their limit that take one call each ms, of which `comes` come. Returns how many were sent,
+    /// shed and too late, and the longest wait of one that was shed.
+    fn overload(comes: impl Fn(u32) -> u32, patience: u32) -> ([usize; 3], Duration) {
+        let start = Instant::now();
+        let (mut queue, mut waiting) = (WaitQueue::default(), Vec::new());
+        let (mut sent, mut shed, mut late, mut longest) = (0, 0, 0, Duration::ZERO);
+        for ms in 1..=4_000 {
+            let now = start + ms * MS;
+            for _ in 0..comes(ms) {
+                waiting.push(queue.wait(None, until(Some(now + patience * MS)), now).0);
+            }
+            let mut woken = Vec::new();
+            queue.look_at_load(true, now);
+            queue.shed(now, &mut woken);
+            queue.expire(now, &mut woken);
+            queue.call_next(now);
+            waiting.retain(|key| {
+                if let Some(waited) = queue.has_shed(*key, now) {
+                    (shed, longest) = (shed + 1, longest.max(waited));
+                    queue.give_up(*key);
+                } else if !queue.may_go(*key) {
+                    return true;
+                } else if queue.find(*key).is_some_and(|at| queue.waiters[at].wake_at.is_none()) {
+                    late += 1;
+                    queue.give_up(*key);
+                } else {
+                    sent += 1;
+                    queue.serve(*key, now);
+                }
+                false
+            });
+        }
+        ([sent, shed, late], longest)
+    }
+
+    #[test]
+    fn what_servers_at_their_limit_cannot_take_is_refused_soon() {
+        for (comes, patience) in [(4, 1_000), (2, 1_000), (4, 10_000)] {
+            let ([sent, shed, late], longest) = overload(|_| comes, patience);
+            assert!(sent >= 3_990 && late == 0, "{comes}, {patience}: {sent} sent, {late} late");
+            assert!(
+                shed + 4_000 + 500 >= 4_000 * comes as usize,
+                "{comes}, {patience}: {shed} shed"
+            );
+            assert!(longest <= 100 * MS, "{comes}, {patience}: {longest:?}");
+        }
+    }
+
+    #[test]
+    fn who_can_be_served_in_time_is_not_refused() {
+        let burst = overload(|ms| if ms == 1 { 2_000 } else { 0 }, 10_000);
+        assert_eq!(burst.0, [2_000, 0, 0]);
+        let in_turn = overload(|ms| if ms == 1 { 2_000 } else { 1 }, 10_000);
+        assert_eq!(in_turn.0, [4_000, 0, 0]);
+        // A quarter of their time is for those that wait, as before.
+        let (long, _) = overload(|ms| if ms == 1 { 2_000 } else { 0 }, 1_000);
+        assert!(long[0] >= 250 && long[2] == 0, "{long:?}");
     }
 
     #[test]

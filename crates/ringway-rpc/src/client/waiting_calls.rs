@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ringway_runtime as runtime;
 
@@ -104,19 +104,26 @@ impl WaitingCalls {
         waiters::discard(left);
     }
 
+    /// How long a call has waited that is to fail, because its servers are overloaded.
+    pub(super) fn has_shed(&self, waiter: WaiterKey) -> Option<Duration> {
+        self.queue.borrow().has_shed(waiter, runtime::now())
+    }
+
     /// Removes a call that was not sent.
     pub(super) fn give_up(&self, waiter: WaiterKey) {
         let left = self.with_queue(|queue| queue.give_up(waiter));
         waiters::discard(left);
     }
 
-    /// Tells as many calls to be sent as there is room for.
-    pub(super) fn offer_room(&self, capacity: usize) {
+    /// Tells as many calls to be sent as there is room for. `are_leased` tells whether the servers have said that they
+    /// take no more.
+    pub(super) fn offer_room(&self, capacity: usize, are_leased: bool) {
         let mut room = capacity.saturating_sub(self.counts.get().called);
         if room > 0 && self.queue.borrow().overdue().is_none() {
             self.pool_task.wake(); // it checks that they are sent
         }
         let now = runtime::now();
+        self.with_queue(|queue| queue.look_at_load(are_leased, now));
         while room > 0 {
             let Some(waker) = self.with_queue(|queue| queue.call_next(now)) else {
                 return;
@@ -147,6 +154,7 @@ impl WaitingCalls {
         self.with_queue(|queue| {
             queue.expire(now, &mut woken);
             queue.pass_over(now);
+            queue.shed(now, &mut woken);
         });
         waiters::wake_all(woken);
     }
@@ -154,7 +162,11 @@ impl WaitingCalls {
     /// The time at which [`expire`](Self::expire) has to run next.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         let (queue, timers) = (self.queue.borrow(), self.timers.borrow());
-        let queued = queue.earliest().into_iter().chain(queue.overdue());
+        let queued = queue
+            .earliest()
+            .into_iter()
+            .chain(queue.overdue())
+            .chain(queue.shed_at(runtime::now()));
         queued.chain(timers.earliest()).min()
     }
 

@@ -142,7 +142,12 @@ impl AdaptiveLimit {
         let length = now.saturating_sub(window.began);
         let is_full = window.measured >= limits::ADAPTIVE_CALLS_MAX;
         let is_enough = window.measured >= limits::ADAPTIVE_CALLS_MIN.min(self.limit).max(1);
-        let is_over = length >= limits::ADAPTIVE_WINDOW && is_enough;
+        let is_searching = self.seen_at.is_none() || self.probing.is_some();
+        let shortest = match is_searching {
+            true => limits::ADAPTIVE_SEARCH_WINDOW,
+            false => limits::ADAPTIVE_WINDOW,
+        };
+        let is_over = length >= shortest && is_enough;
         // An old window says nothing about now, unless it had all the load.
         let is_stale = length >= limits::ADAPTIVE_WINDOW_MAX && !window.is_pressed;
         if !is_full && !is_over && !is_stale {

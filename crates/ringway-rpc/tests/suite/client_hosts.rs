@@ -403,3 +403,20 @@ fn run<T: 'static>(test: impl Future<Output = Result<T, Status>> + 'static) -> T
     let ended = ringway_runtime::block_on(timeout(LIMIT, test));
     ended.expect("a core").expect("no hang").unwrap_or_else(|status| panic!("{status}"))
 }
+
+#[test]
+fn new_clients_that_make_one_call_each_use_all_servers() {
+    for policy in [Policy::RoundRobin, Policy::PeakEwma] {
+        let servers: Vec<_> = (0..3).map(|_| Seen::start()).collect();
+        let new_client = || {
+            let builder = Client::builder().balance(policy);
+            servers.iter().fold(builder, |builder, server| builder.address(&*server.url())).build()
+        };
+        for _ in 0..60 {
+            say(&new_client().expect("addresses"), "").wait().expect("it is served");
+        }
+        let calls: Vec<_> = servers.iter().map(Seen::calls).collect();
+        assert!(calls.iter().all(|calls| *calls <= 27), "{policy:?}: {calls:?}");
+        servers.into_iter().for_each(|server| end(server.handle));
+    }
+}

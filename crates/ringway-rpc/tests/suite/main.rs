@@ -9,6 +9,7 @@ mod client_hedging;
 mod client_hosts;
 mod client_interceptors;
 mod client_metrics;
+mod client_overload;
 mod client_resolver;
 mod client_streams;
 mod client_threads;

@@ -92,6 +92,27 @@ fn a_call_that_comes_without_any_time_does_not_reach_its_handler() {
     end(server);
 }
 
+#[test]
+fn a_call_that_is_made_without_any_time_is_not_sent() {
+    static SAY: Method = Method::new("echo.Echo/Say", Kind::Unary);
+    let echo = Echo::default();
+    let server = serve(&echo, |server| server);
+    let tcp = server.addresses()[0].to_string();
+    for address in [tcp.clone(), tcp.replace("tcp:", "grpc:")] {
+        let client = Client::connect(&*address).expect("an address");
+        client.unary(&SAY, RAW, RAW, Bytes::new()).wait().expect("an echo");
+        let before = echo.seen.begun.load(Ordering::SeqCst);
+        for _ in 0..20 {
+            let call = client.unary(&SAY, RAW, RAW, Bytes::new()).timeout(Duration::ZERO);
+            let status = call.wait().expect_err("it has no time");
+            assert!(status.is_deadline_exceeded(), "{status:?}");
+        }
+        client.unary(&SAY, RAW, RAW, Bytes::new()).wait().expect("an echo");
+        assert_eq!(echo.seen.begun.load(Ordering::SeqCst), before + 1, "{address}");
+    }
+    end(server);
+}
+
 /// Calls of a handler that never answers, many at once; how many were told that their time was over before it was.
 async fn told_early(client: &Client, timeouts: impl Iterator<Item = Duration>) -> usize {
     let calls = timeouts.map(|timeout| {

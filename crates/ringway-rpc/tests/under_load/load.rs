@@ -33,6 +33,9 @@ pub(crate) struct Summary {
     pub(crate) p50: Duration,
     pub(crate) p99: Duration,
     pub(crate) p999: Duration,
+    /// After which time the last of a hundred refused calls was told, and the last of all.
+    pub(crate) refused_p99: Duration,
+    pub(crate) refused_max: Duration,
     pub(crate) codes: BTreeMap<String, usize>,
 }
 
@@ -111,28 +114,39 @@ impl Seen {
     pub(crate) fn summary(&self, from: Duration, to: Duration) -> Summary {
         let ended = self.0.borrow();
         let mut codes = BTreeMap::new();
-        let (mut latencies, mut successes) = (Vec::new(), 0_u32);
+        let (mut latencies, mut refusals, mut successes) = (Vec::new(), Vec::new(), 0_u32);
         for ended in ended.iter().filter(|ended| (from..to).contains(&ended.at)) {
             *codes.entry(format!("{:?}", ended.code)).or_default() += 1;
             successes += u32::from(ended.code == Code::Ok);
             if ended.code == Code::Ok && ended.counts {
                 latencies.push(ended.at.saturating_sub(ended.due));
             }
+            if ended.code == Code::ResourceExhausted {
+                refusals.push(ended.at.saturating_sub(ended.due));
+            }
         }
         latencies.sort_unstable();
-        let quantile = |share: f64| {
-            let at = (latencies.len() as f64 * share) as usize;
-            latencies.get(at.min(latencies.len().saturating_sub(1))).copied().unwrap_or_default()
+        refusals.sort_unstable();
+        let quantile_of = |times: &[Duration], share: f64| {
+            let at = (times.len() as f64 * share) as usize;
+            times.get(at.min(times.len().saturating_sub(1))).copied().unwrap_or_default()
         };
+        let quantile = |share: f64| quantile_of(&latencies, share);
+        let (refused_p99, refused_max) =
+            (quantile_of(&refusals, 0.99), quantile_of(&refusals, 1.0));
         let rate = f64::from(successes) / (to - from).as_secs_f64();
         let (p50, p99, p999) = (quantile(0.5), quantile(0.99), quantile(0.999));
-        Summary { rate, p50, p99, p999, codes }
+        Summary { rate, p50, p99, p999, refused_p99, refused_max, codes }
     }
 }
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rate, p50, p99, p999, codes } = self;
-        write!(f, "{rate:.0}/s p50 {p50:.2?} p99 {p99:.2?} p99.9 {p999:.2?} {codes:?}")
+        let Self { rate, p50, p99, p999, refused_p99, refused_max, codes } = self;
+        write!(
+            f,
+            "{rate:.0}/s p50 {p50:.2?} p99 {p99:.2?} p99.9 {p999:.2?}, refused p99 {refused_p99:.2?} max {refused_max:.2?} \
+             {codes:?}"
+        )
     }
 }

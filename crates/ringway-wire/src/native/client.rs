@@ -354,6 +354,12 @@ impl Client {
         most.saturating_sub(self.connection.slots.live())
     }
 
+    /// Whether the server's lease allows fewer calls than its settings do: it has as much to do as it can.
+    #[must_use]
+    pub fn is_leased(&self) -> bool {
+        self.permits < self.connection.peer.max_streams as usize
+    }
+
     /// How often the server's lease has shrunk, wrapping. A call opened before the last reduction
     /// may have been refused because the two crossed on the wire (section 8).
     #[must_use]
