@@ -69,14 +69,32 @@ impl Seen {
 
 fn watch(cores: &[Arc<CoreShared>], threshold: Duration, stop: &(Mutex<bool>, Condvar)) {
     let mut seen: Vec<Seen> = cores.iter().map(|_| Seen::new(None, threshold)).collect();
+    let mut looks = Looks { threshold, last: Instant::now() };
     let mut stopped = lock(&stop.0);
     while !*stopped {
         let waited = stop.1.wait_timeout(stopped, threshold / 2);
         drop(waited); // a log subscriber may end the runtime, and this watchdog with it
+        let absent = looks.absence(Instant::now());
         for (core, seen) in cores.iter().zip(&mut seen) {
+            seen.since += absent;
             contain("a log subscriber", || look_at(core, seen, threshold));
         }
         stopped = lock(&stop.0);
+    }
+}
+
+/// When this thread has looked.
+struct Looks {
+    threshold: Duration,
+    last: Instant,
+}
+
+impl Looks {
+    /// Notes a look, and returns the time before it in which this thread did not run though it was to. The process was
+    /// stopped then, or the machine had no time for it: that says nothing about the polls.
+    fn absence(&mut self, now: Instant) -> Duration {
+        let since = now.saturating_duration_since(std::mem::replace(&mut self.last, now));
+        since.saturating_sub(self.threshold)
     }
 }
 
@@ -137,4 +155,19 @@ fn goes_on(core: &CoreShared, over: &Seen) {
         held_for_ms = held_for.as_millis() as u64,
         "the task lets its core go on"
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_in_which_nobody_looks_counts_for_no_poll() {
+        let (ms, start) = (Duration::from_millis, Instant::now());
+        let mut looks = Looks { threshold: ms(100), last: start };
+        for (at, absence) in [(50, 0), (150, 0), (260, 10), (310, 0), (60_310, 59_900), (60_400, 0)]
+        {
+            assert_eq!(looks.absence(start + ms(at)), ms(absence), "at {at} ms");
+        }
+    }
 }
