@@ -38,9 +38,10 @@ pub(crate) enum Rest {
 impl LeftOver {
     pub(crate) fn put(&self, rest: Rest) {
         let mut state = self.locked();
-        state.rest = Some(rest);
+        // Another is there if the body of an earlier request is dropped only now.
+        let former = state.rest.replace(rest);
         let waiter = state.waiter.take();
-        drop(state);
+        drop((state, former)); // in this order: to drop a body wakes who reads it from the socket
         waiter.into_iter().for_each(Waker::wake);
     }
 
@@ -85,13 +86,20 @@ impl LateDrain {
     }
 
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) {
-        if self.under_way.is_none()
-            && let Poll::Ready(Rest::Unread(incoming)) = self.left_over.poll_take(cx)
-        {
-            self.under_way = Some(Box::pin(drain(incoming)));
-        }
-        if self.under_way.as_mut().is_some_and(|drain| drain.as_mut().poll(cx).is_ready()) {
-            self.under_way = None;
+        loop {
+            if let Some(under_way) = &mut self.under_way {
+                if under_way.as_mut().poll(cx).is_pending() {
+                    return;
+                }
+                self.under_way = None;
+            }
+            match self.left_over.poll_take(cx) {
+                Poll::Ready(Rest::Unread(incoming)) => {
+                    self.under_way = Some(Box::pin(drain(incoming)));
+                }
+                Poll::Ready(Rest::Lost) => {}
+                Poll::Pending => return,
+            }
         }
     }
 }
