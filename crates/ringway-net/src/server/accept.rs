@@ -53,8 +53,7 @@ impl ServerListener {
         {
             match accepted {
                 Ok(accepted) => let_in(&context, accepted.into(), self.kind),
-                Err(error)
-                    if is_stopped(&error) && context.shared.hung.let_in_again(context.number) => {}
+                Err(error) if is_stopped(&error) && self.listens_again(&context) => {}
                 Err(error) => self.cannot_accept(&context, &error, &throttle),
             }
         }
@@ -62,6 +61,18 @@ impl ServerListener {
         let _not_let_in =
             until(context.aborting.cancelled(), self.let_in_who_is_here(&context)).await;
         drop(self);
+    }
+
+    /// Whether a socket that was stopped listens again, as all sockets of this core do once the first of them has
+    /// noticed that it was.
+    fn listens_again(&self, context: &CoreContext) -> bool {
+        let hung = &context.shared.hung;
+        let mut listens = false;
+        hung.let_in_again(context.number)
+            || self
+                .listener
+                .with_socket(|socket| socket.is_listener().map(|it| listens = it))
+                .is_ok_and(|()| listens)
     }
 
     fn cannot_accept(&self, context: &CoreContext, error: &io::Error, throttle: &LogThrottle) {
