@@ -361,6 +361,10 @@ pub(crate) const CORS_MAX_AGE: Duration = Duration::from_secs(7_200);
 /// and 32 bytes: as much as all fields of a request over gRPC.
 pub(crate) const WEB_VALUES_BYTES_MAX: usize = 16 * 1024;
 
+/// Messages in messages that are written as JSON, one in the other: as deep as prost decodes them, and far less than the
+/// stack of a core holds.
+pub(crate) const PROTOBUF_JSON_DEPTH: usize = 100;
+
 /// How long a client may send nothing in a stream of requests over HTTP/1.1, which has no ping.
 pub(crate) const WEB_STREAM_SILENCE: Duration = Duration::from_secs(300);
 

@@ -100,7 +100,7 @@ impl Transcoder {
                 };
                 let message = message.map_err(|error| wrong(&error))?;
                 let mut out = Vec::new();
-                serde_json::to_writer(&mut out, &ProtobufJson(&message))
+                serde_json::to_writer(&mut out, &ProtobufJson::new(&message))
                     .map_err(|error| wrong(&error))?;
                 Ok(out)
             }

@@ -7,34 +7,69 @@ use prost_reflect::{DynamicMessage, Kind, MapKey, ReflectMessage, SerializeOptio
 use serde::ser::{Error, Serialize, SerializeMap, SerializeSeq, Serializer};
 
 use crate::call::json::base64;
+use crate::limits;
 
-/// A message that serde writes as JSON, fields without presence with their defaults, too.
+/// A message that serde writes as JSON.
 #[derive(Debug)]
-pub struct ProtobufJson<'a>(pub &'a DynamicMessage);
+pub struct ProtobufJson<'a> {
+    message: &'a DynamicMessage,
+    level: Level,
+}
+
+/// How the members of a message are written, and how deep it is in others.
+#[derive(Clone, Copy, Debug)]
+struct Level {
+    /// Whether names are those of the .proto file, and members that have their default are left out.
+    is_named: bool,
+    depth: usize,
+}
+
+impl<'a> ProtobufJson<'a> {
+    /// With the names of JSON, fields without presence with their defaults, too.
+    pub fn new(message: &'a DynamicMessage) -> Self {
+        Self { message, level: Level { is_named: false, depth: 0 } }
+    }
+
+    /// With the names of the .proto file, and without fields that have their default.
+    pub fn named(message: &'a DynamicMessage) -> Self {
+        Self { message, level: Level { is_named: true, depth: 0 } }
+    }
+}
+
+impl Level {
+    /// The level of a message in one of this level. What is in an `Any` is decoded only when it is written, so the
+    /// decoder bounds no depth here, and each level takes stack.
+    fn deeper<E: Error>(self) -> Result<Self, E> {
+        match self.depth < limits::PROTOBUF_JSON_DEPTH {
+            true => Ok(Self { depth: self.depth + 1, ..self }),
+            false => Err(E::custom("its messages are nested too deep")),
+        }
+    }
+}
 
 /// The number of a wrapper's field.
 const WRAPPED: u32 = 1;
 
 impl Serialize for ProtobufJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let descriptor = self.0.descriptor();
-        let field = |number| self.0.get_field_by_number(number);
+        let Self { message, level } = *self;
+        let descriptor = message.descriptor();
         match descriptor.full_name() {
             "google.protobuf.FloatValue" | "google.protobuf.DoubleValue" => {
-                match field(WRAPPED).as_deref() {
+                match message.get_field_by_number(WRAPPED).as_deref() {
                     Some(Value::F32(number)) => put_f32(*number, serializer),
                     Some(Value::F64(number)) => put_f64(*number, serializer),
                     _ => Err(S::Error::custom("the wrapper has no number")),
                 }
             }
-            "google.protobuf.Any" => put_any(self.0, serializer),
+            "google.protobuf.Any" => put_any(message, level, serializer),
             name if is_well_known(name) => {
                 let options = SerializeOptions::new().skip_default_fields(false);
-                self.0.serialize_with_options(serializer, &options)
+                message.serialize_with_options(serializer, &options)
             }
             _ => {
                 let mut object = serializer.serialize_map(None)?;
-                put_members(self.0, &mut object)?;
+                put_members(message, level, &mut object)?;
                 object.end()
             }
         }
@@ -65,21 +100,32 @@ fn is_well_known(name: &str) -> bool {
     name.strip_prefix("google.protobuf.").is_some_and(|name| NAMES.contains(&name))
 }
 
-fn put_members<M: SerializeMap>(message: &DynamicMessage, object: &mut M) -> Result<(), M::Error> {
+fn put_members<M: SerializeMap>(
+    message: &DynamicMessage,
+    level: Level,
+    object: &mut M,
+) -> Result<(), M::Error> {
     for field in message.descriptor().fields() {
-        if !field.supports_presence() || message.has_field(&field) {
+        let is_there = message.has_field(&field);
+        if is_there || !level.is_named && !field.supports_presence() {
             let value = message.get_field(&field);
-            object.serialize_entry(field.json_name(), &Member(&value, &field.kind()))?;
+            let name = if level.is_named { field.name() } else { field.json_name() };
+            object.serialize_entry(name, &Member { value: &value, kind: &field.kind(), level })?;
         }
     }
     for (extension, value) in message.extensions() {
-        object.serialize_entry(extension.json_name(), &Member(value, &extension.kind()))?;
+        let member = Member { value, kind: &extension.kind(), level };
+        object.serialize_entry(extension.json_name(), &member)?;
     }
     Ok(())
 }
 
 /// An `Any` is the message in it, beside its type.
-fn put_any<S: Serializer>(any: &DynamicMessage, serializer: S) -> Result<S::Ok, S::Error> {
+fn put_any<S: Serializer>(
+    any: &DynamicMessage,
+    level: Level,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     let [url, content] = [1, 2].map(|number| any.get_field_by_number(number));
     let url = url.as_deref().and_then(Value::as_str).unwrap_or_default();
     let content = content.as_deref().and_then(Value::as_bytes).cloned().unwrap_or_default();
@@ -92,20 +138,26 @@ fn put_any<S: Serializer>(any: &DynamicMessage, serializer: S) -> Result<S::Ok, 
     let descriptor = any.descriptor().parent_pool().get_message_by_name(name);
     let descriptor = descriptor
         .ok_or_else(|| S::Error::custom(format!("nothing is known of the message {name}")))?;
+    let level = level.deeper()?;
     let inner = DynamicMessage::decode(descriptor, content).map_err(S::Error::custom)?;
     match is_well_known(name) {
-        true => object.serialize_entry("value", &ProtobufJson(&inner))?,
-        false => put_members(&inner, &mut object)?,
+        true => object.serialize_entry("value", &ProtobufJson { message: &inner, level })?,
+        false => put_members(&inner, level, &mut object)?,
     }
     object.end()
 }
 
 /// The value of a field.
-struct Member<'a>(&'a Value, &'a Kind);
+struct Member<'a> {
+    value: &'a Value,
+    kind: &'a Kind,
+    /// The level of the message that the field belongs to.
+    level: Level,
+}
 
 impl Serialize for Member<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self(value, kind) = *self;
+        let Self { value, kind, level } = *self;
         match value {
             Value::Bool(value) => serializer.serialize_bool(*value),
             Value::I32(number) => serializer.serialize_i32(*number),
@@ -118,11 +170,13 @@ impl Serialize for Member<'_> {
             Value::String(text) => serializer.serialize_str(text),
             Value::Bytes(bytes) => serializer.serialize_str(&base64(bytes)),
             Value::EnumNumber(number) => put_enum(*number, kind, serializer),
-            Value::Message(message) => ProtobufJson(message).serialize(serializer),
+            Value::Message(message) => {
+                ProtobufJson { message, level: level.deeper()? }.serialize(serializer)
+            }
             Value::List(values) => {
                 let mut list = serializer.serialize_seq(Some(values.len()))?;
                 for value in values {
-                    list.serialize_element(&Member(value, kind))?;
+                    list.serialize_element(&Member { value, kind, level })?;
                 }
                 list.end()
             }
@@ -131,7 +185,7 @@ impl Serialize for Member<'_> {
                 let kind = entry.map_entry_value_field().kind();
                 let mut map = serializer.serialize_map(Some(entries.len()))?;
                 for (key, value) in entries {
-                    map.serialize_entry(&EntryKey(key), &Member(value, &kind))?;
+                    map.serialize_entry(&EntryKey(key), &Member { value, kind: &kind, level })?;
                 }
                 map.end()
             }

@@ -5,9 +5,7 @@ use std::str::FromStr;
 
 use bytes::Bytes;
 use prost::Message;
-use prost_reflect::{
-    DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, SerializeOptions,
-};
+use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor};
 use ringway_wire::native::Piece;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -136,7 +134,9 @@ impl JsonForms {
     /// # Errors
     /// UNIMPLEMENTED when nothing is known of the message, INTERNAL when the handler's reply is none.
     pub(super) fn reply(&self, reply: Bytes) -> Result<(Bytes, u8), Status> {
-        self.reply_by(reply, |message, json| serde_json::to_writer(json, &ProtobufJson(message)))
+        self.reply_by(reply, |message, json| {
+            serde_json::to_writer(json, &ProtobufJson::new(message))
+        })
     }
 
     /// The same with the names of the .proto file, and without members that have their default.
@@ -144,9 +144,8 @@ impl JsonForms {
     /// # Errors
     /// As [`reply`](Self::reply).
     pub(super) fn named_reply(&self, reply: Bytes) -> Result<(Bytes, u8), Status> {
-        let options = SerializeOptions::new().use_proto_field_name(true);
         self.reply_by(reply, |message, json| {
-            message.serialize_with_options(&mut serde_json::Serializer::new(json), &options)
+            serde_json::to_writer(json, &ProtobufJson::named(message))
         })
     }
 
@@ -207,7 +206,7 @@ fn untold() -> Status {
 mod tests {
     use prost_reflect::prost_types::field_descriptor_proto::{Label, Type};
     use prost_reflect::prost_types::{
-        DescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet,
+        Any, DescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet,
         MethodDescriptorProto, ServiceDescriptorProto,
     };
 
@@ -351,6 +350,29 @@ mod tests {
                 "{refused}"
             );
         }
+    }
+
+    #[test]
+    fn messages_in_messages_are_written_as_deep_as_they_are_read_elsewhere() {
+        let forms = forms();
+        let any = |inner: Vec<u8>| Any { type_url: "/google.protobuf.Any".into(), value: inner };
+        for (levels, is_written) in [(1, true), (90, true), (200, false), (5_000, false)] {
+            let mut message = vec![4 << 3 | 2]; // the member `any`
+            let inner = (1..levels).fold(Vec::new(), |inner, _| any(inner).encode_to_vec());
+            any(inner).encode_length_delimited(&mut message).expect("a vector has room");
+            for reply in [JsonForms::reply, JsonForms::named_reply] {
+                let written = reply(&forms, message.clone().into());
+                assert_eq!(written.is_ok(), is_written, "{levels} levels");
+            }
+        }
+    }
+
+    #[test]
+    fn named_replies_have_numbers_that_json_does_not_have_as_texts() {
+        let json = r#"{"double":"NaN","float":"-Infinity","count":"3"}"#;
+        let message = forms().request(Bytes::from_static(json.as_bytes())).expect("well-formed");
+        let (named, _) = forms().named_reply(message).expect("it was read");
+        assert_eq!(named, json);
     }
 
     #[test]
