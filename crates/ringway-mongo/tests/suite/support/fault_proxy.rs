@@ -81,6 +81,8 @@ struct State {
     routers: HashMap<Vec<u8>, String>,
     /// Replies to numbered writes, by their session and number.
     done: HashMap<(Vec<u8>, i64), Document>,
+    /// Connections of clients.
+    open: usize,
 }
 
 /// A fail point.
@@ -116,9 +118,11 @@ impl FaultProxy {
                 for (number, client) in listener.incoming().enumerate() {
                     let (client, talk) = (client.expect("a connection"), Arc::clone(&talk));
                     let number = if leads_to_one { 0 } else { number };
+                    talk.state.lock().expect("no panic").open += 1;
                     thread::spawn(move || {
                         let _ended = talk.serve(&client, number);
                         let _closed = client.shutdown(Shutdown::Both);
+                        talk.state.lock().expect("no panic").open -= 1;
                     });
                 }
             });
@@ -143,9 +147,17 @@ impl FaultProxy {
         self.state().at_one = fault.map(|fault| (place.to_owned(), fault));
     }
 
-    pub(crate) fn stop_failing(&self) {
-        let mut state = self.state();
-        (state.fault, state.at_one) = (None, None);
+    /// Has nothing fail any more, and waits until the clients of a test are gone: what they do in the background would meet
+    /// what is to fail in the next one. Where servers tell by themselves, their monitors would wait for long.
+    pub(crate) async fn end_test(&self, shape: Shape) {
+        {
+            let mut state = self.state();
+            (state.fault, state.at_one) = (None, None);
+        }
+        let is_telling = matches!(shape, Shape::Telling | Shape::TellingSet);
+        while !is_telling && self.state().open > 0 {
+            ringway_runtime::sleep(Duration::from_millis(1)).await;
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -205,7 +205,9 @@ impl<'a> Runner<'a> {
                     Err(Why::NotForThisServer) => tally.for_others += 1,
                     Err(Why::Failed(why)) => tally.failed.push((title, why)),
                 }
-                self.proxy.iter().for_each(|proxy| proxy.stop_failing());
+                if let Some(proxy) = self.proxy {
+                    proxy.end_test(self.shape).await;
+                }
             }
         }
         tally
