@@ -134,6 +134,9 @@ pub(crate) const DATA_FILE_BYTES_MAX: usize = 1 << 30;
 /// Bytes of a snapshot that are made and written at once, so that other tasks of the core run in between.
 pub(crate) const SNAPSHOT_PIECE_BYTES: usize = 256 << 10;
 
+/// Bytes of files that are restored at once when a registry starts, for the same reason: some milliseconds.
+pub(crate) const RESTORED_BYTES_AT_ONCE: usize = 256 << 10;
+
 /// Bytes of a snapshot that are synced at once: a fraction of a second of a slow disk, for which a change may have to wait.
 pub(crate) const SNAPSHOT_SYNC_BYTES: u64 = 8 << 20;
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use ringway_runtime as runtime;
 use ringway_runtime::fs::OpenOptions;
 
 use super::folder::{Folder, FolderFiles, log_name, snapshot_name};
@@ -161,12 +162,14 @@ impl Replay<'_> {
         if number != self.number || ids != self.ids || !follows {
             return Err(damaged(&path, 0));
         }
+        let mut turns = Turns::default();
         loop {
             let at = frames.at;
             match frames.next() {
                 NextFrame::Frame(frame) => {
                     *clock = frame.clock;
                     store.apply(frame.payload, frame.clock).map_err(|_| damaged(&path, at))?;
+                    turns.after(frame.payload.len()).await;
                 }
                 NextFrame::Torn if self.is_last => {
                     let torn =
@@ -176,6 +179,23 @@ impl Replay<'_> {
                 NextFrame::End => return Ok(frames.end(bytes.len() - at)),
                 NextFrame::Torn | NextFrame::Damage => return Err(damaged(&path, at)),
             }
+        }
+    }
+}
+
+/// Gives other tasks of the core their turns while much is read.
+#[derive(Default)]
+pub(super) struct Turns {
+    bytes: usize,
+}
+
+impl Turns {
+    /// So many bytes more have been read.
+    pub(super) async fn after(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        if self.bytes >= limits::RESTORED_BYTES_AT_ONCE {
+            self.bytes = 0;
+            runtime::yield_now().await;
         }
     }
 }

@@ -7,7 +7,7 @@ use ringway_runtime::fs::{self, OpenOptions};
 
 use super::folder::{Folder, snapshot_name, unfinished_name};
 use super::frame::{Frames, Header, Ids, NextFrame};
-use super::recovery::damaged;
+use super::recovery::{Turns, damaged};
 use crate::endpoint::Error;
 use crate::limits;
 use crate::store::Store;
@@ -76,12 +76,14 @@ pub(super) async fn read_snapshot(
     }
     let (mut store, mut is_complete) = (Store::new(), false);
     let mut clock = Duration::ZERO;
+    let mut turns = Turns::default();
     loop {
         let at = frames.at;
         match frames.next() {
             NextFrame::Frame(frame) if !is_complete => {
                 clock = frame.clock;
                 is_complete = store.apply(frame.payload, clock).map_err(|_| damage(at))?;
+                turns.after(frame.payload.len()).await;
             }
             NextFrame::End if is_complete => return Ok((store, frames.header.ids, clock)),
             _ => return Err(damage(at)),

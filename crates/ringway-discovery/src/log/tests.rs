@@ -2,7 +2,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::path::Path;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -548,6 +550,31 @@ fn files_of_others_are_left_alone() {
             fs::metadata(Path::new("/data").join(name)).await.expect("it is still there");
         }
     });
+}
+
+#[test]
+fn others_have_their_turns_while_a_registry_starts() {
+    let disk = Disk::new(1);
+    let value = Bytes::from(vec![b'v'; limits::RESTORED_BYTES_AT_ONCE]);
+    let log_bytes = 200 * value.len();
+    on(&disk, SimConfig::new(1), async move {
+        let (registry, _) = open_with(log_bytes).await.expect("an empty folder");
+        for _ in 0..100 {
+            let put = PutRequest { key: "k".into(), value: value.clone(), ..PutRequest::default() };
+            registry.put(put).await.expect("a sound disk");
+        }
+    });
+    let polls = on(&disk, SimConfig::new(1), async move {
+        let mut opening = pin!(open_with(log_bytes));
+        let mut polls = 0;
+        let opened = poll_fn(|cx| {
+            polls += 1;
+            opening.as_mut().poll(cx)
+        });
+        opened.await.expect("its folder");
+        polls
+    });
+    assert!(polls >= 100, "100 values in {polls} turns, most of which wait for the disk");
 }
 
 async fn left(registry: &Registry, id: i64) -> i64 {
