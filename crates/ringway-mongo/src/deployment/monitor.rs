@@ -82,6 +82,7 @@ impl Monitor {
             round_trip: Rc::default(),
             round_trips: None,
             checked_at: now_exact(),
+            broke_at: None,
             streamed: 0,
         };
         let task = spawn_named("mongo monitor", watch.run(Rc::clone(&signals), pause));
@@ -126,6 +127,8 @@ struct Asking {
     period: Duration,
     /// When the last check was over. One that was cancelled told nothing, so it does not count.
     checked_at: Instant,
+    /// When a connection broke last that the server was asked on.
+    broke_at: Option<Instant>,
     /// Answers of a server that tells by itself, since the last pause.
     streamed: u32,
 }
@@ -152,8 +155,9 @@ impl Asking {
                     self.disconnect();
                     tracing::debug!(address = %self.address, %error, "a server does not answer");
                     deployment.unanswered(&self.address, &error);
-                    // A connection may have broken while the server is well, so it is asked again at once.
-                    was_connected && (error.is_network() || error.is_timeout())
+                    was_connected
+                        && (error.is_network() || error.is_timeout())
+                        && self.breaks_seldom()
                 }
                 Checked::Cancelled => {
                     self.disconnect();
@@ -168,6 +172,13 @@ impl Asking {
                 false => self.wait(&signals).await,
             }
         }
+    }
+
+    /// Notes that a connection has broken. It may have done so while the server is well, so that is asked again at once,
+    /// unless the one before broke just now.
+    fn breaks_seldom(&mut self) -> bool {
+        let before = self.broke_at.replace(now_exact());
+        before.is_none_or(|before| before.elapsed() >= CHECK_PERIOD_MIN)
     }
 
     /// Checks the server once, and has round trips measured meanwhile.

@@ -1,10 +1,14 @@
 //! How clients learn how their servers are. No server here is asked again within an hour, unless a test says so: what
 //! is learned earlier was told.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bson::oid::ObjectId;
 use bson::{Document, doc};
 use ringway_mongo::{Client, ServerDescription, ServerType};
 
-use crate::support::fake::{Answer, Command, last_batch};
+use crate::support::fake::{Answer, Command, Fake, hello, last_batch};
 use crate::support::streaming::StreamingServer;
 use crate::support::{on_core, options, until};
 
@@ -188,5 +192,38 @@ fn listening_ends_with_the_client() {
         until(|| server.listeners().len() == 1 && server.fake.connections() == 3).await;
         drop(client);
         until(|| server.fake.ended() == 3).await;
+    });
+}
+
+/// It tells a new client how it is, and ends each connection on which it is to tell of changes.
+#[test]
+fn a_server_that_ends_connections_is_not_asked_as_fast_as_it_ends_them() {
+    let ended = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&ended);
+    let fake = Fake::serve_all(move |command| {
+        if command.body.contains_key("topologyVersion") {
+            count.fetch_add(1, Ordering::SeqCst);
+            return Answer::End(Vec::new());
+        }
+        if command.name() != "hello" {
+            return proper(command);
+        }
+        let version = doc! { "processId": ObjectId::from_bytes([9; 12]), "counter": 1_i64 };
+        let mut hello = hello();
+        hello.insert("topologyVersion", version);
+        Answer::Reply(hello)
+    });
+    on_core(async move {
+        let client = Client::new(options(&format!("mongodb://{}/?{HOUR}", fake.place)));
+        let _begins_to_ask = client.servers();
+        until(|| ended.load(Ordering::SeqCst) > 1).await;
+        // A connection and two questions, as each time that it is asked.
+        for _ in 0..40 {
+            let other = Client::new(options(&fake.address));
+            other.database("d").ping().await.expect("answered");
+        }
+        // Meanwhile it could have been asked as often. A third time is that of a machine that stands still in between.
+        let ended = ended.load(Ordering::SeqCst);
+        assert!(ended <= 8, "{ended}");
     });
 }
