@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::{ENTRY_OVERHEAD, TABLE_SIZE_DEFAULT};
 use crate::http2::fields::field_size;
 use crate::http2::meaning::{Meaning, NameClass, PackedMeaning};
 use crate::rare_queue::RareQueue;
@@ -154,9 +155,17 @@ impl DynamicTable {
 
     #[inline]
     fn note_evicted(&mut self, entry: Entry) {
-        if self.evicted_use == EvictedUse::Kept {
-            self.evicted.push_back(entry);
+        match self.evicted_use {
+            EvictedUse::Kept if self.evicted.len() < EVICTED_MAX => self.evicted.push_back(entry),
+            EvictedUse::Kept => self.lose_evicted(),
+            EvictedUse::None | EvictedUse::Lost => {}
         }
+    }
+
+    #[cold]
+    fn lose_evicted(&mut self) {
+        self.evicted.clear();
+        self.evicted_use = EvictedUse::Lost;
     }
 
     /// Frees the memory that is kept for more entries.
@@ -178,8 +187,7 @@ impl DynamicTable {
             if wanted <= EVICTED_TABLES_MAX * table {
                 return;
             }
-            self.evicted.clear();
-            self.evicted_use = EvictedUse::Lost;
+            self.lose_evicted();
         }
         self.drop_evicted();
     }
@@ -200,11 +208,16 @@ impl DynamicTable {
 /// has replaced the table three times.
 const EVICTED_TABLES_MAX: usize = 4;
 
+/// Entries that a block has evicted above which they are not kept: as many as that many tables of the default size
+/// hold. A block may insert tens of thousands that are larger than a table which it has made small.
+const EVICTED_MAX: usize = EVICTED_TABLES_MAX * TABLE_SIZE_DEFAULT as usize / ENTRY_OVERHEAD;
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::http2::Vocabulary;
     use crate::http2::hpack::fuzz::Keeper;
+    use crate::limits::HTTP2_BLOCK_MAX;
 
     #[test]
     fn texts_stay_intact_in_bounded_memory_while_entries_come_and_go() {
@@ -230,5 +243,21 @@ mod tests {
         }
         table.insert(b"large", &[0; 200], class, meaning);
         assert_eq!((table.entries.len(), table.size), (0, 0));
+    }
+
+    #[test]
+    fn a_block_of_very_many_entries_leaves_little_behind() {
+        let vocabulary = Vocabulary::new(Keeper);
+        let (class, meaning) =
+            (vocabulary.class(b"n"), vocabulary.meaning(vocabulary.class(b"n"), b""));
+        for size_max in [0, 40] {
+            let mut table = DynamicTable::new(4_096);
+            table.begin_block(true);
+            table.resize(size_max);
+            (0..HTTP2_BLOCK_MAX / 2).for_each(|_| table.insert(b"n", b"", class, meaning));
+            let kept = table.evicted.len() * size_of::<Entry>() + table.texts.capacity();
+            assert!(kept < HTTP2_BLOCK_MAX, "{kept} bytes");
+            assert!(table.recent(table.entries.len()).is_none(), "they are not all kept");
+        }
     }
 }
