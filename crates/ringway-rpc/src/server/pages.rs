@@ -63,7 +63,7 @@ impl Server {
 
     /// Calls a method by POST at a path of its own, as grpc-gateway does: with the JSON of protobuf, in whose answers
     /// the names are those of the .proto file and members that have their default are left out. Each reply of a stream
-    /// is a line, `{"result":…}`; its requests are the whole body. Content types are not looked at. Such a call is one
+    /// of replies is a line, `{"result":…}`; requests are the whole body, of a stream one text behind the other. Content types are not looked at. Such a call is one
     /// as any other: interceptors, limits and the guard against foreign pages hold for it.
     ///
     /// A path without a method of this name has what else the server has there.

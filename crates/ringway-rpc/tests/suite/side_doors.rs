@@ -15,6 +15,7 @@ use crate::support::echo::{Echo, serve};
 use crate::support::grpc_caller::GrpcCaller;
 use crate::support::json_lines::JsonLines;
 use crate::support::web_caller::{ask, connect, head, post};
+use crate::support::web_service;
 use crate::support::{end, socket_addr};
 
 const DISCOVER: &str = r#"{"jsonrpc":"2.0","method":"rpc.discover","id":1}"#;
@@ -169,4 +170,39 @@ fn hosts_hold_for_the_web_sockets_of_routes() {
     for server in [own, listed, open] {
         end(server);
     }
+}
+
+#[test]
+fn methods_of_every_kind_are_called_by_json_at_paths_of_their_own() {
+    let handle = web_service::start(Default::default(), |server| {
+        let methods = ["Put", "Count", "Add", "Echo", "DropAll"];
+        let path = |method: &str| (format!("/v1/{method}"), format!("web.v1.Web/{method}"));
+        methods.map(path).iter().fold(server, |server, (path, of)| server.json_gateway(path, of))
+    });
+    let many = format!("{}]", "\"\" ".repeat(100_000));
+    for (method, body, status, lines) in [
+        ("Put", r#""a""#, 200, &[r#""a""#][..]),
+        ("Count", "2", 200, &[r#"{"result":1}"#, r#"{"result":2}"#]),
+        ("Count", "", 200, &[]),
+        ("Count", "2 2", 501, &["the method takes one message, and more were sent"]),
+        ("Count", "2 ]", 501, &["the method takes one message, and more were sent"]),
+        ("Count", "]", 400, &["expected value"]),
+        ("Add", " 1 2\n3", 200, &[r#""6""#]),
+        ("Add", "", 200, &[r#""0""#]),
+        ("Add", "1 x", 400, &["expected value"]),
+        ("Echo", r#""a" "b""#, 200, &[r#"{"result":"a"}"#, r#"{"result":"b"}"#]),
+        ("Echo", r#""a" ]"#, 400, &["expected value"]),
+        ("DropAll", &many, 200, &[r#""0""#]),
+    ] {
+        let answer = ask(&handle, post(&format!("/v1/{method}"), "", body));
+        let text = answer.text();
+        assert_eq!(answer.status, status, "{method}: {text}");
+        assert_eq!(text.lines().count(), lines.len(), "{method}: {text}");
+        for (line, part) in text.lines().zip(lines) {
+            assert!(line.contains(part), "{method}: {line}");
+        }
+    }
+    let late = ask(&handle, post("/v1/Count", "grpc-timeout: 0n\r\n", "2"));
+    assert_eq!(late.status, 504, "{}", late.text());
+    end(handle);
 }

@@ -67,7 +67,12 @@ impl Exchange {
         let translation = coder.translation(message.is_compressed);
         let message = message.bytes.into_bytes();
         let call = calls.open_single(DirectRequest { head, meta, message, translation });
-        Ok((Self { call, upload: None }, coder))
+        Ok((Self::of_whole(call), coder))
+    }
+
+    /// A call whose one message is there.
+    pub(super) fn of_whole(call: DirectStream) -> Self {
+        Self { call, upload: None }
     }
 
     /// A call whose messages are all there. Each is made when the handler takes it, since they may be many.

@@ -1,20 +1,21 @@
 //! Calls by JSON at paths of a service's own, answered as grpc-gateway answers them: names as in the .proto file, members
 //! that have their default left out, and each message of a stream on a line, as `{"result":…}`.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures_core::Stream;
 use ringway_http::http::header::{CONTENT_TYPE, HeaderValue};
 use ringway_http::http::{Method as Verb, StatusCode};
-use ringway_http::{Body, Request, Response};
+use ringway_http::{Body, PeerWatch, Request, Response};
+use ringway_runtime::now;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::coder::Coder;
-use super::envelopes::not_whole;
 use super::exchange::Exchange;
 use super::failure::http_status;
 use super::fields::put_fields;
@@ -27,8 +28,9 @@ use crate::call::metadata::Metadata;
 use crate::call::method::Kind;
 use crate::call::status::{Code, Status};
 use crate::server::core::ServerCore;
-use crate::server::direct::{DirectCalls, DirectReply};
+use crate::server::direct::{DirectCalls, DirectReply, DirectRequest};
 use crate::server::direct_stream::DirectEvent;
+use crate::server::dispatch::takes_one_message;
 
 /// Answers a request that calls the method at `method_index`.
 pub(crate) async fn call(
@@ -43,7 +45,8 @@ pub(crate) async fn call(
         }
         let answer = match core.entry(method_index).method().kind {
             Kind::Unary => one_reply(core, calls, method_index, request).await,
-            _ => lines(core, calls, method_index, request).await,
+            Kind::ClientStream => reply_to_all(core, calls, method_index, request).await,
+            Kind::ServerStream | Kind::Bidi => lines(core, calls, method_index, request).await,
         };
         answer.unwrap_or_else(|refusal| match refusal {
             Refusal::Status(status) => failed(&status, unary_error(&status)),
@@ -60,6 +63,34 @@ async fn one_reply(
     request: Request,
 ) -> Result<Response, Refusal> {
     let (coder, reply) = unary::called(core, calls, method_index, Label::Json, request).await?;
+    answer(&coder, reply)
+}
+
+/// Answers a call of a stream of requests, by the one reply to them.
+async fn reply_to_all(
+    core: &Rc<ServerCore>,
+    calls: &DirectCalls,
+    method_index: usize,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let watch = request.body().watch().cloned();
+    let (mut exchange, coder) = begin(core, calls, method_index, request).await?;
+    let mut before = Vec::new();
+    let reply = poll_fn(|cx| {
+        loop {
+            match ready!(exchange.poll_event(cx)) {
+                DirectEvent::Initial(initial) => before = initial,
+                DirectEvent::Message(_) => {} // which such a method does not send
+                DirectEvent::Done(reply) => return Poll::Ready(reply),
+            }
+        }
+    });
+    let reply = reply.await;
+    watch.iter().for_each(PeerWatch::stop); // what is answered is sent even to a client that has closed its half
+    answer(&coder, DirectReply { initial: before, ..reply })
+}
+
+fn answer(coder: &Coder, reply: DirectReply) -> Result<Response, Refusal> {
     let DirectReply { status, meta, message, initial } = reply;
     let trailers = Status::of_response(status, &meta)?;
     let mut response = json_response(coder.encode_as_named(message)?.into());
@@ -69,38 +100,58 @@ async fn one_reply(
     Ok(response)
 }
 
-/// Answers a call of a stream, whose requests are the whole body: one JSON text behind the other.
+/// Answers a call of a stream of replies.
 async fn lines(
     core: &Rc<ServerCore>,
     calls: &DirectCalls,
     method_index: usize,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let headers = request.headers();
-    let start = CallStart::read(headers, method_index)?;
-    let fields = CompressionFields::UNARY;
-    let coder = Rc::new(Coder::new(core, method_index, Label::Json, headers, fields)?);
-    let watch = request.body().watch().cloned();
-    let body = request.into_body().bytes().await.map_err(|error| not_whole(&error))?;
-    if let Some(watch) = watch {
-        watch.start(); // the stream may have no end but that of its client
-    }
-    let mut texts = texts(body);
-    let own = Rc::clone(&coder);
-    let mut decoded = move || texts.next().map(|text| own.decode(false, text?));
-    let first = decoded().transpose()?; // without a call, if that is none
-    let messages = first.map(Ok).into_iter().chain(std::iter::from_fn(decoded));
-    let (head, meta) = start.begin(coder.codec(None), std::time::Duration::ZERO)?;
-    let exchange = Exchange::of_messages(calls.open_stream(head, meta), messages);
+    let (exchange, coder) = begin(core, calls, method_index, request).await?;
     let mut lines = Lines { exchange: Some(exchange), coder };
     // A call that fails at once has its failure in the status as well.
-    let first = std::future::poll_fn(|cx| lines.poll_line(cx)).await;
+    let first = poll_fn(|cx| lines.poll_line(cx)).await;
     if let Some(Line::Failed(status)) = &first {
         return Ok(failed(status, stream_error(status)));
     }
     let first = first.map(Line::into_bytes);
     Ok(json_response(Body::stream(BegunLines { first, rest: lines })))
 }
+
+/// Begins a call of a stream, whose requests are the whole body: one JSON text behind the other.
+async fn begin(
+    core: &Rc<ServerCore>,
+    calls: &DirectCalls,
+    method_index: usize,
+    request: Request,
+) -> Result<(Exchange, Rc<Coder>), Refusal> {
+    let headers = request.headers();
+    let start = CallStart::read(headers, method_index)?;
+    let fields = CompressionFields::UNARY;
+    let coder = Rc::new(Coder::new(core, method_index, Label::Json, headers, fields)?);
+    let watch = request.body().watch().cloned();
+    let (began, body) = (now(), unary::whole(&start, request.into_body()).await?);
+    if let Some(watch) = watch {
+        watch.start(); // the stream may have no end but that of its client
+    }
+    let mut texts = texts(body);
+    let first = texts.next().transpose()?;
+    let (head, meta) = start.begin(coder.codec(None), now().saturating_duration_since(began))?;
+    if takes_one_message(core.entry(method_index).method().kind) {
+        if texts.next().is_some() {
+            return Err(Status::unimplemented(TWO_MESSAGES).into());
+        }
+        let (message, translation) = (first.unwrap_or_default(), coder.translation(false));
+        let request = DirectRequest { head, meta, message, translation };
+        return Ok((Exchange::of_whole(calls.open_single(request)), coder));
+    }
+    let first = first.map(|text| coder.decode(false, text)).transpose()?;
+    let (call, of) = (calls.open_stream(head, meta), Rc::clone(&coder));
+    let others = texts.map(move |text| of.decode(false, text?));
+    Ok((Exchange::of_messages(call, first.map(Ok).into_iter().chain(others)), coder))
+}
+
+const TWO_MESSAGES: &str = "the method takes one message, and more were sent";
 
 /// The JSON texts of a body, as far as they are well-formed.
 fn texts(mut body: Bytes) -> impl Iterator<Item = Result<Bytes, Status>> {
@@ -140,7 +191,7 @@ impl Line {
 impl Lines {
     fn poll_line(&mut self, cx: &mut Context<'_>) -> Poll<Option<Line>> {
         while let Some(exchange) = &mut self.exchange {
-            match std::task::ready!(exchange.poll_event(cx)) {
+            match ready!(exchange.poll_event(cx)) {
                 DirectEvent::Initial(_) => {} // the head may have left
                 DirectEvent::Message(message) => match self.coder.encode_as_named(message) {
                     Ok(message) => return Poll::Ready(Some(Line::Message(result(&message)))),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ringway_http::http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY};
-use ringway_http::{Body, PeerWatch, Request, Response};
+use ringway_http::{Body, PeerWatch, Request, RequestBody, Response};
 use ringway_runtime::{now, timeout};
 use ringway_wire::web::GetQuery;
 
@@ -47,17 +47,21 @@ pub(super) async fn called(
     let coder = Rc::new(Coder::new(core, method_index, label, headers, CompressionFields::UNARY)?);
     let watch = request.body().watch().cloned();
     let is_compressed = coder.is_compressed();
-    let (began, body) = (now(), request.into_body());
-    let message = match start.timeout() {
-        None => body.bytes().await,
-        Some(left) => timeout(left, body.bytes()).await.map_err(|_elapsed| too_late())?,
-    };
-    let message = message.map_err(|error| not_whole(&error))?;
+    let (began, message) = (now(), whole(&start, request.into_body()).await?);
     let (head, meta) = start.begin(coder.codec(None), now().saturating_duration_since(began))?;
     let translation = coder.translation(is_compressed);
     let request = DirectRequest { head, meta, message, translation };
     let reply = reply_to(calls, request, watch).await;
     Ok((coder, reply))
+}
+
+/// The body of a call, once it is whole.
+pub(super) async fn whole(start: &CallStart, body: RequestBody) -> Result<Bytes, Status> {
+    let body = match start.timeout() {
+        None => body.bytes().await,
+        Some(left) => timeout(left, body.bytes()).await.map_err(|_elapsed| too_late())?,
+    };
+    body.map_err(|error| not_whole(&error))
 }
 
 /// Answers a call whose message is in the query of a GET.
