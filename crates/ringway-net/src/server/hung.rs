@@ -79,8 +79,9 @@ impl Hung {
             return;
         }
         self.cores[core].is_kept_out.store(true, Ordering::SeqCst);
-        for socket in sockets.iter() {
-            let stopped = socket.shutdown(Shutdown::Read);
+        let stopped: Vec<_> = sockets.iter().map(|it| it.shutdown(Shutdown::Read)).collect();
+        drop(sockets); // who logs may do anything
+        for stopped in stopped {
             log(|| {
                 tracing::warn!(core, ?stopped, "a core hangs: new connections go to the others")
             });
@@ -92,8 +93,10 @@ impl Hung {
         if !self.cores[core].is_kept_out.swap(false, Ordering::SeqCst) {
             return false;
         }
-        for socket in self.cores[core].sockets().iter() {
-            let listens = socket.listen(limits::BACKLOG);
+        let sockets = self.cores[core].sockets();
+        let listening: Vec<_> = sockets.iter().map(|it| it.listen(limits::BACKLOG)).collect();
+        drop(sockets);
+        for listens in listening {
             log(|| tracing::info!(core, ?listens, "a core that hung accepts connections again"));
         }
         true
