@@ -236,16 +236,21 @@ impl<M: Machine> ServerConnection<M> {
 
     #[inline]
     fn has_too_much(&self) -> bool {
-        self.machine.borrow().output_len() >= self.core.intake().unsent_max()
+        self.has_much_unsent()
             || self.has_much_deferred()
             || self.core.budget().is_receiving_paused()
             || self.waits_to_receive()
     }
 
+    /// Whether requests are left unread because much is queued for a peer that does not read.
+    #[inline]
+    fn has_much_unsent(&self) -> bool {
+        self.machine.borrow().output_len() >= self.core.intake().unsent_max()
+    }
+
     /// Whether requests are left unread for replies that wait for others, as those of a batch do for its last one.
     pub(super) fn waits_for_handlers(&self) -> bool {
-        let machine = self.machine.borrow();
-        !machine.has_output() && machine.output_len() >= self.core.intake().unsent_max()
+        !self.has_output() && self.has_much_unsent()
     }
 
     /// Whether the machine has events that do not come from received bytes.
@@ -264,10 +269,12 @@ impl<M: Machine> ServerConnection<M> {
     }
 
     /// Whether the server leaves unread what the client sends, because others come first. The client's silence means
-    /// nothing then, so the machine's deadlines wait until the connection is read again. Those of an end do not.
+    /// nothing then, so the machine's deadlines wait until the connection is read again. Those of an end do not. What
+    /// was put off may also wait for a client that does not read its replies, which is no reason to be patient with it.
     #[inline]
     fn is_held_back(&self) -> bool {
-        let waits = self.is_in_line() || self.has_much_deferred() || self.has_put_off();
+        let is_put_off = self.has_put_off() && !self.has_much_unsent();
+        let waits = self.is_in_line() || self.has_much_deferred() || is_put_off;
         (waits || self.core.budget().is_receiving_paused())
             && self.core.draining().is_none()
             && !self.age.is_retired()

@@ -1,18 +1,21 @@
 //! Clients that read slowly, or write so: while their replies wait, the server reads none of their requests, and in the end it
 //! gives them up.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use ringway_runtime::io::{Stream, StreamLimits};
 use ringway_runtime::sim::SimConfig;
 use ringway_runtime::{Builder, CoreHandle, sleep, timeout, uptime};
+use ringway_wire::grpc::GrpcServer;
 use ringway_wire::native::{Body, Client, ClientEvent, Config, Open};
 
 use super::mutation::sessions::append;
 use super::{SimServer, accept, listen};
 use crate::call::codec::Codec;
 use crate::call::method::{Kind, Method};
+use crate::server::connection::ServerConnection;
 use crate::server::settings::Settings;
 use crate::service::{Methods, Service, ServiceDescriptor};
 
@@ -118,6 +121,48 @@ fn a_client_that_broke_the_protocol_and_does_not_read_costs_its_core_no_turns() 
         sleep(Duration::from_secs(10)).await;
         assert!(!serving.is_finished(), "its replies wait");
         assert!(polls() - before < 100, "{} polls in 10 s", polls() - before);
+    };
+    Builder::simulate(config, work).expect("it is never stuck");
+}
+
+/// A request over HTTP/2.
+fn request(id: u32, block: &[u8]) -> Vec<u8> {
+    const END_STREAM_AND_HEADERS: u8 = 1 | 4;
+    let [.., len_high, len] = (block.len() as u32).to_be_bytes();
+    [&[0, len_high, len, 1, END_STREAM_AND_HEADERS][..], &id.to_be_bytes(), block].concat()
+}
+
+/// Requests that are no calls cost more than their bytes do, so they are put off: the second hundreds wait here for a
+/// client that does not read, since the refusals of calls between them are long.
+#[test]
+fn a_client_that_reads_nothing_is_given_up_though_its_requests_were_put_off() {
+    const OTHERS: usize = 200;
+    const CALLS: usize = 400;
+    const GET: &[u8] = b"\x82\x84\x86\x01\x01a"; // `/` by http of `a`
+    let name = [&b"/"[..], &[b'x'; 3_900]].concat();
+    let path = [&b"\x44\x7f\xbe\x1d"[..], &name].concat(); // 3,901 bytes
+    let first = [b"\x83\x86", &path[..], b"\x5f\x10application/grpc"].concat();
+    let again = b"\x83\x86\xbf\xbe"; // the same, by the table
+    let gets = || std::iter::repeat_n(GET, OTHERS);
+    let calls = std::iter::once(&first[..]).chain(std::iter::repeat_n(&again[..], CALLS));
+    let mut said = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
+    for (at, block) in gets().chain(calls).chain(gets()).enumerate() {
+        said.extend(request(2 * at as u32 + 1, block));
+    }
+    let config = SimConfig { socket_buffer_bytes: SOCKET, ..SimConfig::new(1) };
+    let work = async move {
+        let server = SimServer::new(Settings::default(), Talker);
+        let (listener, address) = listen();
+        let _serving = server.serve(address);
+        let peer = accept(&listener).await;
+        let _pressure = peer.write(&said);
+        sleep(Duration::from_secs(1)).await;
+        let all = server.core().expect("it serves").connections().all();
+        let mut of_grpc = all.into_iter().filter_map(|it| it.into_any().downcast().ok());
+        let connection: Rc<ServerConnection<GrpcServer>> = of_grpc.next().expect("one");
+        assert!(connection.has_put_off() && connection.is_full(), "replies wait, and requests");
+        sleep(Duration::from_secs(100)).await;
+        assert!(connection.machine().poll_timeout().is_none(), "it did not answer a PING");
     };
     Builder::simulate(config, work).expect("it is never stuck");
 }
