@@ -155,6 +155,9 @@ pub(crate) const PATIENCE_PART: u32 = 4;
 /// answer mostly comes too late.
 pub(crate) const LEFT_PART_MIN: u32 = 8;
 
+/// Time over which it is measured whether more calls come than are served: with the windows below, most of those that are
+/// refused then have waited for half of the time in which they are to be told.
+pub(crate) const FLOOD_WINDOW: Duration = Duration::from_millis(25);
 /// Calls that come for each 100 that are served, from which on they are a flood: noise is less.
 pub(crate) const FLOOD_PERCENT: u64 = 150;
 /// Calls served in a window without which it is too short to say anything about that.

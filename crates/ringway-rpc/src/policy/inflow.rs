@@ -35,7 +35,7 @@ impl Inflow {
     pub(crate) fn served(&mut self, now: Duration) {
         self.served = self.served.saturating_add(1);
         let length = now.saturating_sub(self.began);
-        if length < limits::PACE_WINDOW || self.served < limits::FLOOD_SERVED_MIN {
+        if length < limits::FLOOD_WINDOW || self.served < limits::FLOOD_SERVED_MIN {
             return;
         }
         let next = |windows: u32, percent: u64| {
@@ -91,8 +91,8 @@ mod tests {
 
     #[test]
     fn a_flood_is_overload_and_neither_a_burst_nor_callers_in_turn_are() {
-        assert_eq!(overload(|_| 4), (Some(100), 50));
-        assert_eq!(overload(|_| 2), (Some(100), 50));
+        assert_eq!(overload(|_| 4), (Some(50), 50));
+        assert_eq!(overload(|_| 2), (Some(51), 50));
         assert_eq!(overload(|ms| if ms == 1 { 2_000 } else { 0 }), (None, 2_500), "a burst");
         assert_eq!(overload(|ms| if ms == 1 { 2_000 } else { 1 }).0, None, "callers in turn");
         assert_eq!(overload(|ms| if ms % 100 == 1 { 100 } else { 0 }).0, None, "all are served");
@@ -100,8 +100,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_served_in_time_is_overload_of_which_a_part_is_kept() {
-        assert_eq!(overload(|ms| if ms == 1 { 9_000 } else { 0 }), (Some(50), 2_500), "a burst");
-        assert_eq!(overload(|ms| if ms == 1 { 9_000 } else { 1 }), (Some(50), 50), "goes on");
+        assert_eq!(overload(|ms| if ms == 1 { 9_000 } else { 0 }), (Some(25), 2_500), "a burst");
+        assert_eq!(overload(|ms| if ms == 1 { 9_000 } else { 1 }), (Some(25), 50), "goes on");
     }
 
     #[test]

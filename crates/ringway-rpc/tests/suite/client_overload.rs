@@ -106,6 +106,7 @@ fn check(load: Overload) {
     assert!(others.is_empty(), "{:?}", others[0]);
     assert!(done.len() as u64 * 100 >= offered / 4 * 90, "{} of {offered} done", done.len());
     assert!(p99 <= 10 * p50, "{p50:?}, {p99:?}");
+    // One that was sent after it had waited may wait in the server's queue as well.
     assert!(longest <= 150 * MS, "{longest:?}");
 }
 
