@@ -13,7 +13,7 @@ use crate::limits;
 use crate::reads::Reads;
 use crate::topology::Topology;
 use crate::uri::{
-    Compressor, ConnectionString, HostAddress, MonitoringMode, TlsOptions, UriOptions,
+    Compressor, ConnectionString, Credential, HostAddress, MonitoringMode, TlsOptions, UriOptions,
 };
 
 impl ClientOptions {
@@ -30,8 +30,7 @@ impl ClientOptions {
         let is_tls = options.tls.enabled == Some(true);
         let environment = Environment::here();
         uri.hosts.iter().try_for_each(|host| host.to_address(is_tls).map(drop))?;
-        let identity = uri.credential.as_ref().map(Identity::of).transpose()?;
-        identity.as_ref().map_or(Ok(()), |identity| identity.check(is_tls))?;
+        let login = uri.credential.as_ref().map(|it| login(it, is_tls)).transpose()?;
         let timeout = options.timeout.or(options.socket_timeout).map(unlimited_if_zero);
         let connect_timeout = options.connect_timeout.map(unlimited_if_zero);
         let pool_size = options.max_pool_size.unwrap_or(limits::POOL_SIZE_DEFAULT);
@@ -45,7 +44,7 @@ impl ClientOptions {
             is_direct: options.direct_connection == Some(true),
             is_tls,
             tls: tls(&options.tls)?,
-            login: identity.map(Arc::new),
+            login,
             plain_without_tls: false,
             api: None,
             database: uri.database.clone(),
@@ -94,6 +93,13 @@ impl ClientOptions {
             None => read,
         })
     }
+}
+
+/// Who the client is, where that can be shown over such connections.
+fn login(credential: &Credential, is_tls: bool) -> Result<Arc<Identity>> {
+    let identity = Identity::of(credential)?;
+    identity.check(is_tls)?;
+    Ok(Arc::new(identity))
 }
 
 impl HostAddress {
