@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use ringway_wire::native::{Piece, StreamId};
 
+use super::admit::MEMORY_FULL;
 use super::admitted::{AGED, DRAINED};
 use super::calls::{Queued, ServedCall};
 use super::connection::ServerConnection;
@@ -66,7 +67,7 @@ impl<M: Machine> ServerConnection<M> {
         let call = self.calls.borrow_mut().remove(stream);
         if let Some(queued) = call.and_then(ServedCall::into_queued) {
             let entry = self.core().entry(queued.method_index);
-            self.shed(entry, stream, "the server has no memory for more requests that wait");
+            self.shed(entry, stream, MEMORY_FULL);
         }
         true
     }

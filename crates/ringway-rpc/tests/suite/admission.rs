@@ -179,11 +179,20 @@ fn metadata_of_waiting_calls_counts_with_what_it_takes() {
     let names: Vec<_> = (0..300).map(|number| format!("x-{number}")).collect();
     let fields: Vec<_> = names.iter().map(|name| (&**name, "v")).collect();
     let content = crate::support::grpc_caller::framed(b"");
-    let calls: Vec<_> =
-        (0..80).map(|_| caller.open_with("echo.Echo/Hang", &fields, &content, true)).collect();
-    until_failed(&mut caller, 40);
+    let mut hang = || {
+        let call = caller.open_with("echo.Echo/Hang", &fields, &content, true);
+        // Taken in by the time that the next one is answered: many at once may cost the connection.
+        caller.call("echo.Echo/Say", b"");
+        call
+    };
+    let calls: Vec<_> = (0..80).map(|_| hang()).collect();
+    caller.until("they are refused", |came| {
+        let has_ended = |call: &&StreamHandle| came.get(&call.id()).is_some_and(|it| it.has_ended);
+        calls.iter().filter(has_ended).count() >= 40
+    });
     let failed = failures(&caller, &calls);
-    assert!(failed.iter().all(|(code, text)| *code == 8 && text.contains("unread_bytes_max")));
+    let is_told = |(code, text): &(u8, String)| *code == 8 && text.contains("unread_bytes_max");
+    assert!(failed.iter().all(is_told), "{failed:?}");
     assert!(handle.stats().in_flight >= 20 && handle.stats().unread_bytes <= 2 << 20);
     leave(handle, caller);
 }
