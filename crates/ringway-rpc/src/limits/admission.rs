@@ -13,7 +13,8 @@ pub(crate) const DRAIN_METHODS_TOLD: usize = 8;
 /// may make and its stream. An open stream of Connect takes that much, a call that waits for its body 21 KB; a test
 /// measures both.
 pub(crate) const GUEST_COST: usize = 27 * 1024;
-/// Such requests that a core begins to answer in one turn: a millisecond's worth. The others wait.
+/// Such requests that a core begins to answer in one turn, and ends when their connections have ended: a millisecond's
+/// worth. The others wait.
 pub(crate) const GUESTS_PER_TURN: usize = 32;
 /// What the head of such a request counts among the bytes that a connection and a core take in at once, whatever its
 /// length: it costs as much time as that many bytes of calls.

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
+use super::guest_endings::Endings;
 use crate::limits;
 
 /// A connection with requests that wait to be begun.
@@ -23,6 +24,8 @@ pub(super) struct GuestLine {
     pub(super) waiting: RefCell<VecDeque<Weak<dyn BeginsGuests>>>,
     /// Whether the task runs that begins them.
     pub(super) has_pacer: Cell<bool>,
+    /// The requests of connections that have ended.
+    pub(super) endings: Rc<Endings>,
 }
 
 impl GuestLine {

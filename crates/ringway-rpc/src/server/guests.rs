@@ -27,13 +27,14 @@ use self::answering::answer;
 use self::host::GuestHost;
 use super::connection::ServerConnection;
 use super::direct::DirectCalls;
-
+use super::guest_endings::Endings;
 use super::http::{Doors, body_bytes_max};
 use crate::limits;
 
 /// Answers the requests of one connection that are no calls.
 pub(super) struct Guests {
     connection: Weak<ServerConnection<GrpcServer>>,
+    endings: Rc<Endings>,
     /// Made for the first request: most connections carry calls alone.
     table: OnceCell<Rc<Table>>,
 }
@@ -156,7 +157,9 @@ impl Guest {
 impl Guests {
     /// Has the requests of this connection answered that are no calls.
     pub(super) fn host(connection: &Rc<ServerConnection<GrpcServer>>) {
-        let guests = Self { connection: Rc::downgrade(connection), table: OnceCell::new() };
+        let endings = Rc::clone(&connection.core().guest_line().endings);
+        let (own, table) = (Rc::downgrade(connection), OnceCell::new());
+        let guests = Self { connection: own, endings, table };
         let is_new = connection.guest_host.set(Box::new(guests)).is_ok();
         debug_assert!(is_new, "a connection is opened once");
         connection.machine().host_guests(limits::GUEST_COST);
@@ -258,8 +261,11 @@ impl GuestHost for Guests {
     fn end_all(&self) {
         let Some(table) = self.table.get() else { return };
         table.is_over.set(true);
-        let open = table.open.take();
-        open.into_values().for_each(Guest::end);
+        let tasks = table.open.take().into_values().filter_map(|guest| match guest {
+            Guest::Open(open) => Some(open.task),
+            Guest::Waits(_) => None,
+        });
+        self.endings.end(tasks);
         table.waiting.take();
         self.drop_spare();
     }

@@ -330,9 +330,10 @@ mod tests {
         let json = r#"{"counts":["1e5","7",8,1e2,"-2.50e1"],"count":"3e3"}"#;
         let expected = r#"{"plain":0.0,"counts":[100000,7,8,100,-25],"count":"3000"}"#;
         assert_eq!(echo(&forms(), json), expected);
-        for wrong in [r#"{"counts":["1.5"]}"#, r#"{"counts":["1e99"]}"#, r#"{"counts":["e5"]}"#] {
-            let refused = forms().request(Bytes::from_static(wrong.as_bytes()));
-            assert!(refused.expect_err(wrong).is_invalid_argument());
+        for wrong in ["1.5", "1e99", "e5", "1 ", " 1", "1e2\\n"] {
+            let json = format!(r#"{{"counts":["{wrong}"]}}"#);
+            let refused = forms().request(json.into()).expect_err(wrong);
+            assert!(refused.is_invalid_argument(), "{refused}");
         }
     }
 

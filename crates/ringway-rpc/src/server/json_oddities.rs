@@ -83,7 +83,9 @@ fn each_leaf(
 /// A whole number in a text that has an exponent or a fraction, as far as a double holds it exactly.
 fn whole_number(text: &str) -> Option<Value> {
     const EXACT_MAX: f64 = (1_u64 << f64::MANTISSA_DIGITS) as f64;
-    let is_json = text.starts_with(['-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']);
+    // The parser of JSON takes blanks on either side.
+    let is_json = text.starts_with(|c: char| c == '-' || c.is_ascii_digit())
+        && text.ends_with(|c: char| c.is_ascii_digit());
     let number = serde_json::from_str::<f64>(text).ok().filter(|_| is_json)?;
     let is_whole = number.fract() == 0.0 && number.abs() <= EXACT_MAX;
     is_whole.then_some((number as i64).into())

@@ -32,6 +32,7 @@ mod drain_alarm;
 mod drain_log;
 mod driver;
 mod first_bytes;
+mod guest_endings;
 mod guest_line;
 mod guests;
 mod handle;
