@@ -142,7 +142,8 @@ fn storm(backend: Backend) {
     });
     eventually("all are accepted", || handle.stats().accepted == 1 + CONNECTS as u64);
     eventually("all have ended", || handle.stats().open == 1);
-    eventually("all are closed", || descriptors() == before);
+    // The other core may have opened the second descriptor of its listener only then.
+    eventually("all are closed", || (before..=before + 1).contains(&descriptors()));
     round_trip(connect(&handle), b"after");
     println!(
         "{backend}: {CONNECTS} connects in {:?}; {served} echoes beside, the slowest {slowest:?}",
