@@ -139,7 +139,8 @@ impl Pool {
         open: impl FnMut(&Rc<ClientConnection>) -> Result<T, OpenError>,
     ) -> Result<T, NotSent> {
         let mut awaited = Awaited::Room;
-        if waiter.is_none() && args.is_late() {
+        let is_late = args.is_late();
+        if waiter.is_none() && is_late {
             let why = "the deadline had passed before the call was sent";
             return Err(NotSent::Failed(Status::deadline_exceeded(why).not_executed()));
         }
@@ -148,7 +149,6 @@ impl Pool {
             return Err(NotSent::Failed(self.overloaded(waited)));
         }
         // A call whose turn comes too late is not sent any more.
-        let is_late = waiter.is_some() && args.is_late();
         if self.waiting.may_send(waiter, || self.capacity()) && !is_late {
             match self.offer_connections(args, open) {
                 Ok(sent) => {

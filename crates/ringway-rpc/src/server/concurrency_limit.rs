@@ -34,6 +34,11 @@ impl ConcurrencyLimit {
         self.running.fetch_update(Ordering::SeqCst, Ordering::SeqCst, below).is_ok()
     }
 
+    /// How many more calls it would allow now.
+    pub(crate) fn free(&self) -> u32 {
+        self.limit.saturating_sub(self.running.load(Ordering::SeqCst))
+    }
+
     /// Counts a call as ended and wakes the cores that wait.
     pub(crate) fn leave(&self) {
         let before = self.running.fetch_sub(1, Ordering::SeqCst);

@@ -250,6 +250,16 @@ impl MethodEntry {
         self.is_awaited.get()
     }
 
+    /// How many more calls the limit would allow now: as many in the queue wait for the core alone, and take no room.
+    fn free(&self) -> usize {
+        let free = match &self.limit {
+            Limit::None => 0, // its queue has no bound
+            Limit::Fixed(limit) => limit.free(),
+            Limit::Adaptive(limit) => limit.borrow().limit().saturating_sub(self.running.get()),
+        };
+        free as usize
+    }
+
     /// Queues a call, and returns the one that has to leave when the queue is full. Keys of requests that
     /// have ended do not count, and are removed when they outnumber the others.
     pub(super) fn push(
@@ -270,7 +280,7 @@ impl MethodEntry {
             }
             loop {
                 let gone = queue.len().saturating_sub(waiting);
-                let leaves = queue.pop_beyond(gone, now)?;
+                let leaves = queue.pop_beyond(gone + self.free(), now)?;
                 if leaves.is_valid() {
                     return Some(leaves);
                 }

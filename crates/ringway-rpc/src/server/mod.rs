@@ -286,7 +286,8 @@ impl Server {
     }
 
     /// Sets the capacity of the queue of each method with a limit, on each core. With 0, a call that
-    /// cannot run at once is refused. The default is 256.
+    /// its limit does not allow at once is refused. Calls that wait for the core alone take no room. The
+    /// default is 256.
     pub fn queue_room(mut self, calls: usize) -> Self {
         self.settings.queue_room = calls;
         self

@@ -231,11 +231,8 @@ fn limits_apply_to_every_protocol() {
     let handle = serve(&echo, |server| server.queue_room(0));
     let mut caller = GrpcCaller::connect(socket_addr(&handle));
     let mut native = Caller::connect(socket_addr(&handle));
-    let mut runs = Vec::new();
-    for count in 1..=2 {
-        runs.push(caller.open("echo.Echo/Limited", b"60000"));
-        eventually("it runs", || echo.seen.running.load(Ordering::SeqCst) == count);
-    }
+    let runs: Vec<_> = (0..2).map(|_| caller.open("echo.Echo/Limited", b"60000")).collect();
+    eventually("both run", || echo.seen.running.load(Ordering::SeqCst) == 2);
     let refused = caller.call("echo.Echo/Limited", b"1");
     let (code, text) = refused.status();
     assert!(code == 8 && text.contains("(concurrency)"), "{code} {text}");

@@ -364,3 +364,18 @@ fn offloaded_call_answered_by_an_interceptor_is_counted_once() {
     }
     end(handle);
 }
+
+#[test]
+fn a_call_that_waits_for_its_core_alone_needs_no_room_in_the_queue() {
+    let (handle, _seen, _let_go) = serve(|server| server.queue_room(0));
+    let mut caller = Caller::connect(socket_addr(&handle));
+    caller.call("busy.v1.Busy/Say", b"connected").ok();
+    let mut open = |name, message| caller.machine.open(unary(name, message)).expect("room");
+    // They come together, and the first one uses up their turn.
+    let spins = open("busy.v1.Busy/Spin", &[30]);
+    let one = open("busy.v1.Busy/One", b"its limit is not reached");
+    caller.flush();
+    caller.answer(spins).ok();
+    assert_eq!(caller.answer(one).ok(), "its limit is not reached");
+    end(handle);
+}
