@@ -43,6 +43,12 @@ fn has_lease_of(store: &Store, put: &PutRequest) -> Result<(), Status> {
     if is_there { Ok(()) } else { Err(failure::lease(LeaseError::NotFound)) }
 }
 
+/// The bytes of the value that a key has after a put.
+pub(super) fn value_len(store: &Store, put: &PutRequest) -> usize {
+    let kept = put.ignore_value.then(|| store.get(&put.key)).flatten();
+    kept.map_or(put.value.len(), |kept| kept.value.len())
+}
+
 /// The bytes that the answer to a put has of what was there before.
 pub(super) fn bytes_before_put(store: &Store, put: &PutRequest) -> usize {
     let before = put.prev_kv.then(|| store.get(&put.key)).flatten();

@@ -80,6 +80,33 @@ pub(super) fn find(
     Ok(FoundKeys { keys, count, more, limit, sorting, keys_only })
 }
 
+/// The most bytes that an answer can have in a transaction that changes keys before: whichever of those that there are
+/// are left, and first in the order that is asked for. `put` are the lengths of the keys that it puts, and of their values.
+pub(super) fn bytes_at_most(
+    store: &Store,
+    request: &RangeRequest,
+    range: &KeyRange,
+    put: impl Iterator<Item = (usize, usize)>,
+) -> Result<usize, Status> {
+    if request.count_only {
+        return Ok(0);
+    }
+    let len = |key: usize, value: usize| if request.keys_only { key } else { key + value };
+    let mut lens: Vec<usize> = put.map(|(key, value)| len(key, value)).collect();
+    let visited = store.visit(range, None, usize::MAX, |found| {
+        if is_selected(request, found) {
+            lens.push(len(found.key_len(), found.content_len() - found.key_len()));
+        }
+    });
+    visited.map_err(failure::compacted_or_future)?;
+    let limit = limit(request);
+    if limit < lens.len() {
+        lens.select_nth_unstable_by(limit, |one, other| other.cmp(one));
+        lens.truncate(limit);
+    }
+    Ok(lens.iter().sum())
+}
+
 /// The keys that a range has found, in the order of the store.
 pub(super) struct FoundKeys {
     keys: Vec<KeyValue>,

@@ -8,6 +8,7 @@ use ringway_runtime::{self as runtime, Builder};
 
 use super::*;
 use crate::etcd::api::etcdserverpb::request_op::Request;
+use crate::etcd::api::etcdserverpb::response_op::Response;
 use crate::etcd::api::etcdserverpb::watch_request::RequestUnion;
 use crate::etcd::api::etcdserverpb::{
     CompactionRequest, Compare, DeleteRangeRequest, Kv, KvClient, Lease, LeaseClient,
@@ -180,6 +181,119 @@ fn a_transaction_meets_all_keys_once_and_not_a_thousand_times() {
     transaction::check(&request).expect("few enough operations");
     let refused = transaction::run(&mut store, request).err().expect("1.4 million keys");
     assert!(refused.message().contains("too many keys"), "{refused}");
+}
+
+/// Keys `name/0` and so on, whose values have a MiB.
+fn put_large(store: &mut Store, name: &str, count: usize) {
+    let value = Bytes::from(vec![b'v'; 1 << 20]);
+    let put = |change: &mut Transaction<'_>| {
+        (0..count).try_for_each(|at| {
+            let key = format!("{name}/{at:03}").into();
+            change.put(key, value.clone(), LeaseId::NONE).map(drop)
+        })
+    };
+    store.change(put).0.expect("without a lease");
+}
+
+fn range_of(prefix: &'static str, limit: i64) -> RangeRequest {
+    let KeyRange::Between(key, range_end) = KeyRange::prefix(prefix) else {
+        panic!("it has an end");
+    };
+    RangeRequest { key, range_end, limit, ..RangeRequest::default() }
+}
+
+#[test]
+fn a_transaction_that_would_read_too_much_behind_its_changes_changes_nothing() {
+    let mut store = Store::new();
+    let count = (limits::READ_BYTES_MAX >> 20) + 1;
+    put_large(&mut store, "q/large", count);
+    for at in 0..count {
+        let put = |change: &mut Transaction<'_>| {
+            change.put(format!("q/a/{at:03}").into(), Bytes::new(), LeaseId::NONE)
+        };
+        store.change(put).0.expect("without a lease");
+    }
+    let before = (store.revision(), store.len());
+    // What is there is short, and what is first without it is not.
+    let small = range_of("q/a/", 0);
+    let delete = DeleteRangeRequest { key: small.key, range_end: small.range_end, prev_kv: false };
+    let read = range_of("q/", i64::try_from(count).expect("few"));
+    let success = vec![
+        operation(Request::RequestDeleteRange(delete)),
+        operation(Request::RequestRange(read)),
+    ];
+    let request = TxnRequest { success, ..TxnRequest::default() };
+    transaction::check(&request).expect("it is well formed");
+    let refused = transaction::run(&mut store, request).err().expect("it would be too long");
+    assert_eq!(refused.message(), failure::too_much_read().message());
+    assert_eq!((store.revision(), store.len()), before);
+
+    let delete = DeleteRangeRequest { key: "q/a/000".into(), ..DeleteRangeRequest::default() };
+    let success = vec![
+        operation(Request::RequestDeleteRange(delete)),
+        operation(Request::RequestRange(range_of("q/", 1))),
+    ];
+    let request = TxnRequest { success, ..TxnRequest::default() };
+    let answer = transaction::run(&mut store, request).expect("one short key is read");
+    let Some(Response::ResponseRange(read)) = &answer.into_response().responses[1].response else {
+        panic!("it was a range");
+    };
+    assert_eq!(read.kvs[0].key, "q/a/001");
+}
+
+#[test]
+fn what_a_transaction_reads_behind_its_changes_has_a_bound_in_any_order() {
+    let mut store = Store::new();
+    let count = (limits::READ_BYTES_MAX >> 20) + 1;
+    put_large(&mut store, "q/large", count);
+    let small =
+        |change: &mut Transaction<'_>| change.put("q/small".into(), Bytes::new(), LeaseId::NONE);
+    store.change(small).0.expect("without a lease");
+    // Each put has its key be the one that was changed last, with the value that it has.
+    let touch_and_read = (0..count.min(limits::TXN_OPERATIONS_MAX / 2)).flat_map(|at| {
+        let key = format!("q/large/{at:03}");
+        let touch = PutRequest { ignore_value: true, ..put(key, "") };
+        let last = RangeRequest { sort_order: 2, sort_target: 3, ..range_of("q/", 1) };
+        [operation(Request::RequestPut(touch)), operation(Request::RequestRange(last))]
+    });
+    let nested = |operations: Vec<RequestOp>| {
+        let txn = TxnRequest { success: operations, ..TxnRequest::default() };
+        operation(Request::RequestTxn(txn))
+    };
+    let all: Vec<_> = touch_and_read.collect();
+    let read_again = (0..8).map(|_| {
+        let last = RangeRequest { sort_order: 2, sort_target: 3, ..range_of("q/", 1) };
+        operation(Request::RequestRange(last))
+    });
+    let success = vec![nested(all), nested(read_again.collect())];
+    let request = TxnRequest { success, ..TxnRequest::default() };
+    transaction::check(&request).expect("it is well formed");
+    let refused = transaction::run(&mut store, request).err().expect("it would be too long");
+    assert_eq!(refused.message(), failure::too_much_read().message());
+}
+
+#[test]
+fn what_a_transaction_has_deleted_has_no_value_to_keep() {
+    let mut store = Store::new();
+    let put_k = |change: &mut Transaction<'_>| change.put("k".into(), "v".into(), LeaseId::NONE);
+    store.change(put_k).0.expect("without a lease");
+    let before = (store.revision(), store.len());
+    for ignores in [
+        PutRequest { ignore_value: true, ..put("k", "") },
+        PutRequest { ignore_lease: true, ..put("k", "w") },
+    ] {
+        // Such deletions are not compared with puts.
+        let all = DeleteRangeRequest { key: "a".into(), range_end: "\0".into(), prev_kv: false };
+        let success = vec![
+            operation(Request::RequestDeleteRange(all)),
+            operation(Request::RequestPut(ignores)),
+        ];
+        let request = TxnRequest { success, ..TxnRequest::default() };
+        transaction::check(&request).expect("etcd takes it");
+        let refused = transaction::run(&mut store, request).err().expect("nothing is left");
+        assert_eq!(refused.message(), failure::key_not_found().message());
+        assert_eq!((store.revision(), store.len()), before);
+    }
 }
 
 #[test]

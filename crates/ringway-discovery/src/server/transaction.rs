@@ -108,8 +108,8 @@ pub(super) fn effect(request: &TxnRequest) -> Option<Effect> {
 pub(super) fn read(store: &Store, request: TxnRequest, at: Revision) -> Result<Answered, Status> {
     let mut keys_left = limits::TXN_KEYS_MAX;
     let path = choose(store, request, at, &mut keys_left)?;
-    let mut left = Left { keys: keys_left, bytes: limits::READ_BYTES_MAX };
-    can_run(store, &path, &[], &mut left)?;
+    let mut left = Left::of(keys_left);
+    can_run((store, at), &path, &[], &mut left)?;
     answer(store, path, at)
 }
 
@@ -131,11 +131,12 @@ fn answer(store: &Store, chosen: Chosen, at: Revision) -> Result<Answered, Statu
 /// Carries out a checked transaction.
 pub(super) fn run(store: &mut Store, request: TxnRequest) -> Result<Answered, Status> {
     let mut keys_left = limits::TXN_KEYS_MAX;
-    let path = choose(store, request, store.revision(), &mut keys_left)?;
-    let mut puts = Vec::new();
-    let bytes = can_put(store, &path, &mut puts)?;
-    let mut left = Left { keys: keys_left, bytes: limits::READ_BYTES_MAX };
-    can_run(store, &path, &puts, &mut left)?;
+    let at = store.revision();
+    let path = choose(store, request, at, &mut keys_left)?;
+    let (mut puts, mut deleted) = (Vec::new(), Vec::new());
+    let bytes = can_put(store, &path, &mut puts, &mut deleted)?;
+    let mut left = Left::of(keys_left);
+    can_run((store, at), &path, &puts, &mut left)?;
     change::has_space(store, bytes)?;
     store.change(|change| carry_out(change, path)).0
 }
@@ -268,9 +269,15 @@ fn holds_for(compare: &Compare, found: Option<&KeyValue>) -> bool {
 struct Left {
     keys: usize,
     bytes: usize,
+    /// Whether the steps so far have changed keys.
+    has_changed: bool,
 }
 
 impl Left {
+    fn of(keys: usize) -> Self {
+        Self { keys, bytes: limits::READ_BYTES_MAX, has_changed: false }
+    }
+
     /// Counts bytes that are answered.
     fn read(&mut self, bytes: usize) -> Result<(), Status> {
         self.bytes = self.bytes.checked_sub(bytes).ok_or_else(failure::too_much_read)?;
@@ -278,71 +285,90 @@ impl Left {
     }
 }
 
-/// Checks the puts, before anything else as etcd does. Returns the bytes that they need, and notes their keys and the
-/// lengths of their values.
+/// The key of a put, and the bytes of the value that it has then.
+type Put<'a> = (&'a Bytes, usize);
+
+/// Checks the puts, before anything else as etcd does. Returns the bytes that they need, and notes them. `deleted` is what
+/// the steps before have deleted.
 fn can_put<'a>(
     store: &Store,
     chosen: &'a Chosen,
-    puts: &mut Vec<(&'a Bytes, usize)>,
+    puts: &mut Vec<Put<'a>>,
+    deleted: &mut Vec<KeyRange>,
 ) -> Result<usize, Status> {
     let mut bytes = 0;
     for step in &chosen.steps {
         bytes += match step {
             Step::Operation(Request::RequestPut(put)) => {
-                puts.push((&put.key, put.value.len()));
+                // Of a key that is deleted before, nothing could be kept.
+                let keeps = put.ignore_value || put.ignore_lease;
+                if keeps && deleted.iter().any(|range| range.contains(&put.key)) {
+                    return Err(failure::key_not_found());
+                }
+                puts.push((&put.key, change::value_len(store, put)));
                 change::can_put(store, put)?
             }
+            Step::Operation(Request::RequestDeleteRange(delete)) => {
+                deleted.push(KeyRange::from_wire(delete.key.clone(), delete.range_end.clone()));
+                0
+            }
             Step::Operation(_) => 0,
-            Step::Nested(nested) => can_put(store, nested, puts)?,
+            Step::Nested(nested) => can_put(store, nested, puts, deleted)?,
         };
     }
     Ok(bytes)
 }
 
-/// Checks that all steps can be carried out.
+/// Checks that all steps can be carried out, with the keys as they are at a revision.
 fn can_run(
-    store: &Store,
+    (store, at): (&Store, Revision),
     chosen: &Chosen,
-    puts: &[(&Bytes, usize)],
+    puts: &[Put<'_>],
     left: &mut Left,
 ) -> Result<(), Status> {
     for step in &chosen.steps {
         match step {
             Step::Operation(Request::RequestPut(put)) => {
                 left.read(change::bytes_before_put(store, put))?;
+                left.has_changed = true;
             }
             Step::Operation(Request::RequestRange(range)) => {
                 can_read(store, range.revision)?;
-                meet(keys_in(store, &range.key, &range.range_end), &mut left.keys)?;
-                left.read(bytes_read(store, range, puts)?)?;
+                meet(keys_in((store, at), &range.key, &range.range_end), &mut left.keys)?;
+                left.read(bytes_read((store, at), range, puts, left.has_changed)?)?;
             }
             Step::Operation(Request::RequestDeleteRange(delete)) => {
-                meet(keys_in(store, &delete.key, &delete.range_end), &mut left.keys)?;
+                meet(keys_in((store, at), &delete.key, &delete.range_end), &mut left.keys)?;
                 left.read(change::bytes_before_delete(store, delete))?;
+                left.has_changed = true;
             }
             Step::Operation(_) => {}
-            Step::Nested(nested) => can_run(store, nested, puts, left)?,
+            Step::Nested(nested) => can_run((store, at), nested, puts, left)?,
         }
     }
     Ok(())
 }
 
-/// The bytes of the answer to a range as it is now, with all that the transaction puts there.
+/// The bytes of the answer to a range; behind changes, the most that it can have then.
 fn bytes_read(
-    store: &Store,
+    (store, at): (&Store, Revision),
     request: &RangeRequest,
-    puts: &[(&Bytes, usize)],
+    puts: &[Put<'_>],
+    has_changed: bool,
 ) -> Result<usize, Status> {
     let range = KeyRange::from_wire(request.key.clone(), request.range_end.clone());
-    let found = read::find(store, request, &range, store.revision())?.content_len();
+    if !has_changed || request.revision > 0 {
+        return Ok(read::find(store, request, &range, at)?.content_len());
+    }
     let put = puts.iter().filter(|(key, _)| range.contains(key));
-    Ok(found + put.map(|(key, value)| key.len() + value).sum::<usize>())
+    let put = put.map(|(key, value_len)| (key.len(), *value_len));
+    read::bytes_at_most(store, request, &range, put)
 }
 
-/// The keys of a range as it is now.
-fn keys_in(store: &Store, key: &Bytes, range_end: &Bytes) -> usize {
+/// The number of keys of a range at a revision.
+fn keys_in((store, at): (&Store, Revision), key: &Bytes, range_end: &Bytes) -> usize {
     let range = KeyRange::from_wire(key.clone(), range_end.clone());
-    store.read(&range, None, 0).map_or(0, |read| read.count)
+    store.read(&range, Some(at), 0).map_or(0, |read| read.count)
 }
 
 fn can_read(store: &Store, revision: i64) -> Result<(), Status> {
