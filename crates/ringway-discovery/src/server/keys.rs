@@ -3,6 +3,7 @@
 use prost::Message;
 use ringway_rpc::Status;
 
+use super::transaction::Answered;
 use super::trouble::Effect;
 use super::{Registry, change, failure, read, transaction};
 use crate::etcd::api::etcdserverpb::{
@@ -46,9 +47,9 @@ impl Kv for Registry {
             Some(effect) => effect,
             None => return self.read_transaction(request),
         };
-        let (answered, header) =
-            self.change(effect, |store, _| transaction::run(store, request)).await?;
-        Ok(TxnResponse { header, ..answered.into_response() })
+        let run = |store: &mut Store, _| transaction::run(store, request);
+        let (response, header) = self.change_and(effect, run, Answered::into_response).await?;
+        Ok(TxnResponse { header, ..response })
     }
 
     async fn compact(&self, request: CompactionRequest) -> Result<CompactionResponse, Status> {

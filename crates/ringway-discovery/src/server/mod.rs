@@ -203,8 +203,20 @@ impl Registry {
         effect: Effect,
         make: impl FnOnce(&mut Store, Duration) -> Result<T, Status>,
     ) -> Result<Made<T>, Status> {
+        self.change_and(effect, make, |made| made).await
+    }
+
+    /// The same, with an answer that `finish` makes when the registry is not locked any more. Only the answer is kept while
+    /// the log is written.
+    async fn change_and<T, R>(
+        &self,
+        effect: Effect,
+        make: impl FnOnce(&mut Store, Duration) -> Result<T, Status>,
+        finish: impl FnOnce(T) -> R,
+    ) -> Result<Made<R>, Status> {
         self.admitted(effect).await?;
         let (made, header, unlogged) = self.change_now(effect, make)?;
+        let made = made.map(finish);
         if let Some(batch) = unlogged {
             self.logged(batch).await?;
         }

@@ -1,9 +1,11 @@
 //! What clients can make a registry hold and do, and what it tells them.
 
+use std::path::Path;
+
 use bytes::Bytes;
 use prost::Message;
 use ringway_rpc::{Client, Server};
-use ringway_runtime::sim::SimConfig;
+use ringway_runtime::sim::{Disk, SimConfig, mount};
 use ringway_runtime::{self as runtime, Builder};
 
 use super::*;
@@ -16,6 +18,7 @@ use crate::etcd::api::etcdserverpb::{
     RequestOp, TxnRequest, WatchCancelRequest, WatchClient, WatchCreateRequest,
     WatchProgressRequest, WatchRequest,
 };
+use crate::log::Folder;
 use crate::store::{KeyRange, LeaseId, Transaction};
 
 mod as_etcd;
@@ -294,6 +297,47 @@ fn what_a_transaction_has_deleted_has_no_value_to_keep() {
         assert_eq!(refused.message(), failure::key_not_found().message());
         assert_eq!((store.revision(), store.len()), before);
     }
+}
+
+/// Bytes that somebody counts.
+struct Counted {
+    _by: Arc<()>,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        b"k/2"
+    }
+}
+
+#[test]
+fn keys_that_a_transaction_does_not_answer_are_not_kept_while_the_log_is_written() {
+    let test = async {
+        mount("/", &Disk::new(1)).expect("nothing is open");
+        let folder = Folder::open_unlocked(Path::new("/data")).await.expect("an empty disk");
+        let registry = Registry::builder().open_in(folder).await.expect("an empty folder");
+        registry.put(put("k/1", "1")).await.expect("a sound disk");
+        let count = Arc::new(());
+        let second = Bytes::from_owner(Counted { _by: Arc::clone(&count) });
+        let second = |change: &mut Transaction<'_>| change.put(second, Bytes::new(), LeaseId::NONE);
+        registry.state().store.change(second).0.expect("without a lease");
+        // The first of all that are sorted.
+        let first = RangeRequest { sort_order: 1, ..range_of("k/", 1) };
+        let success = vec![
+            operation(Request::RequestPut(put("other", "1"))),
+            operation(Request::RequestRange(first)),
+        ];
+        let mut call = pin!(registry.txn(TxnRequest { success, ..TxnRequest::default() }));
+        poll_fn(|cx| {
+            assert!(call.as_mut().poll(cx).is_pending(), "the log is not written yet");
+            Poll::Ready(())
+        })
+        .await;
+        assert!(Arc::strong_count(&count) > 1, "the store has it");
+        registry.state().store = Store::new();
+        assert_eq!(Arc::strong_count(&count), 1, "the call keeps what it does not answer");
+    };
+    Builder::simulate(SimConfig::new(1), test).expect("it is never stuck");
 }
 
 #[test]
