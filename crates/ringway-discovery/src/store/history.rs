@@ -58,6 +58,9 @@ impl History {
                 true
             }
             None => {
+                if self.0.len() < VERSIONS_FEW && self.0.len() == self.0.capacity() {
+                    self.0.reserve_exact(1);
+                }
                 self.0.push_back(version);
                 false
             }
@@ -121,6 +124,10 @@ impl History {
     }
 }
 
+/// Versions up to which a history has room for those that it has and no others. Most keys have one or two, and each has a
+/// hundred bytes.
+const VERSIONS_FEW: usize = 4;
+
 impl Version {
     pub(super) fn of(&self, key: &Bytes) -> Option<KeyValue> {
         let live = self.live.as_ref()?;
@@ -132,5 +139,20 @@ impl Version {
             lease: live.lease,
             value: live.value.clone(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_is_put_and_deleted_has_room_for_that_and_no_more() {
+        let version = |at| Version { mod_revision: Revision(at), live: None };
+        let mut history = History::new(version(1));
+        history.push(version(2));
+        assert_eq!(history.0.capacity(), 2);
+        (3..100).for_each(|at| _ = history.push(version(at)));
+        assert!(history.0.capacity() >= 99);
     }
 }

@@ -467,9 +467,7 @@ impl Store {
 
     /// Adds what a key is from the present revision on, and logs that. `bytes` is the size of key and value.
     fn push(&mut self, key: Bytes, live: Option<Live>, bytes: usize) {
-        if let Some(journal) = &mut self.journal {
-            journal.tell_change(self.revision, &key, live.as_ref());
-        }
+        self.tell(&key, live.as_ref());
         let version = Version { mod_revision: self.revision, live };
         let is_again = match self.keys.get_mut(&key) {
             Some(history) => history.push(version),
@@ -479,8 +477,19 @@ impl Store {
             }
         };
         if !is_again {
-            self.log_bytes += bytes;
-            self.log.push_back(Logged { revision: self.revision, key, bytes });
+            self.note_change(key, bytes);
         }
+    }
+
+    /// Has a log told what a key is from the present revision on.
+    fn tell(&mut self, key: &Bytes, live: Option<&Live>) {
+        if let Some(journal) = &mut self.journal {
+            journal.tell_change(self.revision, key, live);
+        }
+    }
+
+    fn note_change(&mut self, key: Bytes, bytes: usize) {
+        self.log_bytes += bytes;
+        self.log.push_back(Logged { revision: self.revision, key, bytes });
     }
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::encoded::Numbers;
-use super::history::Live;
+use super::history::{Live, Version};
 use super::{KeyRange, KeyValue, LeaseError, LeaseId, Read, Revision, Store};
 
 /// Changes of one revision. If a key changes several times, the last change is the one that counts.
@@ -70,15 +70,18 @@ impl Transaction<'_> {
     /// Deletes a key.
     pub(super) fn delete_key(&mut self, key: Bytes) {
         let store = &mut *self.store;
-        let Some(gone) = store.keys.get(&key).and_then(|it| it.last()?.live.as_ref()) else {
-            return;
-        };
+        let Some(history) = store.keys.get_mut(&key) else { return };
+        let Some(gone) = history.last().and_then(|it| it.live.as_ref()) else { return };
         let (lease, bytes) = (gone.lease, key.len() + gone.value.len());
+        let is_again = history.push(Version { mod_revision: store.revision, live: None });
         store.leases.detach(lease, &key);
         store.live -= 1;
         store.live_bytes -= bytes;
-        let named = key.len();
-        store.push(key, None, named);
+        store.tell(&key, None);
+        if !is_again {
+            let named = key.len();
+            store.note_change(key, named);
+        }
     }
 
     /// Deletes the keys of a range. Returns them.
