@@ -14,6 +14,10 @@ pub(crate) const HISTORY_BYTES_MAX: usize = 64 << 20;
 /// than one is enough to catch up.
 pub(crate) const REVISIONS_FORGOTTEN_AT_ONCE: usize = 1_000;
 
+/// Changes that are removed at once after they were compacted, while others wait for the store: some milliseconds. One
+/// revision may have a million, and the first that can be read comes behind them at once.
+pub(crate) const REMOVED_AT_ONCE: usize = 10_000;
+
 /// Changes that a watch gets at once, so that one that is far behind does not hold the store for long. All changes of
 /// one revision come together, however many they are.
 pub(crate) const WATCH_CHANGES_MAX: usize = 1_000;

@@ -2,6 +2,7 @@
 
 use prost::Message;
 use ringway_rpc::Status;
+use ringway_runtime as runtime;
 
 use super::transaction::Answered;
 use super::trouble::Effect;
@@ -57,6 +58,9 @@ impl Kv for Registry {
         let compact =
             |store: &mut Store, _| store.compact(first).map_err(failure::compacted_or_future);
         let ((), header) = self.change(Effect::Frees, compact).await?;
+        while !self.state().store.remove_compacted() {
+            runtime::yield_now().await;
+        }
         Ok(CompactionResponse { header })
     }
 }

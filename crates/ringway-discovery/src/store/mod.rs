@@ -326,21 +326,23 @@ impl Store {
         Ok(())
     }
 
-    /// Removes what cannot be read any more, unless a dump needs it.
-    fn remove_compacted(&mut self) {
+    /// Removes some of what cannot be read any more, unless a dump needs it. True if nothing is left to be removed now.
+    pub(crate) fn remove_compacted(&mut self) -> bool {
         if self.kept_for.is_some() {
-            return;
+            return true;
         }
         let first = self.compacted;
-        while let Some(oldest) = self.log.front().filter(|oldest| oldest.revision < first) {
-            self.log_bytes -= oldest.bytes;
-            let Some(Logged { key, .. }) = self.log.pop_front() else {
-                break;
-            };
+        for _ in 0..limits::REMOVED_AT_ONCE {
+            if self.log.front().is_none_or(|oldest| oldest.revision >= first) {
+                return true;
+            }
+            let Some(Logged { key, bytes, .. }) = self.log.pop_front() else { return true };
+            self.log_bytes -= bytes;
             if self.keys.get_mut(&key).is_some_and(|history| history.compact(first)) {
                 self.keys.remove(&key);
             }
         }
+        false
     }
 
     /// Whether the history keeps its bounds, which it may exceed while a dump is taken and some time after that.
@@ -350,7 +352,7 @@ impl Store {
 
     /// Compacts so far that the history keeps its bounds. One revision stays, however large it is.
     fn bound_history(&mut self) {
-        if self.kept_for.is_some() {
+        if self.kept_for.is_some() || !self.remove_compacted() {
             return;
         }
         for _ in 0..limits::REVISIONS_FORGOTTEN_AT_ONCE {

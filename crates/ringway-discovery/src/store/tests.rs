@@ -358,3 +358,30 @@ fn values_before_the_changes_count_as_bytes_of_what_a_watch_gets() {
     let second = store.changes(&KeyRange::all(), first.next).expect("not compacted");
     assert_eq!(second.changes.len(), 4);
 }
+
+#[test]
+fn what_is_compacted_is_gone_at_once_and_removed_in_steps() {
+    let mut store = store();
+    let many = 3 * limits::REMOVED_AT_ONCE;
+    let put_many = |change: &mut Transaction<'_>| {
+        (0..many).try_for_each(|at| {
+            change.put(format!("many/{at}").into(), Bytes::new(), LeaseId::NONE).map(drop)
+        })
+    };
+    store.change(put_many).0.expect("without a lease");
+    store.change(|change| change.delete(&KeyRange::prefix("many/")));
+    let last = put(&mut store, "a", "1");
+    store.compact(last).expect("it has come");
+    let gone = Revision(last.0 - 1);
+    let read = store.read(&KeyRange::all(), Some(gone), 9).err();
+    assert_eq!(read, Some(ReadError::Compacted));
+    assert!(store.changes(&KeyRange::all(), gone).is_err());
+    let all = 2 * many + 1;
+    assert_eq!(store.log.len(), all - limits::REMOVED_AT_ONCE, "all was removed at once");
+    // The next change goes on with that.
+    put(&mut store, "a", "2");
+    assert_eq!(store.log.len(), all + 1 - 2 * limits::REMOVED_AT_ONCE);
+    while !store.remove_compacted() {}
+    assert_eq!((store.log.len(), store.keys.len(), store.log_bytes), (2, 1, 4));
+    assert_eq!(store.changes(&KeyRange::all(), last).expect("they are there").changes.len(), 2);
+}
