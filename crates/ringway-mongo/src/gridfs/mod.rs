@@ -149,10 +149,11 @@ impl GridFs {
         let ids = self.files.find(doc! { "filename": name }).projection(doc! { "_id": 1 });
         let mut cursor: Cursor<Document> = ids.await?;
         let mut is_any = false;
-        while let Some(mut file) = cursor.next().await? {
+        let failed =
+            |is_any| move |error: Error| if is_any { error.in_the_middle() } else { error };
+        while let Some(mut file) = cursor.next().await.map_err(failed(is_any))? {
             let id = file.remove("_id").unwrap_or(Bson::Null);
-            let gone = self.delete_file(&id).await;
-            gone.map_err(|error| if is_any { error.in_the_middle() } else { error })?;
+            self.delete_file(&id).await.map_err(failed(is_any))?;
             is_any = true;
         }
         if is_any { Ok(()) } else { Err(not_found(&name)) }
@@ -185,7 +186,7 @@ impl GridFs {
     /// Those of every operation.
     pub async fn drop(&self) -> Result {
         self.files.drop().await?;
-        self.chunks.drop().await
+        self.chunks.drop().await.map_err(Error::in_the_middle)
     }
 
     /// Makes the indexes of the bucket, before its first file.

@@ -194,3 +194,30 @@ fn a_removal_whose_chunks_cannot_be_removed_has_happened() {
         assert!(error.may_have_happened(), "{error}");
     });
 }
+
+/// Whatever the error itself says of its own command.
+#[test]
+fn a_removal_of_several_that_ends_in_the_middle_has_happened() {
+    let fake = Fake::serve(|command| {
+        let refused = || Answer::Reply(doc! { "ok": 0.0, "code": 13, "errmsg": "of the test" });
+        match (command.name(), command.body.get_str("drop")) {
+            ("find", _) => {
+                let first = doc! { "_id": 1 };
+                let cursor = doc! { "id": 7_i64, "ns": "d.fs.files", "firstBatch": [first] };
+                Answer::Reply(doc! { "cursor": cursor, "ok": 1.0 })
+            }
+            ("delete", _) => Answer::Reply(doc! { "n": 1, "ok": 1.0 }),
+            ("drop", Ok("fs.files")) => Answer::Reply(doc! { "ok": 1.0 }),
+            _ => refused(),
+        }
+    });
+    on_core(async move {
+        let bucket = client(&fake.address).database("d").gridfs();
+        let error = bucket.delete_by_name("f").await.expect_err("there is no second batch");
+        assert_eq!(error.server().map(|error| error.code), Some(13));
+        assert!(error.may_have_happened(), "the first file is gone: {error}");
+        let error = bucket.drop().await.expect_err("the chunks stay");
+        assert_eq!(error.server().map(|error| error.code), Some(13));
+        assert!(error.may_have_happened(), "the files are gone: {error}");
+    });
+}
