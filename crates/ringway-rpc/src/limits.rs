@@ -162,6 +162,11 @@ pub(crate) const FLOOD_WINDOW: Duration = Duration::from_millis(25);
 pub(crate) const FLOOD_PERCENT: u64 = 150;
 /// Calls served in a window without which it is too short to say anything about that.
 pub(crate) const FLOOD_SERVED_MIN: u32 = 16;
+/// How long the speed of a queue that has emptied is believed. Where few calls are taken at a time, an overloaded queue
+/// empties again and again, but servers that were slow a while ago may be fast now.
+pub(crate) const FLOOD_REMEMBERED: Duration = Duration::from_secs(1);
+/// Calls of a queue, the newest, that are asked for the time that they have: if all are in a hurry, so are most.
+pub(crate) const NEWEST_ASKED: usize = 64;
 /// Windows in a row after which a flood is one: a burst comes in the first.
 pub(crate) const FLOOD_WINDOWS: u32 = 2;
 /// How long a call may wait in a client whose servers are overloaded and have told so: the newest are served at once, and

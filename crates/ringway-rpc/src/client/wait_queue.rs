@@ -84,7 +84,8 @@ pub(super) struct WaitQueue {
     pace: Pace,
     inflow: Inflow,
     origin: Option<Instant>,
-    /// Whether calls come faster than servers take them that have told how many they take. It ends with the queue.
+    /// Whether calls come faster than servers take them that have told how many they take. It ends with the flood, or the
+    /// queue.
     is_overloaded: bool,
 }
 
@@ -156,11 +157,11 @@ impl WaitQueue {
     /// Removes a call that was sent. The returned waker must be dropped outside of the borrow.
     pub(super) fn serve(&mut self, key: WaiterKey, now: Instant) -> Option<Waker> {
         let at = self.find(key)?;
+        let now = self.since_origin(now);
         if let Standing::Called(_) = self.waiters[at].standing {
-            let now = self.since_origin(now);
             self.pace.served(now);
-            self.inflow.served(now);
         }
+        self.inflow.served(now); // as all have come
         self.remove(at)
     }
 
@@ -251,14 +252,18 @@ impl WaitQueue {
     pub(super) fn look_at_load(&mut self, are_leased: bool, now: Instant) {
         let patience = self.patience(now).filter(|_| are_leased);
         self.is_overloaded = patience.is_some_and(|patience| {
-            self.is_overloaded || self.inflow.is_too_much(self.waiting(), patience)
+            self.is_overloaded && self.inflow.is_flood()
+                || self.inflow.is_too_much(self.waiting(), patience)
         });
     }
 
-    /// The time that the newest waiting call has left.
+    /// The longest time that one of the newest waiting calls has left: some of them may be in a hurry.
     fn patience(&self, now: Instant) -> Option<Duration> {
-        let newest = self.waiters.iter().rfind(|waiter| waiter.is_waiting())?;
-        Some(newest.wake_at.map_or(Duration::MAX, |until| until.saturating_duration_since(now)))
+        let newest = self.waiters.iter().rev().filter(|waiter| waiter.is_waiting());
+        let left = |waiter: &Waiter| {
+            waiter.wake_at.map_or(Duration::MAX, |until| until.saturating_duration_since(now))
+        };
+        newest.take(limits::NEWEST_ASKED).map(left).max()
     }
 
     /// Wakes calls that an overloaded queue keeps no longer. They fail when they react.
@@ -580,36 +585,57 @@ mod tests {
     /// Simulates servers at their limit that take one call each ms, of which `comes` come. Returns how many were sent,
     /// shed and too late, and the longest wait of one that was shed.
     fn overload(comes: impl Fn(u32) -> u32, patience: u32) -> ([usize; 3], Duration) {
-        let start = Instant::now();
-        let (mut queue, mut waiting) = (WaitQueue::default(), Vec::new());
-        let (mut sent, mut shed, mut late, mut longest) = (0, 0, 0, Duration::ZERO);
+        let mut load = Load::default();
         for ms in 1..=4_000 {
-            let now = start + ms * MS;
-            for _ in 0..comes(ms) {
-                waiting.push(queue.wait(None, until(Some(now + patience * MS)), now).0);
+            load.turn(ms, &vec![patience; comes(ms) as usize], true);
+        }
+        (load.ended, load.longest)
+    }
+
+    /// Calls that wait for servers at their limit.
+    #[derive(Default)]
+    struct Load {
+        queue: WaitQueue,
+        start: Option<Instant>,
+        waiting: Vec<WaiterKey>,
+        /// How many were sent, shed and too late.
+        ended: [usize; 3],
+        longest: Duration,
+    }
+
+    impl Load {
+        /// Has calls come that have so many ms each, and one go if the servers take one.
+        fn turn(&mut self, ms: u32, come: &[u32], takes_one: bool) {
+            let queue = &mut self.queue;
+            let now = *self.start.get_or_insert_with(Instant::now) + ms * MS;
+            for patience in come {
+                let key = queue.wait(None, until(Some(now + *patience * MS)), now).0;
+                self.waiting.push(key);
             }
             let mut woken = Vec::new();
             queue.look_at_load(true, now);
             queue.shed(now, &mut woken);
             queue.expire(now, &mut woken);
-            queue.call_next(now);
-            waiting.retain(|key| {
+            if takes_one {
+                queue.call_next(now);
+            }
+            let Self { ended: [sent, shed, late], longest, .. } = self;
+            self.waiting.retain(|key| {
                 if let Some(waited) = queue.has_shed(*key, now) {
-                    (shed, longest) = (shed + 1, longest.max(waited));
+                    (*shed, *longest) = (*shed + 1, waited.max(*longest));
                     queue.give_up(*key);
                 } else if !queue.may_go(*key) {
                     return true;
                 } else if queue.find(*key).is_some_and(|at| queue.waiters[at].wake_at.is_none()) {
-                    late += 1;
+                    *late += 1;
                     queue.give_up(*key);
                 } else {
-                    sent += 1;
+                    *sent += 1;
                     queue.serve(*key, now);
                 }
                 false
             });
         }
-        ([sent, shed, late], longest)
     }
 
     #[test]
@@ -634,6 +660,71 @@ mod tests {
         // A quarter of their time is for those that wait, as before.
         let (long, _) = overload(|ms| if ms == 1 { 2_000 } else { 0 }, 1_000);
         assert!(long[0] >= 250 && long[2] == 0, "{long:?}");
+    }
+
+    #[test]
+    fn nobody_is_refused_or_late_once_a_flood_is_over() {
+        let mut load = Load::default();
+        for ms in 1..=6_000 {
+            load.turn(ms, if ms <= 500 { &[2_000; 4] } else { &[2_000] }, true);
+            if ms == 1_000 {
+                assert!(load.ended[1] > 1_000, "{:?}", load.ended);
+                load.ended = [0; 3];
+            }
+        }
+        assert_eq!(load.ended[1..], [0, 0], "callers in turn are served in order");
+    }
+
+    #[test]
+    fn one_call_in_a_hurry_is_no_overload() {
+        let mut load = Load::default();
+        for ms in 1..=4_000 {
+            match ms {
+                1 => load.turn(ms, &[10_000; 2_000], true),
+                500 => load.turn(ms, &[100], true),
+                _ => load.turn(ms, &[10_000], true),
+            }
+        }
+        assert_eq!(load.ended[1..], [0, 0]);
+    }
+
+    #[test]
+    fn servers_that_were_slow_an_hour_ago_are_not_overloaded() {
+        let mut load = Load::default();
+        for ms in 1..=20_000 {
+            load.turn(ms, if ms == 1 { &[1_000_000; 40] } else { &[] }, ms % 500 == 0);
+        }
+        assert_eq!(load.ended, [40, 0, 0]);
+        for ms in 3_600_000..3_601_000 {
+            load.turn(ms, if ms == 3_600_000 { &[1_000; 10] } else { &[] }, ms % 20 == 0);
+        }
+        assert_eq!(load.ended, [50, 0, 0]);
+    }
+
+    #[test]
+    fn calls_that_are_sent_late_are_served_as_well() {
+        let start = Instant::now();
+        let mut queue = WaitQueue::default();
+        let mut waiting: Vec<(WaiterKey, u32)> = Vec::new();
+        for ms in 1..=1_000 {
+            let now = start + ms * MS;
+            for _ in 0..if ms == 1 { 400 } else { 1 } {
+                let key = queue.wait(None, until(Some(now + 10_000 * MS)), now).0;
+                waiting.push((key, u32::MAX));
+            }
+            queue.look_at_load(true, now);
+            queue.call_next(now);
+            queue.pass_over(now);
+            waiting.retain_mut(|(key, goes_at)| {
+                if queue.may_go(*key) && *goes_at == u32::MAX {
+                    // Every other one is polled only after it was passed over.
+                    *goes_at = if key.0 % 2 == 0 { ms } else { ms + 15 };
+                }
+                *goes_at > ms || queue.serve(*key, now).is_some()
+            });
+            assert!(!queue.is_overloaded, "after {ms} ms");
+        }
+        assert!(queue.waiting() <= 400);
     }
 
     #[test]

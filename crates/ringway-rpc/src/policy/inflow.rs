@@ -13,8 +13,9 @@ pub(crate) struct Inflow {
     began: Duration,
     came: u32,
     served: u32,
-    /// The time for each that was served in the window before.
+    /// The time for each that was served in the window before, and the end of that.
     each: Duration,
+    measured: Duration,
     /// Windows in a row in which no fewer have come than were served, and far more.
     fed: u32,
     flooded: u32,
@@ -23,7 +24,9 @@ pub(crate) struct Inflow {
 impl Inflow {
     /// Starts a window, because the queue was empty until now.
     pub(crate) fn begin(&mut self, now: Duration) {
-        *self = Self { began: now, each: self.each, ..Self::default() };
+        let is_old = now.saturating_sub(self.measured) > limits::FLOOD_REMEMBERED;
+        let each = if is_old { Duration::ZERO } else { self.each };
+        *self = Self { began: now, each, measured: self.measured, ..Self::default() };
     }
 
     /// Notes that one waiter has come.
@@ -44,7 +47,12 @@ impl Inflow {
         };
         let (fed, flooded) = (next(self.fed, 100), next(self.flooded, limits::FLOOD_PERCENT));
         let each = length / self.served;
-        *self = Self { began: now, came: 0, served: 0, each, fed, flooded };
+        *self = Self { began: now, came: 0, served: 0, each, measured: now, fed, flooded };
+    }
+
+    /// Whether far more came in the last window than were served.
+    pub(crate) fn is_flood(&self) -> bool {
+        self.flooded > 0
     }
 
     /// Whether the queue is overloaded by `waiting` waiters of whom the newest has `patience`.
