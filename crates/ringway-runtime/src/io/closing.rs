@@ -72,6 +72,11 @@ impl Core {
     fn begin_sending(&self, key: Key, state: &mut StreamState) {
         state.phase = Phase::Sending;
         state.reads_out = false;
+        if state.limits.write_stall_timeout.is_none() {
+            // Its peer had all the time that it wanted, and has a bounded one from now on.
+            state.clocks.note_sent(self.now());
+            state.clocks.note_all_taken();
+        }
         self.hasten_deadlines(key, state);
         self.mark_stream(key, state);
     }

@@ -368,3 +368,26 @@ fn a_reader_that_takes_next_to_nothing_is_ended() {
         assert_eq!(tires.expect("not stuck"), is_ended, "{pause_ms} ms");
     }
 }
+
+/// Reads slowly, from a stream that lets it, and is dropped after a while. How much came before the end.
+async fn comes_of_a_dropped_stream() -> usize {
+    const TOTAL: usize = 32_000;
+    let (client, server) = pair().await;
+    client.set_limits(Rc::new(only(|limits| limits.recv_high_water = 1)));
+    server.set_limits(Rc::new(only(|limits| limits.write_stall_timeout = None)));
+    server.send(pattern(TOTAL, 9));
+    let (mut server, mut came) = (Some(server), 0);
+    while let Ok(Some(view)) = client.recv().await {
+        came += view.len();
+        sleep(Duration::from_millis(800)).await;
+        server = server.filter(|_| uptime() < Duration::from_secs(300));
+    }
+    came
+}
+
+#[test]
+fn time_without_a_stall_timeout_does_not_count_once_a_stream_is_dropped() {
+    let config = SimConfig { socket_buffer_bytes: 64, ..SimConfig::new(1) };
+    let came = Builder::simulate(config, comes_of_a_dropped_stream());
+    assert_eq!(came.expect("not stuck"), 32_000);
+}
