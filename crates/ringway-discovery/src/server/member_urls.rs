@@ -1,6 +1,6 @@
 //! The addresses that a registry tells its clients.
 
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 
 use ringway_net::Endpoint as Place;
 
@@ -39,8 +39,7 @@ pub(super) fn check(url: &str) -> Result<(), String> {
     let is_http = ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme));
     let authority = url.split_once("://").map_or("", |(_, rest)| rest.trim_end_matches('/'));
     let has_port = authority.rsplit_once(':').is_some_and(|(host, port)| {
-        let is_host = !host.is_empty() && !host.contains(['/', '@', '?', '#']);
-        is_host && port.parse::<u16>().is_ok_and(|port| port > 0)
+        is_host(host) && port.parse::<u16>().is_ok_and(|port| port > 0)
     });
     let why = match (is_http && has_port, unspecified(url)) {
         (false, _) => "write http://host:port or https://host:port",
@@ -48,6 +47,22 @@ pub(super) fn check(url: &str) -> Result<(), String> {
         (true, None) => return Ok(()),
     };
     Err(format!("`{url}` is no address that clients can be told: {why}"))
+}
+
+/// Whether this is a name or an address, that of IPv6 in brackets.
+fn is_host(host: &str) -> bool {
+    let in_brackets = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    match in_brackets {
+        // With the zone of a link behind it, if it has one.
+        Some(address) => {
+            let address = address.split_once('%').map_or(address, |(address, _)| address);
+            address.parse::<Ipv6Addr>().is_ok()
+        }
+        None => {
+            let is_odd = |letter: char| letter.is_whitespace() || "/@?#:[]".contains(letter);
+            !host.is_empty() && !host.contains(is_odd)
+        }
+    }
 }
 
 #[cfg(test)]
@@ -77,8 +92,10 @@ mod tests {
         }
         let means_all = ["http://0.0.0.0:1", "https://[::]:1", "http://[::ffff:0.0.0.0]:1"];
         let malformed = ["10.0.0.1:1", "tcp://a:1", "http://a", "", "http://:1", "http://a/b:1"];
+        let unbracketed =
+            ["http://::1:1", "http://:::1", "http://[::1:1", "http://[a]:1", "http://a b:1"];
         let with_password = ["http://root:sesame@a:1"];
-        for url in means_all.into_iter().chain(malformed).chain(with_password) {
+        for url in means_all.into_iter().chain(malformed).chain(unbracketed).chain(with_password) {
             assert!(check(url).is_err(), "{url}");
         }
     }
