@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::etcd::api::etcdserverpb::WatchCreateRequest;
 use crate::etcd::api::etcdserverpb::watch_create_request::FilterType;
 use crate::etcd::api::mvccpb::{self, Event, event::EventType};
-use crate::store::{Change, Compacted, KeyRange, Revision, Store};
+use crate::store::{Compacted, FoundChange, FoundKey, KeyRange, Revision, Store};
 
 pub(super) struct Watcher {
     pub(super) id: i64,
@@ -70,24 +70,28 @@ impl Watcher {
 
     /// The next changes up to the present revision.
     pub(super) fn see(&mut self, store: &Store, present: Revision) -> Result<Seen, Compacted> {
-        let seen = store.changes_until(&self.range, self.next, present)?;
-        self.next = seen.next;
-        let events = seen.changes.into_iter().filter_map(|change| self.event(change)).collect();
+        let mut events = Vec::new();
+        let visit = |change: FoundChange<'_>| events.extend(self.event(change));
+        self.next = store.visit_changes(&self.range, self.next, present, visit)?;
         Ok(Seen { events, more: self.next <= present })
     }
 
-    fn event(&self, change: Change) -> Option<Event> {
+    /// The store is locked meanwhile: what is not told is not copied.
+    fn event(&self, change: FoundChange<'_>) -> Option<Event> {
         // A key that was deleted and put at one revision is a new one, as in etcd.
-        let is_new = change.now.as_ref().is_some_and(|now| now.create_revision == now.mod_revision);
-        let prev_kv = change.before.filter(|_| self.wants_before && !is_new).map(Into::into);
+        let is_new = change.now.is_some_and(|now| now.create_revision() == now.mod_revision());
+        let message = |found: FoundKey<'_>| mvccpb::KeyValue::from(found.to_owned());
+        let before = change.before.filter(|_| self.wants_before && !is_new);
+        let prev_kv = || before.map(message);
         match change.now {
             Some(now) if !self.ignores_puts => {
-                Some(Event { r#type: EventType::Put.into(), kv: Some(now.into()), prev_kv })
+                let kv = Some(message(now));
+                Some(Event { r#type: EventType::Put.into(), kv, prev_kv: prev_kv() })
             }
             None if !self.ignores_deletions => {
-                let (key, mod_revision) = (change.key, change.revision.0);
+                let (key, mod_revision) = (change.key.clone(), change.revision.0);
                 let kv = mvccpb::KeyValue { key, mod_revision, ..mvccpb::KeyValue::default() };
-                Some(Event { r#type: EventType::Delete.into(), kv: Some(kv), prev_kv })
+                Some(Event { r#type: EventType::Delete.into(), kv: Some(kv), prev_kv: prev_kv() })
             }
             _ => None,
         }

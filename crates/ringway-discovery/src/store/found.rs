@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-use super::history::{History, Live};
-use super::values::{KeyValue, Revision};
+use super::history::{History, Live, Version};
+use super::values::{Change, KeyValue, Revision};
 
 /// A key that existed at the revision that was read.
 #[derive(Clone, Copy)]
@@ -17,7 +17,12 @@ impl<'a> FoundKey<'a> {
     /// `None` if the key did not exist at the revision.
     #[inline]
     pub(super) fn of(key: &'a Bytes, history: &'a History, at: Revision) -> Option<Self> {
-        let version = history.version_at(at)?;
+        Self::of_version(key, history.version_at(at)?)
+    }
+
+    /// `None` if the key was deleted then.
+    #[inline]
+    fn of_version(key: &'a Bytes, version: &'a Version) -> Option<Self> {
         let live = version.live.as_ref()?;
         Some(Self { key, mod_revision: version.mod_revision, live })
     }
@@ -59,5 +64,33 @@ impl<'a> FoundKey<'a> {
             lease: *lease,
             value: value.clone(),
         }
+    }
+}
+
+/// A change of a key, where it is in the store.
+#[derive(Clone, Copy)]
+pub(crate) struct FoundChange<'a> {
+    pub(crate) revision: Revision,
+    pub(crate) key: &'a Bytes,
+    /// The key after the change; `None` if it was deleted.
+    pub(crate) now: Option<FoundKey<'a>>,
+    /// The key before the change; `None` if it did not exist, or if its revision was compacted.
+    pub(crate) before: Option<FoundKey<'a>>,
+}
+
+impl<'a> FoundChange<'a> {
+    /// `None` if the key has not changed at the revision.
+    pub(super) fn of(key: &'a Bytes, history: &'a History, revision: Revision) -> Option<Self> {
+        let (now, before) = history.change(revision)?;
+        let now = FoundKey::of_version(key, now);
+        let before = before.and_then(|before| FoundKey::of_version(key, before));
+        Some(Self { revision, key, now, before })
+    }
+
+    /// The change with all that is known of it.
+    pub(super) fn to_owned(self) -> Change {
+        let Self { revision, key, now, before } = self;
+        let [now, before] = [now, before].map(|it| it.map(FoundKey::to_owned));
+        Change { revision, key: key.clone(), now, before }
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::encoded::{self, Numbers};
 use super::leases::LeaseId;
-use super::values::{Change, KeyValue, Revision};
+use super::values::{KeyValue, Revision};
 
 /// What a key was from a revision on.
 #[derive(Clone, Debug)]
@@ -100,11 +100,10 @@ impl History {
         self.0.back()
     }
 
-    /// The change of `revision`; `None` if it was none of this key.
-    pub(super) fn change(&self, key: &Bytes, revision: Revision) -> Option<Change> {
+    /// What the key became at `revision`, and what it was before that; `None` if that was no change of this key.
+    pub(super) fn change(&self, revision: Revision) -> Option<(&Version, Option<&Version>)> {
         let at = self.0.binary_search_by_key(&revision, |version| version.mod_revision).ok()?;
-        let before = at.checked_sub(1).and_then(|before| self.0[before].of(key));
-        Some(Change { revision, key: key.clone(), now: self.0[at].of(key), before })
+        Some((&self.0[at], at.checked_sub(1).and_then(|before| self.0.get(before))))
     }
 
     /// Forgets the versions that were over before `revision`. Returns whether none is left.

@@ -14,6 +14,7 @@ use bytes::Bytes;
 
 use crate::limits;
 
+mod changes;
 mod dump;
 mod encoded;
 mod found;
@@ -30,10 +31,11 @@ mod tests;
 mod transaction;
 mod values;
 
+pub use changes::Changes;
 pub(crate) use dump::Dump;
 use dump::Kept;
 pub(crate) use encoded::put_element;
-pub(crate) use found::FoundKey;
+pub(crate) use found::{FoundChange, FoundKey};
 pub(crate) use hash::KeysHash;
 use history::{History, Live, Version};
 use journal::Journal;
@@ -44,15 +46,6 @@ pub(crate) use op::Op;
 pub use range::KeyRange;
 pub use transaction::Transaction;
 pub use values::{Change, Compacted, KeyValue, ReadError, Revision};
-
-/// Changes that a watch has not seen.
-#[derive(Debug)]
-pub struct Changes {
-    /// The changes in order; those of one revision come together.
-    pub changes: Vec<Change>,
-    /// The revision to ask for next.
-    pub next: Revision,
-}
 
 /// The keys that a read has found.
 #[derive(Debug)]
@@ -227,74 +220,6 @@ impl Store {
     /// Whether a key has changed at this revision.
     fn has_change_now(&self) -> bool {
         self.log.back().is_some_and(|last| last.revision == self.revision)
-    }
-
-    /// The changes of a range from a revision on, at most so many that the store is not held for long.
-    ///
-    /// If there are none, `next` is the revision that comes next, or that was asked for if it is higher.
-    ///
-    /// # Errors
-    /// Fails if the first revision is compacted.
-    pub fn changes(&self, range: &KeyRange, from: Revision) -> Result<Changes, Compacted> {
-        self.changes_until(range, from, self.revision)
-    }
-
-    /// The [changes](Self::changes) up to a revision.
-    ///
-    /// # Errors
-    /// Fails if the first revision is compacted.
-    pub fn changes_until(
-        &self,
-        range: &KeyRange,
-        from: Revision,
-        until: Revision,
-    ) -> Result<Changes, Compacted> {
-        if from < self.compacted {
-            return Err(Compacted { first: self.compacted });
-        }
-        let (mut changes, mut bytes) = (Vec::new(), 0);
-        let begin = self.log.partition_point(|logged| logged.revision < from);
-        let mut last = from;
-        for (scanned, logged) in self.log.range(begin..).enumerate() {
-            if logged.revision > until {
-                break;
-            }
-            let is_new = logged.revision != last;
-            if is_new
-                && (changes.len() >= limits::WATCH_CHANGES_MAX
-                    || bytes >= limits::WATCH_BYTES_MAX
-                    || scanned >= limits::WATCH_SCANNED_MAX)
-            {
-                return Ok(Changes { changes, next: logged.revision });
-            }
-            last = logged.revision;
-            if range.contains(&logged.key)
-                && let Some(change) = self.change_of(logged)
-            {
-                let before = change.before.as_ref();
-                bytes += logged.bytes + before.map_or(0, |before| self.bytes_of(before));
-                changes.push(change);
-            }
-        }
-        Ok(Changes { changes, next: from.max(until.next()) })
-    }
-
-    fn change_of(&self, logged: &Logged) -> Option<Change> {
-        let (key, history) = self.keys.get_key_value(&logged.key)?;
-        let mut change = history.change(key, logged.revision)?;
-        if logged.revision <= self.compacted {
-            change.before = None; // it is there as long as something else needs it, and nobody can read it
-        }
-        Some(change)
-    }
-
-    /// The keys that have changed from a revision on.
-    pub fn changed_keys(&self, from: Revision) -> impl Iterator<Item = &[u8]> {
-        self.log
-            .iter()
-            .rev()
-            .take_while(move |logged| logged.revision >= from)
-            .map(|logged| &*logged.key)
     }
 
     /// Forgets what was before a revision, which becomes the first that can be read.
