@@ -468,10 +468,15 @@ pub(crate) const WEBSOCKET_FINAL_BLOCK_BYTES: usize = 1 << 10;
 #[cfg(feature = "compression")]
 pub(crate) const WEBSOCKET_INFLATE_CHUNK: usize = 1 << 10;
 
-/// Bytes, taken and made, after which other tasks run before more of a message is decompressed: about a millisecond of
-/// work, in which most messages are whole.
+/// Bytes after which other tasks run before more of a message is decompressed: about a millisecond of work, in which most
+/// messages are whole.
 #[cfg(feature = "compression")]
 pub(crate) const WEBSOCKET_INFLATE_STEP: usize = 1 << 20;
+
+/// What a byte that is taken counts among them, beside those that are made of it: a block whose tables are all that it has
+/// takes eleven bytes, and a microsecond.
+#[cfg(feature = "compression")]
+pub(crate) const WEBSOCKET_TAKEN_WORK: usize = 64;
 
 /// Payload of a WebSocket control frame (RFC 6455 section 5.5).
 pub(crate) const WEBSOCKET_CONTROL_MAX: usize = 125;

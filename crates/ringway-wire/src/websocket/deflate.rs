@@ -13,7 +13,7 @@ use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
 use super::fault::FrameFault;
 use crate::limits::{
     WEBSOCKET_DEFLATE_MIN, WEBSOCKET_FINAL_BLOCK_BYTES, WEBSOCKET_FINAL_BLOCKS,
-    WEBSOCKET_INFLATE_CHUNK, WEBSOCKET_INFLATE_STEP,
+    WEBSOCKET_INFLATE_CHUNK, WEBSOCKET_INFLATE_STEP, WEBSOCKET_TAKEN_WORK,
 };
 
 /// Whether this build can compress messages: it has the feature `compression`.
@@ -103,7 +103,7 @@ impl Inflating {
         Ok(Some(std::mem::take(&mut self.out)))
     }
 
-    /// Decompresses some of it, and returns how many bytes were taken and made.
+    /// Decompresses some of it, and returns how much work that was.
     fn decompress(&mut self) -> Result<usize, FrameFault> {
         if self.len == self.out.len() {
             self.grow();
@@ -112,7 +112,7 @@ impl Inflating {
             None => &self.payload[self.taken..],
             Some(of_tail) => &TAIL[of_tail..],
         };
-        let input = &input[..input.len().min(WEBSOCKET_INFLATE_STEP)];
+        let input = &input[..input.len().min(WEBSOCKET_INFLATE_STEP / WEBSOCKET_TAKEN_WORK)];
         let tables = self.tables.as_mut().expect("until it is dropped");
         let (status, taken, made) = decompress(tables, input, &mut self.out, self.len, FLAGS);
         let is_used_up = taken == input.len();
@@ -132,7 +132,7 @@ impl Inflating {
             }
             _ => return Err(FrameFault::Compression),
         }
-        Ok(taken + made)
+        Ok(taken * WEBSOCKET_TAKEN_WORK + made)
     }
 
     /// Makes room, of which a step clears no more than it fills. One byte more than is taken tells that there are too

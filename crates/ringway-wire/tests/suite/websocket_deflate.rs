@@ -137,6 +137,62 @@ fn a_long_message_is_decompressed_in_steps() {
     assert_eq!(reader.next(&mut input), behind);
 }
 
+/// Bits as deflate writes them, the lowest first.
+#[derive(Default)]
+struct Bits {
+    bytes: Vec<u8>,
+    len: usize,
+}
+
+impl Bits {
+    fn put(&mut self, value: u32, count: usize) {
+        for at in 0..count {
+            self.bytes.resize(self.len / 8 + 1, 0);
+            self.bytes[self.len / 8] |= ((value >> at & 1) as u8) << (self.len % 8);
+            self.len += 1;
+        }
+    }
+
+    /// A block with tables of its own, in which nothing but its end stands.
+    fn put_block_of_tables(&mut self) {
+        const ORDER: [u32; 18] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1];
+        const HEAD: [(u32, usize); 5] = [(0, 1), (2, 2), (0, 5), (0, 5), (14, 4)];
+        const REST: [(u32, usize); 7] =
+            [(1, 1), (127, 7), (1, 1), (107, 7), (0, 1), (0, 1), (0, 1)];
+        HEAD.into_iter().for_each(|(value, count)| self.put(value, count));
+        ORDER.into_iter().for_each(|symbol| self.put(u32::from(matches!(symbol, 18 | 1)), 3));
+        // 138 and 118 lengths of zero, two of one, and the end of the block.
+        REST.into_iter().for_each(|(value, count)| self.put(value, count));
+    }
+}
+
+/// Such a block takes eleven bytes, and as long as some kilobytes of others.
+#[test]
+fn a_message_of_tables_is_decompressed_in_steps_as_well() {
+    let mut bits = Bits::default();
+    (0..20_000).for_each(|_| bits.put_block_of_tables());
+    bits.put(0, 3); // a stored block, whose length is implied
+    let mut frame = vec![0xc2, 127];
+    frame.extend_from_slice(&(bits.bytes.len() as u64).to_be_bytes());
+    frame.extend_from_slice(&bits.bytes);
+    let (message, steps) = in_steps(&frame);
+    assert_eq!(message, Ok(Some(Arrival::Message(WebSocketMessage::from(Vec::new())))));
+    assert!(steps >= 5, "{} bytes in {steps} steps", frame.len());
+}
+
+/// What a frame contains, and how many steps come before the last.
+fn in_steps(frame: &[u8]) -> (Result<Option<Arrival>, FrameFault>, usize) {
+    let mut reader = MessageReader::of_server(MAX).with_deflate();
+    let (mut input, mut steps) = (frame, 0);
+    loop {
+        let next = reader.next(&mut input);
+        if !reader.is_unpacking() {
+            return (next, steps);
+        }
+        steps += 1;
+    }
+}
+
 /// A final block makes the decompressor begin anew, which costs far more than the two bytes that it takes.
 #[test]
 fn a_message_of_final_blocks_is_refused_unless_they_carry_something() {
@@ -145,7 +201,7 @@ fn a_message_of_final_blocks_is_refused_unless_they_carry_something() {
         let mut frame = vec![0xc2, 127];
         frame.extend_from_slice(&(payload.len() as u64).to_be_bytes());
         frame.extend_from_slice(payload);
-        MessageReader::of_server(MAX).with_deflate().next(&mut &frame[..])
+        in_steps(&frame).0
     };
     let empty = |count: usize| [&EMPTY.repeat(count)[..], b"\x00"].concat();
     assert_eq!(compressed(&empty(0x8000)), Err(FrameFault::Compression));
