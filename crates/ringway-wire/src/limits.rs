@@ -420,9 +420,13 @@ pub(crate) const GRPC_COST_MIN: usize = 24;
 /// slot of a connection.
 pub(crate) const GRPC_SPARE_COSTS: usize = 64;
 
-/// Longest status message in bytes, as it is sent to a client that has not said how much it accepts: 8 KiB,
-/// which gRPC suggests for all fields of a message. Longer ones are cut.
-pub(crate) const GRPC_STATUS_MESSAGE_MAX: usize = 8 << 10;
+/// Bytes of fields, 32 more for each, to which a status message is shortened for a client that has not said how much it
+/// accepts: 8 KiB, which gRPC suggests.
+pub(crate) const GRPC_FIELDS_MAX: usize = 8 << 10;
+
+/// What clients say that they accept without taking it all: C's gRPC, which is that of Python and others, announces 16 KiB
+/// and refuses some answers of more than 8 KiB.
+pub(crate) const GRPC_FIELDS_DOUBTED: u32 = 16 << 10;
 
 /// Smallest buffer for a gRPC message that arrives in pieces, in bytes.
 pub(crate) const GRPC_MESSAGE_LEAST: usize = NATIVE_MESSAGE_LEAST;

@@ -145,7 +145,7 @@ impl GrpcClient {
     }
 
     /// Handles a head that contains the failure of the call, and has content or at least an empty DATA
-    /// behind it: some proxies make that of a response that is a head alone. The failure counts if no
+    /// behind it, or a reset: some proxies make that of a response that is a head alone. The failure counts if no
     /// trailers follow.
     #[cold]
     fn on_early_end<'i>(
@@ -292,6 +292,16 @@ impl GrpcClient {
 
     /// Ends a call whose stream the server has reset.
     fn on_reset(&mut self, id: StreamId, error: ErrorCode) -> ClientEvent<'static> {
+        if let Some(early) = self.calls.get(id).and_then(|call| call.early_end.take()) {
+            let EarlyEnd { status, meta } = *early;
+            let _reset_already = self.end_call(id);
+            return ClientEvent::Response {
+                stream: id,
+                status,
+                meta: Piece::Owned(meta),
+                message: None,
+            };
+        }
         let is_refused = error == ErrorCode::REFUSED_STREAM;
         let text = match &self.left {
             Some(why) if is_refused && why.is_empty() => Cow::Borrowed(UNSEEN),

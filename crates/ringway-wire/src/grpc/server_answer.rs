@@ -8,7 +8,7 @@ use super::server::{GrpcServer, code};
 use super::server_calls::ServedCall;
 use super::server_meta::{FIELD_OVERHEAD, ReplyFields};
 use crate::http2::{ErrorCode, Line, StreamHandle};
-use crate::limits::{GRPC_STATUS_MESSAGE_MAX, HTTP2_BLOCK_MAX};
+use crate::limits::{GRPC_FIELDS_DOUBTED, GRPC_FIELDS_MAX, HTTP2_BLOCK_MAX};
 use crate::native::{Body, Gone, Reply, ServerEvent, StreamId};
 
 impl GrpcServer {
@@ -16,8 +16,9 @@ impl GrpcServer {
     /// ended, and nothing is sent.
     ///
     /// If the trailers are larger than the client accepts, a success is replaced by
-    /// RESOURCE_EXHAUSTED; a failure keeps its status, and as much of its message as fits. A client that
-    /// has not said how much it accepts gets at most 8 KiB of message, and 64 KiB with a failure. A reply
+    /// RESOURCE_EXHAUSTED; a failure keeps its status, and as much of its message as fits. For a client that
+    /// has not said how much it accepts, or no more than 16 KiB, a message is shortened so that 8 KiB are not exceeded
+    /// for its sake; with a failure it gets 64 KiB at most. A reply
     /// marked as not executed, with UNAVAILABLE, resets the stream so that the client knows.
     #[inline]
     pub fn respond(&mut self, id: StreamId, reply: Reply<'_>) -> Option<u8> {
@@ -73,21 +74,17 @@ impl GrpcServer {
         self.end_with(stream, status, &fields.shortened(room), None)
     }
 
-    /// Shortens the status message for a client that has not said how much it accepts: some close
+    /// Shortens the status message for a client that has not said how much it accepts, or may refuse less: some close
     /// the connection when they get more.
     fn shorten_message(&self, fields: &mut ReplyFields) {
-        if self.http.peer_header_list_max() == u32::MAX {
-            fields.shorten_message(GRPC_STATUS_MESSAGE_MAX);
+        if matches!(self.http.peer_header_list_max(), u32::MAX | 0..=GRPC_FIELDS_DOUBTED) {
+            fields.shorten_within(GRPC_FIELDS_MAX - head_size());
         }
     }
 
     /// Bytes of fields that the client accepts in trailers beside the status.
     fn trailers_room(&self) -> usize {
-        let head: [(&str, &str); 3] =
-            [(":status", "200"), ("content-type", "application/grpc+proto"), ("grpc-status", "16")];
-        let size = |(name, value): (&str, &str)| name.len() + value.len() + FIELD_OVERHEAD;
-        (self.http.peer_header_list_max() as usize)
-            .saturating_sub(head.into_iter().map(size).sum::<usize>())
+        (self.http.peer_header_list_max() as usize).saturating_sub(head_size())
     }
 
     /// Ends a call with its head if that was not sent, the message if there is one, and trailers.
@@ -242,6 +239,13 @@ impl GrpcServer {
         self.pending.push_back(failed);
         Gone
     }
+}
+
+/// Bytes of fields that a head has which is an answer alone, beside those of its reply.
+fn head_size() -> usize {
+    let head: [(&str, &str); 3] =
+        [(":status", "200"), ("content-type", "application/grpc+proto"), ("grpc-status", "16")];
+    head.map(|(name, value)| name.len() + value.len() + FIELD_OVERHEAD).into_iter().sum()
 }
 
 /// The head of a reply that has messages, and its number of lines.

@@ -168,6 +168,15 @@ impl ReplyFields {
         short
     }
 
+    /// Shortens the status message so that all fields take `size_max` bytes, or it alone if the others take more.
+    pub(super) fn shorten_within(&mut self, size_max: usize) {
+        let room = size_max.saturating_sub(FIELD_OVERHEAD + MESSAGE.len());
+        let others = self.fields.iter().filter(|(name, _)| name != MESSAGE);
+        let others: usize =
+            others.map(|(name, value)| name.len() + value.len() + FIELD_OVERHEAD).sum();
+        self.shorten_message(room.checked_sub(others).unwrap_or(room));
+    }
+
     /// Shortens the status message to `len_max` bytes on the wire.
     pub(super) fn shorten_message(&mut self, len_max: usize) {
         let encoded = self.fields.iter().find(|(name, _)| name == MESSAGE);
