@@ -250,7 +250,7 @@ impl WaitQueue {
     /// Looks whether more calls come than can be served, where servers have told that they take no more: then the
     /// oldest are [shed](Self::shed).
     pub(super) fn look_at_load(&mut self, are_leased: bool, now: Instant) {
-        let patience = self.patience(now).filter(|_| are_leased);
+        let patience = are_leased.then(|| self.patience(now)).flatten();
         self.is_overloaded = patience.is_some_and(|patience| {
             self.is_overloaded && self.inflow.is_flood()
                 || self.inflow.is_too_much(self.waiting(), patience)
