@@ -62,8 +62,11 @@ fn detect_text(first_bytes: &[u8]) -> Detected {
         return if is_certain { Detected::Json } else { Detected::NeedMore };
     };
     let text = &first_bytes[start..];
-    if matches!(text[0], b'{' | b'[' | b' ' | b'\t') {
+    if matches!(text[0], b'{' | b'[' | b' ' | b'\t') || text.starts_with(BYTE_ORDER_MARK) {
         return Detected::Json;
+    }
+    if BYTE_ORDER_MARK.starts_with(text) && !is_certain {
+        return Detected::NeedMore;
     }
     // A program may serve methods of its own, and whoever sends a wrong one is told so.
     match text.iter().position(|byte| !is_of_token(*byte)) {
@@ -77,6 +80,9 @@ fn detect_text(first_bytes: &[u8]) -> Detected {
 fn is_of_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
+
+/// What some programs write before a text of JSON.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The prefixes of protocols; none starts with another.
 const PREFIXES: &[(&[u8], Detected)] = &[
@@ -132,7 +138,7 @@ mod tests {
     fn json_and_unknown_protocols_are_detected() {
         let empty_lines = "\n".repeat(DETECT_LEN);
         for text in
-            ["{", "[1]", " {", "\t", "\n[", "\r{", "\r\n{", "\r\n\r\n{", "\n ", &*empty_lines]
+            ["{", "[1]", " {", "\t", "\n[", "\r{", "\r\n{", "\n ", "\u{feff}", &*empty_lines]
         {
             assert_eq!(detect(text.as_bytes()), Detected::Json, "{text:?}");
         }
@@ -150,6 +156,9 @@ mod tests {
         }
         for partial in ["\r", "\n\n", "\r\nG", "get", "SSH-2.0", "PRI"] {
             assert_eq!(detect(partial.as_bytes()), Detected::NeedMore, "{partial:?}");
+        }
+        for partial in [&b"\xef"[..], b"\n\xef\xbb"] {
+            assert_eq!(detect(partial), Detected::NeedMore, "{partial:?}");
         }
     }
 

@@ -35,6 +35,15 @@ impl<T: Serialize + DeserializeOwned + 'static> Json<T> {
     }
 }
 
+/// What some programs write before a text. RFC 8259, section 8.1: "implementations that parse JSON texts MAY ignore the
+/// presence of a byte order mark rather than treating it as an error".
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// How many bytes of a text are a mark of its byte order.
+pub(crate) fn mark_len(text: &[u8]) -> usize {
+    if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 }
+}
+
 impl Json<Bytes> {
     pub(crate) const fn in_base64() -> Self {
         Self {

@@ -140,6 +140,10 @@ impl<M: Machine> Endpoint for ServerEnd<M> {
     /// Without this, calls that were executed would lack their replies if their client ends its side at once, as
     /// `nc -N` does.
     fn on_end_of_input(&mut self) -> bool {
+        self.calls.machine().end_input();
+        if self.calls.has_events() {
+            let _the_connection_ends_anyway = self.calls.take_in(None);
+        }
         self.calls.end_calls();
         self.calls.has_output()
     }

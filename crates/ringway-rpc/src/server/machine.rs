@@ -150,6 +150,9 @@ pub(crate) trait Machine: 'static {
         None
     }
 
+    /// Takes what came last as whole where it can be, since nothing follows.
+    fn end_input(&mut self) {}
+
     /// Requests that came in part, or that wait to become calls.
     #[inline]
     fn unbegun(&self) -> usize {

@@ -42,6 +42,37 @@ fn lines_may_come_in_any_pieces() {
 }
 
 #[test]
+fn the_last_line_needs_no_end_and_a_mark_of_byte_order_is_ignored() {
+    let handle = serve(&Plain::default());
+    for (text, answer) in [
+        (r#"{"jsonrpc":"2.0","method":"sum","params":[1,2],"id":7}"#, Some("\"result\":3")),
+        (r#"{"jsonrpc":"2.0","method":"sum","params":[1"#, Some("-32700")),
+        (r#"{"jsonrpc":"2.0","method":"sum","params":[1]}"#, None),
+        ("  ", None),
+    ] {
+        for (before, mark) in [(0, ""), (0, "\u{feff}"), (2, "\u{feff}")] {
+            let mut connection = JsonLines::tcp(socket_addr(&handle));
+            let first = format!("{mark}{}\n", VECTORS[0].0);
+            for _ in 0..before {
+                connection.send(&first);
+                assert_eq!(connection.line(), VECTORS[0].1);
+            }
+            let mark = if text.starts_with('{') { mark } else { "" };
+            connection.send(format!("{mark}{text}"));
+            connection.end_half();
+            let line = connection.try_line();
+            let is_expected = match answer {
+                Some(answer) => line.as_deref().is_some_and(|line| line.contains(answer)),
+                None => line.is_none(),
+            };
+            assert!(is_expected, "{mark:?}{text}: {line:?}");
+            assert_eq!(connection.try_line(), None);
+        }
+    }
+    end(handle);
+}
+
+#[test]
 fn answers_come_when_they_are_there() {
     let plain = Plain::default();
     let handle = serve(&plain);

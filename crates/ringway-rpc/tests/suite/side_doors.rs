@@ -190,6 +190,8 @@ fn methods_of_every_kind_are_called_by_json_at_paths_of_their_own() {
         ("Add", " 1 2\n3", 200, &[r#""6""#]),
         ("Add", "", 200, &[r#""0""#]),
         ("Add", "1 x", 400, &["expected value"]),
+        ("Add", "\u{feff}1", 200, &[r#""1""#]),
+        ("Put", "\u{feff}\"a\"", 200, &[r#""a""#]),
         ("Echo", r#""a" "b""#, 200, &[r#"{"result":"a"}"#, r#"{"result":"b"}"#]),
         ("Echo", r#""a" ]"#, 400, &["expected value"]),
         ("DropAll", &many, 200, &[r#""0""#]),

@@ -16,6 +16,7 @@ use super::replies::put_status;
 use super::state::JsonMachine;
 use super::violation::JsonViolation;
 use crate::call::codec;
+use crate::call::json::mark_len;
 use crate::call::method::Kind;
 use crate::call::status::{Code, Status};
 use crate::call::trace::TraceContext;
@@ -102,6 +103,16 @@ impl JsonMachine {
         taken
     }
 
+    /// Takes the line that has come last, whose end is missing, since nothing follows.
+    pub(super) fn take_rest(&mut self) {
+        let none = Lines::new(self.config.text_max);
+        let lines = std::mem::replace(&mut self.lines, none);
+        self.part_at = None;
+        if !lines.rest().is_empty() && self.failed.is_none() {
+            let _answered_or_not = self.take_text(lines.rest(), &Bytes::new());
+        }
+    }
+
     /// When the line whose front has grown by `came` bytes counts as having stood still, at the latest.
     fn part_at_with(&self, came: usize) -> Duration {
         let time =
@@ -112,6 +123,7 @@ impl JsonMachine {
     /// Takes in one text, with metadata that holds for all of its requests.
     /// Whether something answers it.
     pub(super) fn take_text(&mut self, text: &[u8], meta: &Bytes) -> bool {
+        let text = &text[mark_len(text)..];
         let requests = match decode_requests(text, self.config.batch_max) {
             Ok(requests) => requests,
             Err(refusal) => {

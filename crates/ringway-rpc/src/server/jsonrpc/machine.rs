@@ -61,6 +61,10 @@ impl Machine for JsonMachine {
         self.next_event(input)
     }
 
+    fn end_input(&mut self) {
+        self.take_rest();
+    }
+
     #[inline]
     fn receive_message<'i>(&mut self, _: &mut &'i [u8]) -> Option<(StreamId, &'i [u8])> {
         None

@@ -10,6 +10,7 @@ use ringway_wire::grpc::{
 
 use super::protocol::{CompressionFields, Framing, Label};
 use crate::call::codec;
+use crate::call::json::mark_len;
 use crate::call::status::Status;
 use crate::server::core::ServerCore;
 use crate::server::json_forms::JsonForms;
@@ -106,7 +107,7 @@ impl Coder {
             false => message,
         };
         match self.label {
-            Label::Json => self.json_forms().request(message),
+            Label::Json => self.json_forms().request(message.slice(mark_len(&message)..)),
             Label::Proto | Label::Raw => Ok(message),
         }
     }

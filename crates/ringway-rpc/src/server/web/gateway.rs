@@ -24,6 +24,7 @@ use super::protocol::{CompressionFields, Label};
 use super::refusal::{Refusal, RefusalForm};
 use super::request::CallStart;
 use super::unary;
+use crate::call::json::mark_len;
 use crate::call::metadata::Metadata;
 use crate::call::method::Kind;
 use crate::call::status::{Code, Status};
@@ -134,7 +135,7 @@ async fn begin(
     if let Some(watch) = watch {
         watch.start(); // the stream may have no end but that of its client
     }
-    let mut texts = texts(body);
+    let mut texts = texts(body.slice(mark_len(&body)..));
     let first = texts.next().transpose()?;
     let (head, meta) = start.begin(coder.codec(None), now().saturating_duration_since(began))?;
     if takes_one_message(core.entry(method_index).method().kind) {

@@ -37,6 +37,12 @@ impl JsonLines {
         self.writer.write_all(bytes.as_ref()).expect("the server takes it");
     }
 
+    /// Ends this side's half of the connection.
+    pub(crate) fn end_half(&self) {
+        let tcp = self.tcp.as_ref().expect("it is TCP");
+        tcp.shutdown(std::net::Shutdown::Write).expect("it is open");
+    }
+
     /// Sends bytes that a server may refuse by closing the connection.
     pub(crate) fn try_send(&mut self, bytes: &[u8]) -> bool {
         self.writer.write_all(bytes).is_ok()
