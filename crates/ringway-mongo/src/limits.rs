@@ -42,6 +42,10 @@ pub(crate) const TRANSACTION_PAUSE_MAX: Duration = Duration::from_millis(500);
 /// Connections that a pool opens at a time; the specification of pools sets it.
 pub(crate) const CONNECTING_MAX_DEFAULT: u32 = 2;
 
+/// Longest pause before another connection is made where the server ends new ones, and others of the pool are there: one second,
+/// so that the pool grows soon when the server takes them again.
+pub(crate) const CONNECTING_PAUSE_MAX: Duration = Duration::from_secs(1);
+
 /// Time for a reply that nobody waits for any more, so that its connection can be used again: one second,
 /// in which a new connection would have been made many times.
 pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);

@@ -8,6 +8,8 @@ mod lease;
 mod line;
 mod making;
 mod place;
+mod refusals;
+mod refused;
 mod services;
 #[cfg(test)]
 mod spec_tests;
@@ -26,6 +28,7 @@ pub(crate) use self::figures::PoolFigures;
 use self::keeper::Draining;
 pub(crate) use self::lease::Lease;
 use self::line::WaitLine;
+use self::refusals::Refusals;
 use self::services::Services;
 pub(crate) use self::services::{failure_of, is_of_server};
 use self::telling::{CheckOut, Telling};
@@ -59,6 +62,7 @@ pub(crate) struct Pool {
     line: WaitLine,
     /// Notified when who makes a connection has to give it up.
     left: Notify,
+    refusals: Refusals,
     /// The generation that began because the server did not accept the login, and what it said.
     refused: RefCell<Option<(u64, String)>>,
     keeper: RefCell<Option<Waker>>,
@@ -103,6 +107,7 @@ impl Pool {
             draining: RefCell::new(Vec::new()),
             line: WaitLine::default(),
             left: Notify::new(),
+            refusals: Refusals::default(),
             refused: RefCell::default(),
             keeper: RefCell::new(None),
             generation: Cell::new(0),
@@ -210,6 +215,7 @@ impl Pool {
     fn may_make(&self) -> bool {
         let options = &self.greeting.options;
         !self.is_closed.get()
+            && !self.is_pausing()
             && self.pending.get() < options.connecting_max
             && self.connection_count() < u64::from(options.pool_size_max)
     }
@@ -232,12 +238,16 @@ impl Pool {
             if !connection.is_broken() {
                 return Some(connection);
             }
+            self.refusals.idle_ended();
             self.end(connection, CloseReason::Error);
         }
     }
 
     /// Takes a connection back that was in use. It counts as such no longer, unless it has to drain.
     fn give_back(self: &Rc<Self>, mut connection: ServerConnection, generation: u64) {
+        if generation != self.generation() {
+            self.refusals.stale_came_back();
+        }
         let reason = match () {
             () if self.is_closed.get() => Some(CloseReason::PoolClosed),
             () if !self.is_current(&connection, generation) => Some(CloseReason::Stale),
@@ -256,6 +266,7 @@ impl Pool {
         match reason.or_else(|| connection.is_broken().then_some(CloseReason::Error)) {
             Some(reason) => self.end(connection, reason),
             None => {
+                self.refusals.one_came_back();
                 connection.rest();
                 self.idle.borrow_mut().push(connection);
                 self.idle_changed();
@@ -273,6 +284,7 @@ impl Pool {
     /// Closes what is idle or draining, and what is leased when it comes back: the server is gone, or another one.
     pub(crate) fn clear(&self, generation: u64) {
         self.generation.set(generation);
+        self.refusals.cleared(self.in_use.get() - self.draining.borrow().len() as u32);
         self.is_kept_filled.set(false);
         self.telling.cleared();
         self.end_unused(CloseReason::Stale);

@@ -12,7 +12,6 @@ use ringway_runtime::now_exact;
 use super::purpose::Purpose;
 use super::session_use::SessionUse;
 use crate::cursor::pause_after;
-use crate::deployment::jitter;
 use crate::error::Error;
 use crate::limits::TRIES_MAX;
 use crate::options::ClientOptions;
@@ -97,7 +96,7 @@ impl<'a> Retries<'a> {
         }
         self.done += 1;
         match is_overload {
-            true => Some(error.backoff(self.done, jitter())).filter(|pause| self.has_time(*pause)),
+            true => Some(error.next_backoff(self.done)).filter(|pause| self.has_time(*pause)),
             false => Some(pause_after(self.done - 1)),
         }
     }

@@ -36,7 +36,6 @@ use ringway_runtime::{now_exact, spawn_detached};
 use self::monitor::Monitor;
 use self::pins::Pins;
 pub(crate) use self::pins::{Keep, Pin};
-pub(crate) use self::selecting::jitter;
 use self::telling::TopologyTelling;
 pub(crate) use self::view::DeploymentView;
 pub(crate) use self::wanted::Wanted;
@@ -159,11 +158,15 @@ impl Deployment {
     }
 
     /// Takes that a connection could not be made. One that the server has ended, or left alone, before it answered says
-    /// nothing of those that there are: it may have too much to do for more.
+    /// nothing of those that there are: it may have too much to do for more. If the server has ended those too, it is as if
+    /// an operation had been told so by one of them, which then was only not used.
     ///
     /// Specification: Server Discovery and Monitoring, "Error handling pseudocode".
     fn connection_failed(&self, pool: &Pool, generation: u64, error: &Error) {
         match self.is_fixed() {
+            false if error.is_overload() && pool.is_forsaken() => {
+                self.note(pool, generation, true, &OperationFailure::Network);
+            }
             _ if error.is_overload() => {}
             // Behind a load balancer, the pool has cleared the service.
             true if self.is_balanced() => {}
@@ -230,10 +233,18 @@ impl Deployment {
             return self.describe_use();
         }
         let topology = self.topology.borrow();
-        let describe = |server: &ServerDescription| match (&server.error, server.kind) {
-            (Some(error), _) => format!("{}: {error}", server.address),
-            (None, ServerType::Unknown) => format!("{}: has not answered yet", server.address),
-            (None, kind) => format!("{}: {kind:?}", server.address),
+        let describe = |server: &ServerDescription| {
+            let what = match (&server.error, server.kind) {
+                (Some(error), _) => error.clone(),
+                (None, ServerType::Unknown) => "has not answered yet".to_owned(),
+                (None, kind) => format!("{kind:?}"),
+            };
+            match self.why_no_other(&server.address) {
+                Some(why) => {
+                    format!("{}: {what}; takes no other connection: {why}", server.address)
+                }
+                None => format!("{}: {what}", server.address),
+            }
         };
         let gone = topology.gone().map(|(address, why)| format!("{address} was left out: {why}"));
         let count = topology.servers().count() + topology.gone().count();
@@ -247,6 +258,11 @@ impl Deployment {
             true => "no server is known".to_owned(),
             false => described.join("; "),
         }
+    }
+
+    fn why_no_other(&self, address: &HostAddress) -> Option<String> {
+        let members = self.members.borrow();
+        members.iter().find(|member| member.pool.address() == address)?.pool.why_no_other()
     }
 
     /// Has other threads see what is known now.

@@ -22,13 +22,16 @@ impl Deployment {
     ) -> Result<Lease> {
         let mut failing_since = None;
         loop {
+            let generation = pool.generation();
             let error = match pool.lease().await {
                 Ok(lease) => return Ok(lease),
                 Err(error) => error,
             };
-            // A server that has too much to do counts as one that is there, and wants a pause.
+            // A server that has too much to do counts as one that is there, unless it has turned out to be gone, and wants a
+            // pause.
+            let is_there = error.is_overload() && generation == pool.generation();
             let is_settled = matches!(wanted, Wanted::At(_) | Wanted::Of(_));
-            if is_settled || error.is_overload() || !is_of_server(&error) {
+            if is_settled || is_there || !is_of_server(&error) {
                 return Err(error);
             }
             let since = *failing_since.get_or_insert_with(now_exact);
@@ -49,7 +52,7 @@ impl Deployment {
                     if number > self.greeting.options.adaptive_retries_max {
                         return leased;
                     }
-                    sleep(error.backoff(number, jitter())).await;
+                    sleep(error.next_backoff(number)).await;
                 }
                 _ => return leased,
             }
@@ -132,12 +135,6 @@ impl Deployment {
         self.turn.set(turn.wrapping_add(1));
         less_busy_of_two(turn, pools.len(), |at| pools[at].leased()).map(|at| pools[at])
     }
-}
-
-/// A share of a pause, so that those who wait do not come together.
-pub(crate) fn jitter() -> f64 {
-    let [low, high, ..] = bson::Uuid::new().bytes();
-    f64::from(u16::from_le_bytes([low, high])) / 65_536.0
 }
 
 /// Of two of so many servers, the one with fewer operations. Each of them is compared with each other one as often: what

@@ -37,12 +37,23 @@ impl Error {
         matches!(self.0.kind, Kind::Network | Kind::ConnectTimeout) && !is_other
     }
 
-    /// The pause before try `number`, from 1 on. `jitter` is a share of it.
-    pub(crate) fn backoff(&self, number: u32, jitter: f64) -> Duration {
+    /// The pause before try `number`, from 1 on.
+    pub(crate) fn next_backoff(&self, number: u32) -> Duration {
+        self.backoff(number, jitter())
+    }
+
+    /// `jitter` is a share of the longest one.
+    fn backoff(&self, number: u32, jitter: f64) -> Duration {
         let base = self.0.backoff.unwrap_or(BACKOFF_BASE);
         let doubled = 2_u32.checked_pow(number).and_then(|factor| base.checked_mul(factor));
         doubled.unwrap_or(BACKOFF_MAX).min(BACKOFF_MAX).mul_f64(jitter)
     }
+}
+
+/// A share of a pause, so that those who wait do not come together.
+fn jitter() -> f64 {
+    let [low, high, ..] = bson::Uuid::new().bytes();
+    f64::from(u16::from_le_bytes([low, high])) / 65_536.0
 }
 
 /// `baseBackoffMS`, if it is positive.

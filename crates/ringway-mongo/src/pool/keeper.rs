@@ -56,6 +56,7 @@ impl Future for Keeper {
             pool.telling.beginning();
             pool.drain(cx);
             pool.close_aged();
+            pool.end_pause();
             pool.fill();
             let next = pool.next_time();
             drop(pool);
@@ -83,8 +84,9 @@ impl Pool {
                 Poll::Pending => self.draining.borrow_mut().push(entry),
                 Poll::Ready(()) => {
                     let Draining { connection, generation, .. } = entry;
-                    if connection.is_idle() {
-                        self.figures.count_recovered();
+                    match connection.is_idle() {
+                        true => self.figures.count_recovered(),
+                        false => self.refusals.idle_ended(),
                     }
                     self.give_back(connection, generation);
                 }
@@ -113,7 +115,8 @@ impl Pool {
             eldest.unwrap_or_else(now_exact).checked_add(period)
         });
         let filled = self.has_minimum().then(|| now_exact() + FILL_PERIOD);
-        drained.into_iter().chain(aged).chain(filled).min()
+        let paused = self.refusals.until();
+        drained.into_iter().chain(aged).chain(filled).chain(paused).min()
     }
 }
 

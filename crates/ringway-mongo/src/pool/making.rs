@@ -53,8 +53,9 @@ impl Pool {
             Err(error) => {
                 self.figures.count_failed();
                 tracing::debug!(server = %self.address, %error, "a connection was not made");
+                let waits = self.waits_for_others(generation, &error);
                 // Taken out before others are told that the server is left.
-                let first = self.line.take_first();
+                let first = if waits { None } else { self.line.take_first() };
                 self.greeted_in_vain(service.get(), &error);
                 (self.failed)(self, generation, &error);
                 drop(making);
@@ -76,10 +77,13 @@ impl PendingConnection {
         drop(self);
         match made {
             Some(Ok(connection)) => {
-                if generation == pool.generation() {
-                    pool.keep_filled();
-                }
                 pool.in_use.set(pool.in_use.get() + 1);
+                if generation == pool.generation() {
+                    pool.refusals.end();
+                    pool.keep_filled();
+                } else {
+                    pool.refusals.stale_was_made();
+                }
                 pool.give_back(connection, generation);
                 pool.fill();
             }

@@ -35,6 +35,9 @@ impl PlaceInLine<'_> {
                         return Poll::Ready(Ok(Lease::new(pool, connection, generation)));
                     }
                     // It had ended while it was idle: the next one is for who was first.
+                    if generation == self.pool.generation() {
+                        self.pool.refusals.idle_ended();
+                    }
                     self.pool.line.join_first(&self.waiter);
                     self.pool.give_back(connection, generation);
                 }

@@ -38,6 +38,7 @@ mod overload;
 mod pipeline;
 mod pool;
 mod pool_events;
+mod refused_connections;
 mod retries;
 mod retry_specs;
 mod routers;
