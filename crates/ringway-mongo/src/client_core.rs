@@ -109,7 +109,7 @@ impl OperationTime {
         self.limit
     }
 
-    fn left(self) -> Duration {
+    pub(crate) fn left(self) -> Duration {
         self.limit.saturating_sub(self.spent)
     }
 

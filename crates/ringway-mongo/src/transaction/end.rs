@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use bson::raw::cstr;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
-use ringway_runtime::now_exact;
+use ringway_runtime::{now_exact, sleep};
 
 use super::{Phase, wrong};
 use crate::action::check_write;
 use crate::client_core::{Attempt, ClientCore, OperationTime, Purpose, Slot};
 use crate::client_shared::ClientShared;
 use crate::connection::Answer;
+use crate::cursor::pause_after;
 use crate::error::{Error, Result};
+use crate::limits::TRIES_MAX;
 use crate::running::{OnCore, Operation, Running};
 use crate::session::{KeptSession, Session};
 use crate::write_concerns::{has_time, without_time};
@@ -69,7 +71,7 @@ async fn commit(core: &Rc<ClientCore>, session: &mut Session, time: Option<Durat
         Phase::Committed { was_told: true } | Phase::Ending { is_commit: true } => true,
         Phase::UnderWay => false,
     };
-    let ended = send_twice(core, session, (true, is_again), time).await;
+    let ended = send_each(core, session, (true, is_again), time).await;
     session.transaction.phase = Phase::Committed { was_told: true };
     ended.map_err(|mut error| {
         if is_unknown(&error) {
@@ -112,7 +114,7 @@ pub(crate) async fn abort(
         }
         Phase::Starting => {}
         Phase::UnderWay | Phase::Ending { is_commit: false } => {
-            if let Err(error) = send_twice(core, session, (false, false), time).await {
+            if let Err(error) = send_each(core, session, (false, false), time).await {
                 tracing::debug!(%error, "a transaction is left to the server to abort");
             }
         }
@@ -122,8 +124,11 @@ pub(crate) async fn abort(
     Ok(())
 }
 
-/// Sends the end, and once more if that may help: the server ends a transaction once.
-async fn send_twice(
+/// Sends the end, and again if that may help, which the server does once: one time more, and where a time was set until
+/// that is over.
+///
+/// Specification: Client Side Operations Timeout, "Retryability".
+async fn send_each(
     core: &Rc<ClientCore>,
     session: &mut Session,
     (is_commit, is_again): (bool, bool),
@@ -131,14 +136,31 @@ async fn send_twice(
 ) -> Result {
     session.transaction.phase = Phase::Ending { is_commit };
     let (began, time) = (now_exact(), core.time(time));
-    let first = match send(core, session, (is_commit, is_again), time).await {
+    let most = if time.is_told() { u32::MAX } else { TRIES_MAX - 1 };
+    let (mut done, mut earlier) = (0, None);
+    loop {
+        let is_again = is_again || done > 0;
+        let sent = send(core, session, (is_commit, is_again), time.since(began)).await;
+        let Err(error) = sent else { return Ok(()) };
         // Servers with too much to do were asked again already.
-        Err(error) if error.allows_another_write() && !error.is_overload() => error,
-        ended => return ended,
-    };
-    session.transaction.unpin();
-    let time = time.since(began);
-    send(core, session, (is_commit, true), time).await.map_err(|second| second.after(first))
+        let was_in_vain = error.is_unsent() && core.deployment().waits_for_servers();
+        let may_pass = error.allows_another_write() && !error.is_overload();
+        let error = match earlier.take() {
+            Some(earlier) => error.after(earlier),
+            None => error,
+        };
+        // A router that the transaction stayed with is not waited for; any other server is.
+        if !may_pass || done >= most || done > 0 && was_in_vain {
+            return Err(error);
+        }
+        session.transaction.unpin();
+        earlier = Some(error);
+        let pause = pause_after(done).min(time.since(began).left());
+        if !pause.is_zero() {
+            sleep(pause).await;
+        }
+        done += 1;
+    }
 }
 
 async fn send(

@@ -163,6 +163,40 @@ fn a_commit_that_is_lost_is_sent_again_with_a_majority() {
     });
 }
 
+/// Specification: Client Side Operations Timeout, "Retryability".
+#[test]
+fn within_a_time_that_was_set_the_end_is_sent_until_it_is_confirmed() {
+    const REFUSED: usize = 5;
+    for name in ["commitTransaction", "abortTransaction"] {
+        for (is_set, sent) in [(true, REFUSED + 1), (false, 2)] {
+            let ends = AtomicUsize::new(0);
+            let set = ReplicaSet::start(1, move |state, member, command| match command.name() {
+                it if it == name && ends.fetch_add(1, Ordering::SeqCst) < REFUSED => {
+                    refused(89, "RetryableWriteError")
+                }
+                _ => proper(state, member, command),
+            });
+            on_core(async move {
+                let client = Client::new(options(&set.address(&[0])));
+                let session = client.start_session();
+                session.start_transaction(TransactionOptions::new()).expect("none is open");
+                accounts(&client).insert_one(&doc! {}).session(&session).await.expect("inserted");
+                let ending = match name {
+                    "commitTransaction" => session.commit(),
+                    _ => session.abort(),
+                };
+                let ended = match is_set {
+                    true => ending.timeout(Duration::from_secs(20)).await,
+                    false => ending.await,
+                };
+                let is_told = is_set || name == "abortTransaction";
+                assert_eq!(ended.is_ok(), is_told, "{name}: {ended:?}");
+                assert_eq!(set.got(name).len(), sent, "{name}");
+            });
+        }
+    }
+}
+
 #[test]
 fn a_lost_connection_fails_the_transaction_and_nothing_is_repeated() {
     let set = ReplicaSet::start(1, |state, member, command| match command.name() {
