@@ -1,5 +1,6 @@
 //! The command line of `cargo xtask`.
 
+use crate::cost;
 use crate::steps::{STEPS, Settings, Step};
 use crate::tidy::View;
 
@@ -7,6 +8,7 @@ use crate::tidy::View;
 pub(crate) enum Command {
     Help,
     Tidy(View),
+    Cost(cost::CostSettings),
     Gate { settings: Settings, only: Option<&'static Step> },
 }
 
@@ -24,10 +26,25 @@ pub(crate) fn parse(words: &[String]) -> Result<Command, String> {
         [] | ["help"] => Ok(Command::Help),
         ["tidy"] => Ok(Command::Tidy(View::Findings)),
         ["tidy", "--lines"] => Ok(Command::Tidy(View::Lines)),
+        ["cost", ref rest @ ..] => cost(rest),
         ["test", ref rest @ ..] => gate(Settings::local(), rest),
         ["ci", ref rest @ ..] => gate(Settings::ci(), rest),
         [command, ..] => Err(format!("unknown: `{command}`; try `cargo xtask --help`")),
     }
+}
+
+fn cost(rest: &[&str]) -> Result<Command, String> {
+    let mut settings = cost::CostSettings::default();
+    for word in rest {
+        match *word {
+            "--write" => settings.writes = true,
+            word if word.starts_with('-') => {
+                return Err(format!("unknown: `{word}`; try `cargo xtask --help`"));
+            }
+            row => settings.only.push(row.to_owned()),
+        }
+    }
+    Ok(Command::Cost(settings))
 }
 
 fn gate(settings: Settings, rest: &[&str]) -> Result<Command, String> {
@@ -65,6 +82,7 @@ Commands:
   test     Run the whole gate: every step below, each with its time
   ci       Like test, with the settings of CI: locked versions, no colours, fixed snapshots
   tidy     Run only the project's own checks, and print the longest files
+  cost     Count what an operation costs, and compare with cost/table.txt: fails when it has grown
 
 Options (test, ci):
   --only <STEP>   Run one step
@@ -72,6 +90,10 @@ Options (test, ci):
 
 Options (tidy):
   --lines         Print only the numbers of lines of each crate: product, tests, comments
+
+Options (cost):
+  <ROW>...        Measure these rows only
+  --write         Renew the table instead of comparing with it
 ";
 
 const HELP_EXAMPLES: &str = "\
@@ -80,6 +102,7 @@ Examples:
   cargo xtask test --only loom   the model-checked tests of the core-to-core mailbox
   cargo xtask tidy               imports, sizes, words and links, in about a second
   cargo xtask tidy --lines       the amount of code
+  cargo xtask cost call-1        what a call costs now, beside what the table says
 ";
 
 #[cfg(test)]
@@ -96,6 +119,11 @@ mod tests {
         assert!(matches!(parse_line("tidy --lines"), Ok(Command::Tidy(View::Lines))));
         assert!(matches!(parse_line("test --help"), Ok(Command::Help)));
         assert!(matches!(parse_line(""), Ok(Command::Help)));
+        let Ok(Command::Cost(settings)) = parse_line("cost --write call-1 echo-64") else {
+            panic!("a command");
+        };
+        assert!(settings.writes);
+        assert_eq!(settings.only, ["call-1", "echo-64"]);
         let Ok(Command::Gate { settings, only }) = parse_line("ci --only loom") else {
             panic!("`ci --only loom` is a gate");
         };
@@ -111,6 +139,7 @@ mod tests {
             ("test --only docs", "`docs`; there are: fmt, "),
             ("test --fast", "`--fast`"),
             ("tidy now", "`tidy`"),
+            ("cost --fast", "`--fast`"),
         ] {
             let message = parse_line(line).err().expect("a mistake");
             assert!(message.contains(part), "{line}: {message}");

@@ -1,6 +1,7 @@
 //! The project's own chores, run as `cargo xtask …`; see `cargo xtask --help`.
 
 mod args;
+mod cost;
 mod gate;
 mod needs;
 mod steps;
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
         Ok(Command::Tidy(view)) => {
             tidy::run(root(), view).map_err(|e| format!("cannot read the project: {e}"))
         }
+        Ok(Command::Cost(settings)) => cost::run(root(), &settings),
         Ok(Command::Gate { settings, only }) => gate::run(&settings, only),
         Err(message) => Err(message),
     };

@@ -146,6 +146,12 @@ pub(crate) const PROTOC: Required = Required {
     otherwise: "`protoc` is missing: apt-get install protobuf-compiler libprotobuf-dev",
 };
 
+/// Not installed by the gate, since no step of it needs it.
+pub(crate) const VALGRIND: Required = Required {
+    asks: &["valgrind", VERSION],
+    otherwise: "`valgrind` is missing: apt-get install valgrind",
+};
+
 impl Required {
     pub(crate) fn is_there(&self) -> bool {
         succeeds(self.asks)

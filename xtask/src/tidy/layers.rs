@@ -53,6 +53,7 @@ const LAYERS: &[Layer] = &[
     layer("ringway-macros-mistakes", &["ringway-rpc"]),
     layer("ringway-cli", TOOL_MAY_IMPORT),
     layer("ringway-peers", LIBRARIES),
+    layer("ringway-cost", LIBRARIES),
     layer("ringway-interop", &["ringway", "ringway-build"]),
     layer("ringway-fuzz", LIBRARIES),
     layer("xtask", &[]),
