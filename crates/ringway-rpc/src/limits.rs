@@ -285,7 +285,7 @@ pub(crate) const VIEWS_PER_TURN: usize = 16;
 pub(crate) const INTAKE_BYTES_PER_TURN: usize = 128 * 1024;
 
 /// Bytes of whole requests that may wait until their core has time to start their handlers, above which no more
-/// is received from their connection: what it takes in at once. Nobody else counts them.
+/// is received from their connection: what it takes in at once.
 pub(crate) const DEFERRED_BYTES_MAX: usize = INTAKE_BYTES_PER_TURN;
 
 /// Received bytes after which the connections of a core that take in much wait for its next turn: eight shares of

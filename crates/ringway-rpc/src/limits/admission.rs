@@ -36,3 +36,14 @@ pub(crate) const WAVE_IS_OVER_SHARE: usize = 4;
 /// How long a core waits then: streams and connections that have ended free what they keep for the next ones within a
 /// second, and another wave may come.
 pub(crate) const WAVE_REST: Duration = Duration::from_secs(2);
+
+/// Bytes of replies that wait for the windows of an HTTP/2 client, or for their turn, from which on its next calls are
+/// not begun: eight messages of the longest size by default, and many times what a path with large windows has under
+/// way, so that none of its calls waits for that. The connection is read on, since its client opens windows by that.
+pub(crate) const REPLIES_WAITING_MAX: usize = 32 * 1024 * 1024;
+/// The same below which they are begun again: half of it, so that a client that reads never runs dry, and calls are
+/// not stopped and begun one by one.
+pub(crate) const REPLIES_WAITING_LOW: usize = REPLIES_WAITING_MAX / 2;
+/// Bytes of requests that wait for that on one connection, exceeded by less than one message, above which further calls
+/// are refused: as much as messages may be decompressed to that are unread.
+pub(crate) const BACKLOG_BYTES_MAX: usize = 64 * 1024 * 1024;

@@ -1,8 +1,8 @@
 //! Admission control: the checks that a call passes, in this order, before its body is decoded.
 //!
 //! ```text
-//! codec ─► calls of the connection ─► calls of the server ─► the method's limit ─► run
-//!   │ UNIMPLEMENTED    │ REFUSED           │ REFUSED             │ full: queue ─► REFUSED
+//! codec ─► calls of the connection ─► calls of the server ─► replies that wait ─► the method's limit ─► run
+//!   │ UNIMPLEMENTED    │ REFUSED           │ REFUSED            │ many: backlog     │ full: queue ─► REFUSED
 //! ```
 
 use std::rc::Rc;
@@ -43,6 +43,17 @@ impl<M: Machine> ServerConnection<M> {
         if core.shared().is_full() && self.is_still_full() {
             return self.refuse_limited(arrival.stream, SERVER_FULL);
         }
+        if self.has_much_waiting() && self.keeps_order() {
+            return self.hold_back(method_index, arrival);
+        }
+        self.let_in(method_index, arrival);
+    }
+
+    /// Runs a call that was admitted, or queues it for its method.
+    #[inline]
+    pub(super) fn let_in(self: &Rc<Self>, method_index: usize, arrival: Arrival<'_, '_>) {
+        let core = Rc::clone(self.core());
+        let entry = core.entry(method_index);
         // Queued calls come first; the queue decides whether the oldest or the newest runs.
         let has_time = !core.is_spent(arrival.at) || !takes_one_message(entry.method().kind);
         if entry.has_queue() || !entry.enter(has_time) {

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use ringway_runtime::JoinHandle;
 use ringway_wire::native::{RequestHead, StreamId};
 
+use super::backlog::Backlog;
 use super::core::QueuedGuard;
 use crate::call::context::Context;
 use crate::call::status::Code;
@@ -19,8 +20,11 @@ pub(super) struct Calls {
     by_slot: Vec<Option<ServedCall>>,
     count: usize,
     /// The queued calls, ordered by the bytes that they keep.
-    queued: BTreeSet<(usize, StreamId)>,
+    #[expect(clippy::box_collection, reason = "an idle connection has none, and is to be small")]
+    queued: Option<Box<BTreeSet<(usize, StreamId)>>>,
     queued_len: usize,
+    /// Those of the queued calls that wait until the client has taken replies.
+    pub(super) backlog: Option<Box<Backlog>>,
     /// Memory of the calls that run.
     running_len: usize,
     /// The number of the call that was queued last.
@@ -34,14 +38,14 @@ pub(super) struct ServedCall {
 }
 
 enum CallState {
-    /// Queued for its method. The number tells requests apart that used the same stream id.
+    /// Queued for its method, or in the backlog. The number tells requests apart that used the same stream id.
     Queued { number: u64, request: Box<Queued> },
     /// Started, at that time; its handler waits or is deferred.
     /// `cost` is its memory, once its handler waits.
     Running { context: Context, began: Duration, cost: u32, task: Option<JoinHandle<()>> },
 }
 
-/// A request in the queue of its method.
+/// A request in the queue of its method, or in the backlog of its connection.
 pub(super) struct Queued {
     pub(super) method_index: usize,
     pub(super) head: RequestHead,
@@ -49,17 +53,31 @@ pub(super) struct Queued {
     pub(super) message: Option<Bytes>,
     pub(super) end: bool,
     pub(super) at: Duration,
+    /// Its deadline.
+    pub(super) until: Option<Duration>,
     /// The stream in which messages of the client collect, if the method takes a stream.
     pub(super) opened: Option<OpenedStream>,
-    /// The bytes in that stream which the machine does not count, because the client has said all.
+    /// The bytes of whole requests in that stream: the client has said all.
     pub(super) opened_len: usize,
+    /// The bytes of its messages that the machine counts.
+    pub(super) counted_len: usize,
     pub(super) waits: QueuedGuard,
 }
 
 impl Queued {
     /// The bytes that the request keeps, except those that the machine counts.
     fn len(&self) -> usize {
-        self.meta.len() + self.message.as_ref().map_or(0, Bytes::len) + self.opened_len
+        self.meta.len() + self.message_len().saturating_sub(self.counted_len)
+    }
+
+    /// The bytes of its message, and of all its messages if they have come.
+    fn message_len(&self) -> usize {
+        self.message.as_ref().map_or(0, Bytes::len) + self.opened_len
+    }
+
+    /// All bytes that the request keeps.
+    pub(super) fn size(&self) -> usize {
+        self.meta.len() + self.message_len()
     }
 }
 
@@ -79,10 +97,29 @@ impl Calls {
     pub(super) fn enqueue(&mut self, stream: StreamId, request: Box<Queued>) -> u64 {
         self.number += 1;
         let (number, len) = (self.number, request.len());
-        self.queued.insert((len, stream));
+        self.queued.get_or_insert_default().insert((len, stream));
         self.queued_len += len;
         self.insert(ServedCall { stream, state: CallState::Queued { number, request } });
         number
+    }
+
+    /// Stores a request that waits until the client has taken replies.
+    pub(super) fn hold_back(&mut self, stream: StreamId, request: Box<Queued>) {
+        let (size, until) = (request.size(), request.until);
+        let number = self.enqueue(stream, request);
+        self.backlog.get_or_insert_default().push(number, stream, size, until);
+    }
+
+    /// Removes the call that is the first of the backlog.
+    pub(super) fn next_held_back(&mut self) -> Option<(StreamId, Box<Queued>)> {
+        let (number, stream) = self.backlog.as_ref()?.first()?;
+        Some((stream, self.take_queued(stream, number)?))
+    }
+
+    /// Removes a call of the backlog whose deadline has passed.
+    pub(super) fn next_late(&mut self, now: Duration) -> Option<(StreamId, Box<Queued>)> {
+        let (number, stream) = self.backlog.as_ref()?.first_late(now)?;
+        Some((stream, self.take_queued(stream, number)?))
     }
 
     #[inline]
@@ -111,7 +148,7 @@ impl Calls {
 
     /// The queued request that keeps the most bytes, and how many.
     pub(super) fn largest_queued(&self) -> Option<(usize, StreamId)> {
-        self.queued.last().copied()
+        self.queued.as_ref()?.last().copied()
     }
 
     fn find(&mut self, stream: StreamId) -> Option<&mut ServedCall> {
@@ -123,9 +160,13 @@ impl Calls {
         self.count -= 1;
         let call = self.by_slot[stream.slot() as usize].take()?;
         self.running_len -= call.cost();
-        if let CallState::Queued { request, .. } = &call.state {
-            self.queued.remove(&(request.len(), stream));
+        if let CallState::Queued { number, request } = &call.state {
+            self.queued.iter_mut().for_each(|queued| _ = queued.remove(&(request.len(), stream)));
             self.queued_len -= request.len();
+            if let Some(backlog) = &mut self.backlog {
+                backlog.remove(*number, request.size(), request.until);
+            }
+            self.backlog.take_if(|backlog| backlog.is_empty());
         }
         Some(call)
     }
@@ -157,7 +198,8 @@ impl Calls {
 
     /// Removes all queued requests.
     pub(super) fn take_queued_all(&mut self) -> Vec<ServedCall> {
-        let streams: Vec<_> = self.queued.iter().map(|&(_, stream)| stream).collect();
+        let queued = self.queued.iter().flat_map(|queued| queued.iter());
+        let streams: Vec<_> = queued.map(|&(_, stream)| stream).collect();
         streams.into_iter().filter_map(|stream| self.remove(stream)).collect()
     }
 
@@ -180,12 +222,14 @@ impl Calls {
     pub(super) fn drop_spare(&mut self) {
         if self.count == 0 {
             self.by_slot = Vec::new();
+            self.queued = None;
         }
     }
 
     pub(super) fn take_all(&mut self) -> Vec<ServedCall> {
         self.count = 0;
-        self.queued.clear();
+        self.queued = None;
+        self.backlog = None;
         (self.queued_len, self.running_len) = (0, 0);
         self.by_slot.iter_mut().filter_map(Option::take).collect()
     }

@@ -18,6 +18,7 @@ use ringway_wire::native::{GoAwayCode, Outgoing, Reply, StreamId, Unserved};
 use self::rest::Rest;
 use super::admitted::Deferred;
 use super::age::Age;
+use super::backlog::Pause;
 use super::budget::Kept;
 use super::calls::Calls;
 use super::connections::CoreConnection;
@@ -51,6 +52,8 @@ pub(crate) struct ServerConnection<M: Machine> {
     pub(super) deferred: RefCell<VecDeque<Deferred>>,
     /// The bytes that they keep, except those that the machine counts.
     pub(super) deferred_len: Cell<usize>,
+    /// Whether calls wait until the client has taken replies.
+    pub(super) pause: Pause,
     pub(super) method_ids: RefCell<MethodIds>,
     /// The id by which stream handles find this connection; registered with the first stream.
     pub(super) carrier: Cell<Option<CarrierId>>,
@@ -114,6 +117,7 @@ impl<M: Machine> ServerConnection<M> {
             calls: RefCell::default(),
             deferred: RefCell::default(),
             deferred_len: Cell::new(0),
+            pause: Pause::default(),
             method_ids: RefCell::new(MethodIds::new(core.settings().native.settings.max_methods)),
             carrier: Cell::new(None),
             scratch: Cell::default(),
@@ -265,7 +269,8 @@ impl<M: Machine> ServerConnection<M> {
 
     pub(super) fn next_timeout(&self) -> Option<Duration> {
         let machine = (!self.is_held_back()).then(|| self.machine.borrow().poll_timeout());
-        [machine.flatten(), self.age.due(), self.rest.due()].into_iter().flatten().min()
+        let own = [self.age.due(), self.rest.due(), self.held_back_until()];
+        own.into_iter().chain([machine.flatten()]).flatten().min()
     }
 
     /// Whether the server leaves unread what the client sends, because others come first. The client's silence means
@@ -290,6 +295,9 @@ impl<M: Machine> ServerConnection<M> {
         {
             let reason = "the connection has reached its age";
             self.machine.borrow_mut().go_away(GoAwayCode::MaxAge, grace, reason);
+        }
+        if self.held_back_until().is_some_and(|until| until <= now) {
+            self.end_late(now);
         }
         if self.rest.begins(now) {
             self.free_spare();

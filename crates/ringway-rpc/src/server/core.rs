@@ -121,23 +121,28 @@ impl Handlers for ServerCore {
     }
 }
 
-/// Counts a request as queued for its method until this is dropped.
+/// Counts a request as in flight, and as queued for its method unless it waits for its client, until this is dropped.
 pub(super) struct QueuedGuard {
-    core: Rc<ServerCore>,
-    method_index: usize,
-    _in_flight: InFlight,
+    in_flight: InFlight,
+    method_index: Option<usize>,
 }
 
 impl QueuedGuard {
     pub(super) fn new(core: &Rc<ServerCore>, method_index: usize) -> Self {
         core.count_waiting(method_index, true);
-        Self { core: Rc::clone(core), method_index, _in_flight: core.count_in_flight() }
+        Self { in_flight: core.count_in_flight(), method_index: Some(method_index) }
+    }
+
+    pub(super) fn of_backlog(core: &Rc<ServerCore>) -> Self {
+        Self { in_flight: core.count_in_flight(), method_index: None }
     }
 }
 
 impl Drop for QueuedGuard {
     fn drop(&mut self) {
-        self.core.count_waiting(self.method_index, false);
+        if let Some(method_index) = self.method_index {
+            self.in_flight.0.count_waiting(method_index, false);
+        }
     }
 }
 
@@ -344,6 +349,11 @@ impl ServerCore {
     #[inline]
     pub(super) fn instant(&self, time: Duration) -> Option<Instant> {
         self.origin.checked_add(time)
+    }
+
+    /// The time of an instant.
+    pub(super) fn time_of(&self, instant: Instant) -> Duration {
+        instant.saturating_duration_since(self.origin)
     }
 
     pub(super) fn sleep_until(&self, time: Duration) -> Sleep {

@@ -21,7 +21,7 @@ impl<M: Machine> ServerConnection<M> {
             true => Kept::default(),
             false => {
                 let of_calls = self.calls.borrow().kept_len();
-                let unread = machine.kept_len(Side::Unread) + of_calls;
+                let unread = machine.kept_len(Side::Unread) + of_calls + self.waiting_len();
                 let unsent = machine.kept_len(Side::Unsent);
                 Kept { unread, unsent, spare: machine.spare_len(), unbegun: machine.unbegun() }
             }

@@ -194,6 +194,9 @@ impl<M: Machine> ServerConnection<M> {
         if let Some(call) = call {
             call.cancel(code, reason);
         }
+        if self.has_much_waiting() && self.has_deferred() {
+            self.forget_deferred(stream);
+        }
         ran
     }
 
@@ -203,6 +206,9 @@ impl<M: Machine> ServerConnection<M> {
         self.fail(stream, status);
         if let Some(call) = call {
             call.cancel(status.code(), status.message());
+        }
+        if self.has_much_waiting() && self.has_deferred() {
+            self.forget_deferred(stream);
         }
     }
 

@@ -71,6 +71,7 @@ impl<M: Machine> Endpoint for ServerEnd<M> {
     fn begin_turn(&self, waker: &Waker) {
         self.calls.begin_turn(waker);
         self.calls.begin_deferred();
+        self.calls.begin_held_back();
     }
 
     fn handle_input(&mut self, view: Option<&View>, _now: Duration) -> Result<(), M::Violation> {
@@ -131,7 +132,7 @@ impl<M: Machine> Endpoint for ServerEnd<M> {
         if self.linger_until.is_some_and(|until| until <= now) {
             return Flow::CloseWhenSent;
         }
-        match self.calls.has_deferred() {
+        match self.calls.has_calls_to_begin() {
             true => Flow::Again,
             false => Flow::Wait(self.linger_until),
         }

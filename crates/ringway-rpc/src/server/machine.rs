@@ -112,6 +112,9 @@ pub(crate) trait Machine: 'static {
     /// Whether handlers read and write their messages as JSON, whatever the messages' own form is.
     const SPEAKS_JSON: bool = false;
 
+    /// Whether replies may wait for windows that further input opens, so that reading goes on meanwhile.
+    const HAS_WINDOWS: bool = false;
+
     /// Whether messages may need a [`Translation`].
     const TRANSLATES: bool = false;
 
@@ -156,6 +159,17 @@ pub(crate) trait Machine: 'static {
     /// Requests that came in part, or that wait to become calls.
     #[inline]
     fn unbegun(&self) -> usize {
+        0
+    }
+
+    /// Bytes of replies that wait for windows or for their turn, where [there are such](Self::HAS_WINDOWS).
+    #[inline]
+    fn queued_len(&self) -> usize {
+        0
+    }
+
+    /// Bytes of a call's messages that the machine counts as unread, although they were handed out.
+    fn unread_len(&self, _stream: StreamId) -> usize {
         0
     }
 
@@ -240,6 +254,7 @@ impl Machine for grpc::GrpcServer {
 
     const NAME: &'static str = "gRPC";
     const NUMBERS_ARE_INDICES: bool = true;
+    const HAS_WINDOWS: bool = true;
 
     /// Most gRPC clients label their messages as protobuf whatever they send, so these match any codec
     /// except JSON. Messages with an unknown label match methods that take raw bytes.
@@ -286,6 +301,15 @@ impl Machine for grpc::GrpcServer {
     #[inline]
     fn unbegun(&self) -> usize {
         Self::unbegun(self)
+    }
+
+    #[inline]
+    fn queued_len(&self) -> usize {
+        Self::queued_len(self)
+    }
+
+    fn unread_len(&self, stream: StreamId) -> usize {
+        Self::unread_len(self, stream)
     }
 
     #[inline]

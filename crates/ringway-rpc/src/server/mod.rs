@@ -10,6 +10,7 @@ mod admit;
 mod admitted;
 mod age;
 mod answer;
+mod backlog;
 mod budget;
 mod call_times;
 mod calls;

@@ -1,4 +1,4 @@
-//! Requests that wait in the queue of their method.
+//! Requests that wait in the queue of their method, or in the backlog of their connection.
 //!
 //! A request belongs to its connection, where a cancellation finds it and its bytes are counted. The
 //! queue of its method holds a key, which resolves to nothing once the request is gone.
@@ -25,36 +25,52 @@ const METHOD_FULL: &str = "the method has reached its limit of concurrent calls 
 impl<M: Machine> ServerConnection<M> {
     #[cold]
     pub(super) fn enqueue(self: &Rc<Self>, method_index: usize, arrival: Arrival<'_, '_>) {
-        let Arrival { stream, head, meta, message, end, at, .. } = arrival;
         let core = Rc::clone(self.core());
         let entry = core.entry(method_index);
+        let (stream, at, priority) = (arrival.stream, arrival.at, arrival.head.priority);
+        let queued =
+            self.keep_request(method_index, arrival, QueuedGuard::new(&core, method_index));
+        let deadline = queued.until;
+        let number = self.calls.borrow_mut().enqueue(stream, queued);
+        let connection = Rc::downgrade(self) as Weak<dyn HasQueued>;
+        let waiter = QueuedKey::new(connection, stream, number);
+        let urgency = Urgency { owner: self.site().id(), priority, deadline };
+        if let Some(shed) = entry.push(waiter, urgency, at) {
+            shed.shed();
+        }
+        core.work_off_queue(method_index);
+    }
+
+    /// Makes a request independent of the received bytes.
+    pub(super) fn keep_request(
+        self: &Rc<Self>,
+        method_index: usize,
+        arrival: Arrival<'_, '_>,
+        waits: QueuedGuard,
+    ) -> Box<Queued> {
+        let Arrival { stream, head, meta, message, end, at, opened } = arrival;
+        let entry = self.core().entry(method_index);
         let takes_stream = entry.method().kind.streams_in();
         let opened_len = match takes_stream && end {
             true => message.as_ref().map_or(0, |message| message.len()),
             false => 0,
         };
-        let opened = takes_stream.then(|| self.open_requests(entry, stream, message.take(), end));
-        let queued = Box::new(Queued {
+        let open = || takes_stream.then(|| self.open_requests(entry, stream, message.take(), end));
+        let opened = opened.or_else(open);
+        let timeout = Duration::from_micros(head.timeout_us.into());
+        Box::new(Queued {
             method_index,
             head: *head,
             meta: kept(meta),
             message: message.take().map(Piece::into_bytes),
             end,
             at,
+            until: (!timeout.is_zero()).then(|| at + timeout),
             opened,
             opened_len,
-            waits: QueuedGuard::new(&core, method_index),
-        });
-        let number = self.calls.borrow_mut().enqueue(stream, queued);
-        let connection = Rc::downgrade(self) as Weak<dyn HasQueued>;
-        let waiter = QueuedKey::new(connection, stream, number);
-        let timeout = Duration::from_micros(head.timeout_us.into());
-        let deadline = (!timeout.is_zero()).then(|| at + timeout);
-        let urgency = Urgency { owner: self.site().id(), priority: head.priority, deadline };
-        if let Some(shed) = entry.push(waiter, urgency, at) {
-            shed.shed();
-        }
-        core.work_off_queue(method_index);
+            counted_len: self.machine().unread_len(stream),
+            waits,
+        })
     }
 
     /// Sheds the largest queued request; false if none has at least `at_least` bytes.
@@ -87,13 +103,14 @@ impl<M: Machine> ServerConnection<M> {
     }
 
     /// Takes the request with this number from its queue, unless it has ended meanwhile.
-    fn claim(&self, stream: StreamId, number: u64) -> Option<Box<Queued>> {
+    pub(super) fn claim(&self, stream: StreamId, number: u64) -> Option<Box<Queued>> {
         let queued = self.calls.borrow_mut().take_queued(stream, number)?;
         self.update_usage();
         Some(queued)
     }
 
-    fn shed(&self, entry: &MethodEntry, stream: StreamId, why: &'static str) {
+    #[cold]
+    pub(super) fn shed(&self, entry: &MethodEntry, stream: StreamId, why: &'static str) {
         entry.counters().shed();
         self.core().share().count_shed();
         self.refuse_limited(stream, why);
@@ -107,6 +124,10 @@ impl<M: Machine> HasQueued for ServerConnection<M> {
 
     fn run_queued(self: Rc<Self>, stream: StreamId, number: u64, waited: Duration) -> bool {
         let Some(queued) = self.claim(stream, number) else { return false };
+        if self.has_much_waiting() && self.is_paused() {
+            self.put_back(stream, queued);
+            return false;
+        }
         let Queued { method_index, head, meta, message, end, at, opened, waits, .. } = *queued;
         drop(waits); // only handlers that wait are in flight
         let (head, meta) = (&head, &Piece::Owned(meta));

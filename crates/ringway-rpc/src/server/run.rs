@@ -138,10 +138,19 @@ impl<M: Machine> ServerConnection<M> {
         !self.deferred.borrow().is_empty()
     }
 
-    /// Whether so much waits for handlers to start that no more is to be received before.
+    /// Whether so much waits for handlers to start that no more is to be received before. What waits for the client
+    /// does not begin unless that is read.
     #[inline]
     pub(super) fn has_much_deferred(&self) -> bool {
         self.deferred_len.get() >= limits::DEFERRED_BYTES_MAX
+            && !(self.has_much_waiting() && self.is_paused())
+    }
+
+    /// The bytes of whole requests that wait for their handlers to start until the client has taken replies. Those that
+    /// wait for their core are few, and begin at once.
+    #[inline]
+    pub(super) fn waiting_len(&self) -> usize {
+        if M::HAS_WINDOWS { self.deferred_len.get() } else { 0 }
     }
 
     fn next_deferred(&self) -> Option<Deferred> {
@@ -161,7 +170,12 @@ impl<M: Machine> ServerConnection<M> {
     }
 
     fn begin_in_time(self: &Rc<Self>) {
-        while let Some(Deferred { mut admitted, begin, in_flight, .. }) = self.next_deferred() {
+        loop {
+            if self.has_much_waiting() && self.is_paused() {
+                return; // replies that leave go on with this
+            }
+            let Some(next) = self.next_deferred() else { return };
+            let Deferred { mut admitted, begin, in_flight, .. } = next;
             admitted.times = self.core().put_off(admitted.method_index, admitted.times);
             drop(in_flight); // only handlers that wait are in flight
             // The call is gone if the client has cancelled it meanwhile. Only the handler may hold the
@@ -193,6 +207,43 @@ impl<M: Machine> ServerConnection<M> {
         let entry = core.entry(admitted.method_index);
         self.expire(entry, admitted.stream);
         core.end(entry, admitted.times, Answered::none(Code::DeadlineExceeded));
+    }
+
+    /// The first deadline of a deferred call.
+    #[cold]
+    pub(super) fn deferred_until(&self) -> Option<Duration> {
+        let deferred = self.deferred.borrow();
+        let deadlines = deferred.iter().filter_map(|call| call.begin.context.deadline());
+        deadlines.min().map(|deadline| self.core().time_of(deadline))
+    }
+
+    /// Answers deferred calls that wait for their client and whose deadlines have passed.
+    #[cold]
+    pub(super) fn expire_late_deferred(&self) {
+        loop {
+            let late = self.deferred.borrow().iter().position(|call| self.is_late(&call.begin));
+            let Some(late) = late.and_then(|at| self.take_deferred(at)) else { return };
+            let call = self.calls.borrow_mut().remove(late.admitted.stream);
+            match call.map(drop) {
+                Some(()) => self.expire_deferred(&late.admitted),
+                None => self.end_deferred(&late.admitted, &late.begin.context),
+            }
+        }
+    }
+
+    /// Drops a deferred call that was cancelled, so that it keeps no memory while it waits for its client.
+    #[cold]
+    pub(super) fn forget_deferred(&self, stream: StreamId) {
+        let at = self.deferred.borrow().iter().position(|call| call.admitted.stream == stream);
+        if let Some(Deferred { admitted, begin, .. }) = at.and_then(|at| self.take_deferred(at)) {
+            self.end_deferred(&admitted, &begin.context);
+        }
+    }
+
+    fn take_deferred(&self, at: usize) -> Option<Deferred> {
+        let call = self.deferred.borrow_mut().remove(at)?;
+        self.deferred_len.set(self.deferred_len.get() - call.len);
+        Some(call)
     }
 
     /// Drops deferred calls whose connection has ended before their handlers started.

@@ -26,6 +26,7 @@ mod executed_once;
 mod foreign_code;
 mod foreign_memory;
 mod grpc_attacks;
+mod grpc_backlog;
 mod grpc_bad_servers;
 mod grpc_calls;
 mod grpc_client;

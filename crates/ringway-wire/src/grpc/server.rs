@@ -9,7 +9,7 @@ use super::client_input::Input;
 use super::compression::ServerCompression;
 use super::guests::Guests;
 use super::message::PREFIX_LEN;
-use super::server_calls::ServedCalls;
+use super::server_calls::{ServedCall, ServedCalls};
 use super::server_end::ServerDrain;
 use crate::deadlines::Deadlines;
 use crate::http2::{
@@ -262,6 +262,21 @@ impl GrpcServer {
             }
             Side::Unsent => self.http.unsent_len(),
         }
+    }
+
+    /// Bytes of replies that wait for the client's windows, or for their turn: the part of the unsent output that
+    /// no written frame holds. More input may open the windows, so receiving must not wait for these.
+    #[inline]
+    #[must_use]
+    pub fn queued_len(&self) -> usize {
+        self.http.queued_len()
+    }
+
+    /// Bytes of a call's messages that count among the [unread](Self::kept_len) until they are taken.
+    #[must_use]
+    pub fn unread_len(&self, stream: StreamId) -> usize {
+        let call = self.calls.find(stream).and_then(|stream| self.calls.get(stream));
+        call.map_or(0, ServedCall::kept)
     }
 
     /// Requests that have not come whole, and have neither begun nor been answered, guests among them.

@@ -118,7 +118,7 @@ impl ServedCall {
     }
 
     /// Memory, in bytes, that the call holds.
-    fn kept(&self) -> usize {
+    pub(super) fn kept(&self) -> usize {
         self.untaken_cost + self.unready()
     }
 

@@ -15,6 +15,13 @@ impl<R: Role> Connection<R> {
         self.outbox.backlog() + self.queued
     }
 
+    /// Memory of the queues of streams: content that waits for the peer's credit, or for its turn.
+    #[inline]
+    #[must_use]
+    pub fn queued_len(&self) -> usize {
+        self.queued
+    }
+
     /// The stream whose queue holds the most memory, and how much. Visits all streams.
     #[must_use]
     pub fn largest_unsent(&self) -> Option<(StreamHandle, usize)> {

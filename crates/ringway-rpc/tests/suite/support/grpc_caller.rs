@@ -72,6 +72,8 @@ pub(crate) struct GrpcCaller {
     pub came: BTreeMap<u32, Came>,
     /// Whether read content is reported, so that more may arrive.
     pub reads: bool,
+    /// Whether what is sent is collected until the next read.
+    pub collects: bool,
     /// Whether the server has sent GOAWAY.
     pub is_left: bool,
     socket: Arc<TcpStream>,
@@ -82,7 +84,15 @@ impl GrpcCaller {
     pub(crate) fn connect(address: SocketAddr) -> Self {
         let socket = open_sockets::connect(address);
         let (came, origin) = (BTreeMap::new(), Instant::now());
-        Self { machine: machine(), came, reads: true, is_left: false, socket, origin }
+        Self {
+            machine: machine(),
+            came,
+            reads: true,
+            collects: false,
+            is_left: false,
+            socket,
+            origin,
+        }
     }
 
     /// Opens a call of a method by name, with additional fields.
@@ -182,6 +192,7 @@ impl GrpcCaller {
 
     /// Receives once; returns false at the end of the connection.
     pub(crate) fn read(&mut self) -> bool {
+        self.collects = false;
         self.flush();
         self.socket.set_read_timeout(Some(LIMIT)).expect("a timeout");
         let mut buffer = vec![0; 64 << 10];
@@ -221,7 +232,10 @@ impl GrpcCaller {
         len > 0
     }
 
-    fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
+        if self.collects {
+            return;
+        }
         let mut wire = Vec::new();
         self.machine.transmit(usize::MAX, &mut |out| match out {
             Outgoing::Copy(bytes) => wire.extend_from_slice(bytes),
