@@ -37,6 +37,7 @@ mod guest_endings;
 mod guest_line;
 mod guests;
 mod handle;
+mod held_back;
 mod hosts;
 mod http;
 mod intake;
