@@ -287,10 +287,14 @@ fn notifications_are_carried_out_although_their_client_goes() {
     eventually("it has begun", || plain.seen.begun.load(Ordering::SeqCst) == 1);
     drop(http);
     eventually("it has ended", || plain.seen.dropped.load(Ordering::SeqCst) == 1);
-    let metrics = handle.metrics();
-    let method = metrics.methods.iter().find(|method| method.method.ends_with("Later"));
-    let method = method.unwrap_or_else(|| panic!("{metrics:?}"));
-    assert_eq!((method.with_code(Code::Ok), method.with_code(Code::Cancelled)), (1, 0));
+    let ended = || {
+        let metrics = handle.metrics();
+        let method = metrics.methods.iter().find(|method| method.method.ends_with("Later"));
+        let method = method.unwrap_or_else(|| panic!("{metrics:?}"));
+        (method.with_code(Code::Ok), method.with_code(Code::Cancelled))
+    };
+    eventually("it is counted", || ended() != (0, 0)); // its handler is dropped before
+    assert_eq!(ended(), (1, 0));
     end(handle);
 }
 
